@@ -1,0 +1,218 @@
+"""The command line: thin. Every command calls what a Python user could call.
+
+Exit codes: 0 when all verdicts are as expected, 1 when some are not, 2 for a mistake in the call, 130 for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field, make_dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from saccade import __version__
+from saccade.errors import InputError, checked_choice
+
+_USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
+
+  saccade list [--json]                              what can be reproduced: name, claim, time it takes
+  saccade reproduce [NAME ...] [--out DIR] [--json]  run, check, report; without a name: everything
+  saccade run NAME [--setting value ...] [--out DIR] one experiment with other settings; `saccade run NAME --help` lists them
+  saccade env [--json]                               versions and settings for a bug report
+
+To begin:  saccade reproduce syn-small-attention
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_USAGE, end="")
+        return 0
+    if arguments[0] == "--version":
+        print(__version__)
+        return 0
+    try:
+        _use_compilation_cache()
+        command = _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)]
+        return command(arguments[1:])
+    except InputError as error:
+        print(f"saccade: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("saccade: interrupted; what was finished before is kept, nothing half-written is left.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output, such as `head`, has left
+        sys.stdout = None
+        return 0
+
+
+def _list(arguments: list[str]) -> int:
+    from saccade.experiments import EXPERIMENTS, experiment, statement
+
+    options = _parsed(_options("saccade list", json=(bool, False)), arguments)
+    rows = [{"name": name, "claim": statement(experiment(name)), "seconds": experiment(name).SECONDS} for name in EXPERIMENTS]
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    from rich.table import Table
+
+    table = Table("name", "claim", "time on two cores", box=None)
+    for row in rows:
+        table.add_row(row["name"], row["claim"].replace("[", r"\["), f"{row['seconds']} s")
+    _console().print(table)
+    return 0
+
+
+def _reproduce(arguments: list[str]) -> int:
+    from saccade.experiments import EXPERIMENTS
+
+    kind = _options(
+        "saccade reproduce",
+        names=(tyro.conf.Positional[tuple[str, ...]], ()),
+        out=(Path, Path("results")),
+        json=(bool, False),
+    )
+    options = _parsed(kind, arguments)
+    names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names] or list(EXPERIMENTS)
+    jobs = [(name, None, f"saccade reproduce {name}") for name in dict.fromkeys(names)]
+    return _run_all(jobs, options.out, options.json)
+
+
+def _run(arguments: list[str]) -> int:
+    from saccade.experiments import EXPERIMENTS, experiment
+
+    if not arguments or arguments[0].startswith("-"):
+        raise InputError(f"`saccade run` needs the name of an experiment first: {', '.join(EXPERIMENTS)}.")
+    name = checked_choice("experiment", arguments[0], EXPERIMENTS)
+    kind: Any = experiment(name).Config
+    declared = _options(
+        f"saccade run {name}",
+        config=(kind, kind()),
+        out=(Path, Path("results")),
+        json=(bool, False),
+    )
+    options = _parsed(declared, arguments[1:])
+    return _run_all([(name, options.config, f"saccade run {shlex.join(arguments)}")], options.out, options.json)
+
+
+def _env(arguments: list[str]) -> int:
+    from saccade.records.provenance import provenance
+
+    options = _parsed(_options("saccade env", json=(bool, False)), arguments)
+    facts = provenance() | {"compilation_cache": os.environ.get("JAX_COMPILATION_CACHE_DIR", "off")}
+    print(json.dumps(facts, indent=1) if options.json else "\n".join(f"{key}: {value}" for key, value in facts.items()))
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {"list": _list, "reproduce": _reproduce, "run": _run, "env": _env}
+
+
+def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> int:
+    """Run experiments one after the other, print a line for each claim, and write the report over all of `out`."""
+    from saccade.experiments.reproduce import reproduce
+    from saccade.report.page import write_page
+
+    outcomes = []
+    for name, config, command in jobs:
+        with _progress(name) as on_progress:
+            outcomes.append(reproduce(name, out, config, command, on_progress))
+        if not as_json:
+            _print_claims(outcomes[-1])
+    page = write_page(out)
+    if as_json:
+        results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
+        print(json.dumps({"report": str(page), "experiments": results}, indent=1))
+    else:
+        print(f"\nreport: {page}")
+    return 0 if all(outcome.as_expected for outcome in outcomes) else 1
+
+
+def _print_claims(outcome: Any) -> None:
+    from rich.markup import escape
+
+    console = _console()
+    console.print(f"\n[bold]{outcome.name}[/bold]  {outcome.folder}")
+    for claim in outcome.claims:
+        colour = "green" if claim.as_expected else "red"
+        console.print(
+            f"  [{colour}]{claim.verdict:<6}[/{colour}] {escape(claim.statement)}: predicted {claim.predicted:.4g}, "
+            f"measured {claim.measured:.4g}, tolerance {claim.tolerance:.2g}",
+            soft_wrap=True,
+            highlight=False,
+        )
+
+
+@contextlib.contextmanager
+def _progress(label: str) -> Iterator[Callable[[float], None]]:
+    """A bar on the terminal's error stream that goes when the work is done; nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(label, total=1.0)
+        yield lambda fraction: progress.update(task, completed=fraction)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console()
+
+
+def _options(prog: str, **fields: tuple[Any, Any]) -> Any:
+    """A dataclass for tyro to read flags into: name=(type, default)."""
+    declared = [(name, kind, field(default=default)) for name, (kind, default) in fields.items()]
+    return make_dataclass("Options", declared, namespace={"prog": prog, "__doc__": None})
+
+
+def _parsed(kind: Any, arguments: list[str]) -> Any:
+    """Flags read by tyro; its boxed error becomes one sentence."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(kind, args=arguments, prog=kind.prog, config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes))
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise InputError(_sentence(said.getvalue(), kind.prog)) from None
+
+
+def _sentence(boxed: str, prog: str) -> str:
+    """The first sentence in a box of tyro's, with the option it thinks was meant."""
+    lines = [re.sub(r"^[│|]\s?|\s*[│|]$", "", line).rstrip() for line in boxed.splitlines()]
+    text = [line for line in lines if line and not re.match(r"^[╭╰]", line)]
+    first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")
+    first = re.sub(r"Error parsing (\S+): invalid literal for int\(\) with base 10: ", r"`\1` must be a whole number; got ", first)
+    first = re.sub(r"Error parsing (\S+): could not convert string to float: ", r"`\1` must be a number; got ", first)
+    meant = re.search(r"Perhaps you meant:\s*\n\s*(--[\w-]+)", "\n".join(text))
+    return f"{first}." + (f" Did you mean {meant[1]}?" if meant else "") + f" See `{prog} --help`."
+
+
+def _until_rule(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        if re.match(r"^\s*─+$", line):
+            return
+        yield line
+
+
+def _use_compilation_cache() -> None:
+    """Keep compiled code in the user's cache folder. Through the environment, so that JAX need not be imported for it."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(home / "saccade" / "jax"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

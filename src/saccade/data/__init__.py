@@ -1,0 +1,1 @@
+"""Data with known statistics."""

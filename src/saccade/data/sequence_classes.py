@@ -1,0 +1,187 @@
+"""The Scan-and-Snap data model: sequence classes, each a distribution over context tokens with a query and a next token.
+
+A sequence of class n ends in the query token of n, is followed by the next token of n, and its context tokens are drawn
+independently from P(l|n) [tian2023, section 3]. Tokens that occur in one class only are *distinct*, the others *common*.
+Not here: how classes are read from a table or a file (`tables.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from saccade.errors import InputError, checked_count
+
+_SUM_TOLERANCE = 1e-6  # probabilities typed with six decimals pass; they are then rescaled to sum to one exactly
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceClasses:
+    """K sequence classes over a vocabulary of M tokens.
+
+    | name           | paper    | axes         | meaning                                                                 |
+    |----------------|----------|--------------|-------------------------------------------------------------------------|
+    | `token_prob`   | P(l|n)   | class, token | chance of each context token; every class sums to one                   |
+    | `query`        | psi(n)   | class        | the token that ends a sequence of the class; default: one new token     |
+    | `next_token`   | n        | class        | the token to predict, its own for each class; default: new tokens       |
+    | `class_weight` | P(n)     | class        | how often each class is drawn; default: equally                         |
+    | `n_vocab`      | M        |              | default: as many tokens as the ids above need                           |
+    | `token_names`  |          | token        | labels for figures and tables; default: the ids                         |
+
+    `token_prob` may cover only the first tokens of the vocabulary; it is filled up with zeros.
+    """
+
+    token_prob: NDArray[np.float64]
+    query: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in below, so that readers never meet None
+    next_token: NDArray[np.int64] = None  # type: ignore[assignment]
+    class_weight: NDArray[np.float64] = None  # type: ignore[assignment]
+    n_vocab: int = None  # type: ignore[assignment]
+    token_names: tuple[str, ...] = ()
+    name: str = "classes"
+    normalise: bool = False
+
+    def __post_init__(self) -> None:
+        prob = _numbers("token_prob", self.token_prob, n_axes=2)
+        n_classes, n_context_tokens = prob.shape
+        if n_classes == 0 or n_context_tokens == 0:
+            raise InputError(f"`token_prob` needs at least one class and one token; its shape is {prob.shape}.")
+        query = np.full(n_classes, n_context_tokens) if self.query is None else _token_ids("query", self.query, n_classes)
+        first_free = max(n_context_tokens, query.max() + 1)
+        following = np.arange(first_free, first_free + n_classes)
+        next_token = following if self.next_token is None else _token_ids("next_token", self.next_token, n_classes)
+        if len(set(next_token.tolist())) < n_classes:
+            raise InputError("`next_token` must be different for every class: a class is named by the token it predicts.")
+        needed = int(max(n_context_tokens, query.max() + 1, next_token.max() + 1))
+        n_vocab = needed if self.n_vocab is None else checked_count("n_vocab", self.n_vocab)
+        if n_vocab < needed:
+            raise InputError(f"`n_vocab` is {n_vocab}, but the tokens named need a vocabulary of at least {needed}.")
+        if n_vocab < 2:
+            raise InputError("`n_vocab` must be at least 2: with a single token there is nothing to predict.")
+        if self.token_names and len(self.token_names) != n_vocab:
+            raise InputError(f"`token_names` must name all {n_vocab} tokens of the vocabulary; got {len(self.token_names)}.")
+        prob = _distribution("token_prob", prob, "class", self.normalise)
+        prob = np.pad(prob, ((0, 0), (0, n_vocab - n_context_tokens)))
+        weight = np.ones(n_classes) / n_classes if self.class_weight is None else _weights(self.class_weight, n_classes)
+        for field, value in (("token_prob", prob), ("query", query), ("next_token", next_token), ("class_weight", weight)):
+            value.setflags(write=False)
+            object.__setattr__(self, field, value)
+        object.__setattr__(self, "n_vocab", n_vocab)
+
+    @property
+    def n_classes(self) -> int:
+        return self.token_prob.shape[0]
+
+    @property
+    def classes_of_token(self) -> NDArray[np.int64]:
+        """In how many classes each token occurs, |Omega(l)|."""
+        return np.count_nonzero(self.token_prob, axis=0)
+
+    @property
+    def common(self) -> NDArray[np.bool_]:
+        """Tokens of more than one class (axis: token)."""
+        return self.classes_of_token > 1
+
+    @property
+    def distinct(self) -> NDArray[np.bool_]:
+        """Tokens that occur in this class and no other (axes: class, token)."""
+        return (self.token_prob > 0) & (self.classes_of_token == 1)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.token_names or tuple(str(token) for token in range(self.n_vocab))
+
+    @classmethod
+    def syn_small(cls) -> SequenceClasses:
+        """Two classes with a query each: 10 common and 2 x 10 distinct tokens, 34 in all [tian2023, Fig. 4]."""
+        return cls._synthetic(n_queries=2, classes_per_query=1, name="syn-small")
+
+    @classmethod
+    def syn_medium(cls, n_queries: int) -> SequenceClasses:
+        """Two classes for each of `n_queries` queries: 10 common tokens, 10 distinct ones a class [tian2023, Fig. 6]."""
+        return cls._synthetic(checked_count("n_queries", n_queries), classes_per_query=2, name=f"syn-medium-{n_queries}")
+
+    @classmethod
+    def _synthetic(cls, n_queries: int, classes_per_query: int, name: str) -> SequenceClasses:
+        """Common tokens weigh 1 each, distinct ones rise linearly from 0.1 to 1; then contexts, queries, next tokens in order."""
+        n_classes, n_common, n_distinct = n_queries * classes_per_query, 10, 10
+        n_context_tokens = n_common + n_classes * n_distinct
+        weight = np.zeros((n_classes, n_context_tokens))
+        weight[:, :n_common] = 1.0
+        for n in range(n_classes):
+            weight[n, n_common + n * n_distinct :][:n_distinct] = np.linspace(0.1, 1.0, n_distinct)
+        query = n_context_tokens + np.repeat(np.arange(n_queries), classes_per_query)
+        next_token = n_context_tokens + n_queries + np.arange(n_classes)
+        return cls(weight, query=query, next_token=next_token, name=name, normalise=True)
+
+    @classmethod
+    def from_table(
+        cls, rows: Sequence[Mapping[str, Any]] | Any, *, normalise: bool = False, name: str = "table"
+    ) -> SequenceClasses:
+        """One row a class, one column a token (see `tables.py`); a list of dicts or anything with `to_dict("records")`."""
+        from saccade.data.tables import classes_from_rows
+
+        return classes_from_rows(rows, normalise=normalise, name=name)
+
+    @classmethod
+    def from_csv(cls, path: str | Path, *, normalise: bool = False) -> SequenceClasses:
+        """The same table as a CSV file with a header."""
+        from saccade.data.tables import rows_from_csv
+
+        return cls.from_table(rows_from_csv(Path(path)), normalise=normalise, name=Path(path).stem)
+
+
+def _numbers(name: str, values: ArrayLike, n_axes: int) -> NDArray[np.float64]:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` must be an array of numbers with {n_axes} axes; got {_shortened(values)}.") from None
+    if array.ndim != n_axes:
+        raise InputError(f"`{name}` must have {n_axes} axes; got an array of shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise InputError(f"`{name}` must be finite; it holds NaN or infinity.")
+    return array
+
+
+def _token_ids(name: str, values: ArrayLike, n_classes: int) -> NDArray[np.int64]:
+    numbers = _numbers(name, values, n_axes=1)
+    if len(numbers) != n_classes:
+        raise InputError(f"`{name}` must have one token for each of the {n_classes} classes; got {len(numbers)}.")
+    if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or (numbers > 2**31).any():
+        raise InputError(f"`{name}` must hold token ids: whole numbers from 0 on; got {_shortened(values)}.")
+    return numbers.astype(np.int64)
+
+
+def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
+    weight = _numbers("class_weight", values, n_axes=1)
+    if len(weight) != n_classes:
+        raise InputError(f"`class_weight` must have one weight for each of the {n_classes} classes; got {len(weight)}.")
+    if (weight <= 0).any():
+        raise InputError("`class_weight` must be positive: a class that is never drawn is to be left out.")
+    return weight / weight.sum()
+
+
+def _distribution(name: str, prob: NDArray[np.float64], axis_name: str, normalise: bool) -> NDArray[np.float64]:
+    """Rows that are probabilities, or an error that says which row is not and what to do."""
+    if (prob < 0).any():
+        n, token = np.argwhere(prob < 0)[0]
+        raise InputError(f"`{name}` must not be negative; {axis_name} {n} gives token {token} {prob[n, token]:g}.")
+    totals = prob.sum(axis=1)
+    for n, total in enumerate(totals):
+        if total == 0:
+            raise InputError(f"`{name}` must give every {axis_name} at least one token; {axis_name} {n} has none.")
+        if not normalise and abs(total - 1) > _SUM_TOLERANCE:
+            raise InputError(
+                f"`{name}` must sum to 1 over tokens in every {axis_name}; {axis_name} {n} sums to {total:.6g}. "
+                f"Pass `normalise=True` to rescale each {axis_name}."
+            )
+    return prob / totals[:, None]
+
+
+def _shortened(values: object) -> str:
+    text = repr(values)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,90 @@
+"""Sequence classes from a table: one row a class, one column a context token.
+
+| column   | holds                                                                              | without it                   |
+|----------|------------------------------------------------------------------------------------|------------------------------|
+| `class`  | the token to predict, which names the class                                        | an error                     |
+| `query`  | the token that ends a sequence; may be one of the context tokens                   | one query shared by all rows |
+| `weight` | how often the class is drawn, relative to the others                               | all alike                    |
+| others   | the chance of that context token in this class; empty means zero                   |                              |
+
+The vocabulary is the context tokens in the order of their columns, then queries, then next tokens, each named once.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from saccade.data.sequence_classes import SequenceClasses
+from saccade.errors import InputError
+
+_RESERVED = ("class", "query", "weight")
+_SHARED_QUERY = "<query>"
+
+
+def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClasses:
+    records = _as_records(rows)
+    columns = [column for column in records[0] if column not in _RESERVED]
+    if not columns:
+        raise InputError("the table has no token columns: beside `class`, `query` and `weight` it needs a column for each token.")
+    vocabulary = {token: index for index, token in enumerate(columns)}
+
+    def token_id(token: object) -> int:
+        return vocabulary.setdefault(str(token).strip(), len(vocabulary))
+
+    prob = [[_cell(row, number, column, default=0.0) for column in columns] for number, row in enumerate(records, start=1)]
+    queries = [token_id(row.get("query") or _SHARED_QUERY) for row in records]
+    next_tokens = [token_id(_class_name(row, number)) for number, row in enumerate(records, start=1)]
+    weights = [_cell(row, number, "weight", default=1.0) for number, row in enumerate(records, start=1)]
+    return SequenceClasses(
+        prob,  # type: ignore[arg-type]  # validated and converted there
+        query=queries,  # type: ignore[arg-type]
+        next_token=next_tokens,  # type: ignore[arg-type]
+        class_weight=weights,  # type: ignore[arg-type]
+        token_names=tuple(vocabulary),
+        normalise=normalise,
+        name=name,
+    )
+
+
+def rows_from_csv(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, strict=True)
+            rows = list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it is not a CSV file in UTF-8 ({error})"
+        raise InputError(f"cannot read classes from {path}: {reason}.") from None
+    header = [column.strip() for column in reader.fieldnames or []]
+    if "" in header or len(set(header)) < len(header):
+        raise InputError(f"{path}: every column needs a name of its own; the header is {', '.join(header) or 'empty'}.")
+    if any(None in row or None in row.values() for row in rows):
+        raise InputError(f"{path}: every row must have as many cells as the header, {len(header)}.")
+    return [{column.strip(): cell.strip() for column, cell in row.items()} for row in rows]
+
+
+def _as_records(rows: Any) -> list[Mapping[str, Any]]:
+    records = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+    if not isinstance(records, list) or not all(isinstance(row, Mapping) for row in records):
+        raise InputError("a table of classes is a list of rows, each a mapping from column names to cells, or a data frame.")
+    if not records:
+        raise InputError("the table of classes has no rows; it needs one row for each class.")
+    return [{str(column): cell for column, cell in row.items()} for row in records]
+
+
+def _class_name(row: Mapping[str, Any], number: int) -> str:
+    if str(row.get("class", "")).strip() == "":
+        raise InputError(f"row {number} has no `class`: the column names the token to predict.")
+    return str(row["class"])
+
+
+def _cell(row: Mapping[str, Any], number: int, column: str, default: float) -> float:
+    cell = row.get(column)
+    if cell is None or cell == "":
+        return default
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        raise InputError(f"row {number}, column {column!r}: {cell!r} is not a number.") from None

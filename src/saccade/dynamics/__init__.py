@@ -1,0 +1,1 @@
+"""Dynamics: how parameters move."""

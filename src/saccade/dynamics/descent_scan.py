@@ -1,0 +1,247 @@
+"""Dynamics (A): mini-batch training of the pairwise model, many seeds and rates at once.
+
+One compiled scan over steps, mapped over rates (which share their data) and over seeds. Runs are packed a few at a time, so
+that a pack stays in a core's cache, and packs are spread over threads: compiled code runs outside Python's lock.
+Not here: what a batch is (`batches.py`), when states are saved (`schedule.py`), the gradient (`model/pairwise.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array, lax
+
+from saccade.data.sequence_classes import SequenceClasses
+from saccade.dynamics.batches import Batches, arrange, draw, population, rows_needed
+from saccade.dynamics.randomness import Purpose, generator
+from saccade.model.pairwise import Pairwise, Parameters, Rows, forward, gradients, mean_loss
+from saccade.model.token_blocks import TokenBlocks
+
+_BYTES_PER_PACK = 3 * 2**19  # decoder blocks of the runs in a pack: about a core's second-level cache (benchmarks/packing.py)
+_RUNS_PER_PACK = 16  # no more, or there are too few packs to keep all cores busy to the end
+_BYTES_DRAWN_AHEAD = 2**28  # batches of all seeds are drawn for as many steps as fit here
+# Times ln(n_vocab), the loss of guessing uniformly. Gradients are bounded, so a rate far too high shows as a huge loss long
+# before anything overflows; rates that learn stay below ten times it (tests/dynamics/test_descent.py).
+_DIVERGED = 1000.0
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """`"sgd"` with momentum, or `"adam"` with Optax's defaults."""
+
+    name: str
+    momentum: float
+
+    def at(self, rate: Array | float) -> optax.GradientTransformation:
+        return optax.sgd(rate, self.momentum or None) if self.name == "sgd" else optax.adam(rate)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that one call trains: every seed with every pair of rates. `batch` and `context` may be infinite."""
+
+    task: SequenceClasses
+    model: Pairwise
+    optimiser: Optimiser
+    rates: np.ndarray  # (rate, 2): decoder, attention
+    seeds: list[int]
+    steps: int
+    batch: float
+    context: float
+    saves: np.ndarray
+    keep_decoder: bool
+    dtype: str
+
+
+class DescentState(NamedTuple):
+    """What the next step needs."""
+
+    parameters: Parameters
+    decoder_optimiser: Any
+    attention_optimiser: Any
+
+
+class Saved(NamedTuple):
+    """What is looked at. Arrays have an entry for each saved step and one more, where steps that are not saved go."""
+
+    loss: Any
+    attention: Rows
+    decoder: Rows | None
+    diverged_at: Any  # first step whose loss was beyond all bounds, or a step past the last
+
+
+def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, TokenBlocks]:
+    """Run the plan; every array of the result has the leading axes rate and seed."""
+    blocks = plan.model.blocks(plan.task)
+    packs = _packs(len(plan.seeds), len(plan.rates), _runs_per_pack(blocks))
+    carried: list[Any] = [None] * len(packs)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for steps in _stretches(plan, blocks):
+            streams = _streams(plan, blocks, steps, pool)
+            finished = pool.map(partial(_advance, plan, blocks, steps, streams), packs, carried)
+            carried = []
+            for result in finished:
+                carried.append(result)
+                on_progress((steps.start + len(steps) * len(carried) / len(packs)) / (plan.steps + 1))
+    return _gathered(packs, [saved for _, saved in carried], len(plan.rates), len(plan.seeds)), blocks
+
+
+def _runs_per_pack(blocks: TokenBlocks) -> int:
+    bytes_per_run = 4 * blocks.token_prob.size * len(blocks.columns)
+    return int(np.clip(_BYTES_PER_PACK // bytes_per_run, 1, _RUNS_PER_PACK))
+
+
+def _packs(n_seeds: int, n_rates: int, most: int) -> list[np.ndarray]:
+    """Runs computed together, as rows (seed index, rate index). All packs have one size: the last repeats a run instead."""
+    runs = np.stack(np.meshgrid(np.arange(n_seeds), np.arange(n_rates), indexing="ij"), axis=-1)
+    # With many rates a pack keeps to one seed, so that its runs read the same batches.
+    queues = list(runs) if n_rates >= min(most, 4) else [runs.reshape(-1, 2)]
+    n_packs = -(-len(queues[0]) // most)
+    size = -(-len(queues[0]) // n_packs)
+    return [q[np.minimum(np.arange(i, i + size), len(q) - 1)] for q in queues for i in range(0, len(q), size)]
+
+
+def _stretches(plan: Plan, blocks: TokenBlocks) -> Iterator[range]:
+    """Consecutive ranges of steps whose batches fit in memory. The last batch of all is only looked at: the final loss."""
+    rows = plan.batch if np.isfinite(plan.batch) else 1
+    bytes_per_step = 2 * len(plan.seeds) * rows * blocks.token_prob.shape[1] * 4  # drawn, then arranged
+    length = max(1, int(_BYTES_DRAWN_AHEAD // bytes_per_step))
+    for start in range(0, plan.steps + 1, length):
+        yield range(start, min(start + length, plan.steps + 1))
+
+
+def _streams(plan: Plan, blocks: TokenBlocks, steps: range, pool: ThreadPoolExecutor) -> list[Batches]:
+    """The batches of `steps`, a stream for each seed."""
+    if not np.isfinite(plan.batch):
+        return [population(plan.model, blocks, plan.task, plan.dtype)] * len(plan.seeds)
+    draws = list(pool.map(lambda seed: draw(plan.task, blocks, seed, steps, int(plan.batch), plan.context), plan.seeds))
+    n_rows = max(rows_needed(drawn, plan.task.n_classes) for drawn in draws)
+    return [arrange(drawn, n_rows, plan.model, blocks, plan.context, plan.dtype) for drawn in draws]
+
+
+def _advance(
+    plan: Plan,
+    blocks: TokenBlocks,
+    steps: range,
+    streams: list[Batches],
+    pack: np.ndarray,
+    carried: tuple[DescentState, Saved] | None,
+) -> tuple[DescentState, Saved]:
+    """One pack through a stretch of steps."""
+    seeds, rates = pack.T
+    one_stream = len(set(seeds)) == 1 or not np.isfinite(plan.batch)
+    saved_as = np.where(np.isin(steps, plan.saves), np.searchsorted(plan.saves, steps), len(plan.saves))
+    with jax.enable_x64(plan.dtype == "float64"):  # the switch belongs to the thread
+        data = streams[seeds[0]] if one_stream else Batches(*map(np.stack, zip(*[streams[i] for i in seeds], strict=True)))
+        start = carried or _start(plan, blocks, [plan.seeds[i] for i in seeds])
+        inputs = data, np.asarray(steps), saved_as, plan.rates[rates].astype(plan.dtype), blocks
+        return jax.block_until_ready(_scan(start, *inputs, plan.model, plan.optimiser, one_stream))
+
+
+def _start(plan: Plan, blocks: TokenBlocks, seeds: list[int]) -> tuple[DescentState, Saved]:
+    """Initial parameters with the leading axis run, optimisers at rest, nothing saved."""
+    drawn = {s: plan.model.initial(blocks, generator(s, Purpose.INITIALISATION), plan.dtype) for s in set(seeds)}
+    parameters = jax.tree.map(lambda *parts: np.stack(parts), *[drawn[s] for s in seeds])
+    memories = (_at_rest(plan.optimiser, rows) for rows in parameters)
+    n_runs, n_looks = len(seeds), len(plan.saves) + 1
+    empty = jax.tree.map(lambda part: np.zeros((n_runs, n_looks, *part.shape[1:]), part.dtype), parameters)
+    saved = Saved(
+        loss=np.zeros((n_runs, n_looks), plan.dtype),
+        attention=empty.attention,
+        decoder=empty.decoder if plan.keep_decoder else None,
+        diverged_at=np.full(n_runs, plan.steps + 1),
+    )
+    return DescentState(parameters, *memories), saved
+
+
+def _at_rest(optimiser: Optimiser, rows: Rows) -> Any:
+    """The optimiser's first state: zeros, of shapes it tells without being compiled."""
+    shapes = jax.eval_shape(jax.vmap(optimiser.at(0.0).init), rows)
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+@partial(jax.jit, static_argnames=("model", "optimiser", "one_stream"), compiler_options={"xla_cpu_multi_thread_eigen": False})
+def _scan(
+    carry: tuple[DescentState, Saved],
+    data: Batches,
+    steps: Array,
+    saved_as: Array,
+    rates: Array,
+    blocks: TokenBlocks,
+    model: Pairwise,
+    optimiser: Optimiser,
+    one_stream: bool,
+) -> tuple[DescentState, Saved]:
+    """The compiled part: a scan over steps, mapped over the runs of a pack."""
+    step = partial(_observed_step, blocks=blocks, model=model, optimiser=optimiser)
+
+    def one_run(carry: tuple[DescentState, Saved], data: Batches, rate: Array) -> tuple[DescentState, Saved]:
+        # The population is one batch for all steps; drawn batches have one for each.
+        fixed = data.weight.shape[0] == 1
+        if fixed:
+            batch = Batches(data.counts[0], data.weight[0])
+            return lax.scan(lambda c, x: (step(c, rate, *x, batch), None), carry, (steps, saved_as))[0]
+        return lax.scan(lambda c, x: (step(c, rate, *x), None), carry, (steps, saved_as, data))[0]
+
+    return jax.vmap(one_run, in_axes=(0, None if one_stream else 0, 0))(carry, data, rates)
+
+
+def _observed_step(
+    carry: tuple[DescentState, Saved],
+    rate: Array,
+    step: Array,
+    saved_as: Array,
+    batch: Batches,
+    *,
+    blocks: TokenBlocks,
+    model: Pairwise,
+    optimiser: Optimiser,
+) -> tuple[DescentState, Saved]:
+    """Look at the state, then update it."""
+    state, saved = carry
+    new_state, loss = descent_step(state, batch, rate, blocks=blocks, model=model, optimiser=optimiser)
+    put = partial(lax.dynamic_update_index_in_dim, index=saved_as, axis=0)
+    beyond = ~(loss <= _DIVERGED * jnp.log(blocks.n_vocab))  # true for NaN as well
+    return new_state, Saved(
+        loss=put(saved.loss, loss),
+        attention=jax.tree.map(put, saved.attention, state.parameters.attention),
+        decoder=None if saved.decoder is None else jax.tree.map(put, saved.decoder, state.parameters.decoder),
+        diverged_at=jnp.where(beyond, jnp.minimum(saved.diverged_at, step), saved.diverged_at),
+    )
+
+
+def descent_step(
+    state: DescentState, batch: Batches, rate: Array, *, blocks: TokenBlocks, model: Pairwise, optimiser: Optimiser
+) -> tuple[DescentState, Array]:
+    """One update; returns the new state and the loss of the batch before it. `rate`: the decoder's and the attention's."""
+    seen = forward(state.parameters, batch.counts, model, blocks)
+    downhill = gradients(seen, state.parameters, batch.weight, model, blocks)
+    moved, memories = [], []
+    for part, (rows, direction, memory) in enumerate(zip(state.parameters, downhill, state[1:], strict=True)):
+        loss_gradient = jax.tree.map(jnp.negative, direction)
+        step, memory = optimiser.at(rate[part]).update(loss_gradient, memory)
+        moved.append(optax.apply_updates(rows, step))
+        memories.append(memory)
+    return DescentState(Parameters(*moved), *memories), mean_loss(seen, batch.weight)
+
+
+def _gathered(packs: list[np.ndarray], saved: list[Saved], n_rates: int, n_seeds: int) -> Saved:
+    """Packs, each with the leading axis run, put together to (rate, seed, ...), without the entry for unsaved steps."""
+
+    def gather(*parts: Array) -> np.ndarray:
+        whole = np.empty((n_rates, n_seeds, *parts[0].shape[1:]), parts[0].dtype)
+        for pack, part in zip(packs, parts, strict=True):
+            seeds, rates = pack.T
+            whole[rates, seeds] = part
+        return whole if whole.ndim == 2 else whole[:, :, :-1]
+
+    return jax.tree.map(gather, *saved)

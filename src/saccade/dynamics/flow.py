@@ -1,0 +1,245 @@
+r"""Dynamics (B) and (C): gradient flow to times no step count could reach, in logarithmic time.
+
+(B) `flow`: the plain population gradient flow, infinite context:
+
+$$\dot Y = \eta_Y \sum_n P(n) f_n (e_n - \alpha_n)^\top, \qquad
+  \dot z_m = \eta_Z \sum_{n \in \psi^{-1}(m)} P(n)\, f_n \circ (g_n - f_n (f_n \cdot g_n)), \quad g_n = Y (e_n - \alpha_n).$$
+
+(C) `reduced_flow`: the theory's own. The decoder moves along the preconditioned gradient of [tian2023, eq. 26], which makes
+its logits $W = F^\top Y$ independent of the attention, $\dot w_n = \eta_Y P(n) (e_n - \mathrm{softmax}(w_n))$, and the attention
+sees $Y = F (F^\top F)^{-1} W$ [tian2023, Lemma 4 and Theorem 5]. The paper's closed forms hold for (C), not for (B).
+
+Time is stretched, $t = u (e^s - 1)$ with $u$ the inverse of the larger rate: starts at 0, and is smooth in $s$ to any $t$.
+Late in training everything moves on the scale of $t$ itself, so in $s$ the flow is not even stiff: eigenvalues of its Jacobian
+stay between about -10 and 0.5 to t = 1e12 (tests/dynamics/test_flow.py), and LSODA, which may switch to its stiff method with
+JAX's Jacobian, hardly ever does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from saccade.data.sequence_classes import SequenceClasses
+from saccade.dynamics.log_time import Solution, integrate
+from saccade.dynamics.randomness import Purpose, checked_seeds, generator
+from saccade.errors import InputError, checked_choice, checked_count, checked_number
+from saccade.model.pairwise import AnyArray, Pairwise, Parameters, Rows, class_attention_logits, forward, gradients, mean_loss
+from saccade.model.token_blocks import TokenBlocks
+from saccade.observe.measures import class_attention
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class ReducedState(NamedTuple):
+    """State of (C). By symmetry the logits of a class take two values: its own next token's, and any other token's."""
+
+    own_logit: AnyArray  # class
+    other_logit: AnyArray  # class
+    attention: Rows
+
+
+def flow(
+    task: SequenceClasses,
+    *,
+    t1: float = 1e12,
+    lr_decoder: float = 1.0,
+    lr_attention: float = 1.0,
+    n_times: int = 200,
+    model: Pairwise | None = None,
+    seed: int = 0,
+    method: str = "auto",
+    rtol: float = 1e-8,
+    atol: float = 1e-10,
+    keep: Sequence[str] = ("attention", "attention_logits"),
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> xr.Dataset:
+    """Dynamics (B) from t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times. A unit of time is a step of SGD.
+
+    | argument       | meaning                                                                                         |
+    |----------------|-------------------------------------------------------------------------------------------------|
+    | `model`        | `Pairwise(...)`; a uniform start is drawn with `seed`                                           |
+    | `method`       | SciPy's LSODA, BDF or Radau (with JAX's Jacobian) or DOP853; auto: LSODA, and DOP853 when large |
+    | `rtol`, `atol` | local error allowed in each step, relative and absolute                                         |
+    | `keep`         | of `attention`, `attention_logits`, `decoder`; the loss is always kept                          |
+    """
+    started = time.perf_counter()
+    model = model or Pairwise()
+    blocks = model.blocks(task)
+    (seed,) = checked_seeds([seed])
+    rates = _checked_rates(lr_decoder, lr_attention)
+    counts, weight = model.population(blocks), task.class_weight[:, None]
+
+    def velocity(state: Parameters) -> Parameters:
+        downhill = gradients(forward(state, counts, model, blocks), state, weight, model, blocks)
+        return Parameters(*(jax.tree.map(lambda x, r=rate: r * x, part) for part, rate in zip(downhill, rates, strict=True)))
+
+    def loss(state: Parameters) -> Array:
+        return mean_loss(forward(state, counts, model, blocks), weight)
+
+    start = model.initial(blocks, generator(seed, Purpose.INITIALISATION), np.dtype("float64"))
+    solution = _solved(velocity, loss, start, t1, rates, n_times, method, rtol, atol, on_progress)
+    states: Parameters = solution.states
+    extra = {}
+    if "decoder" in keep:
+        extra["decoder"] = (("time", "token", "next_token"), blocks.dense_decoder(*states.decoder))
+    config = {"model": vars(model), "seed": seed}
+    label = "B: population gradient flow"
+    return _record(label, task, blocks, solution, states.attention, extra, keep, rates, config, time.perf_counter() - started)
+
+
+def reduced_flow(
+    task: SequenceClasses,
+    *,
+    t1: float = 1e12,
+    lr_decoder: float = 1.0,
+    lr_attention: float = 1.0,
+    n_times: int = 200,
+    method: str = "auto",
+    rtol: float = 1e-8,
+    atol: float = 1e-10,
+    keep: Sequence[str] = ("attention", "attention_logits"),
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> xr.Dataset:
+    """Dynamics (C), from Y(0) = Z(0) = 0; arguments as in `flow`.
+
+    Attention moves with P(n) for each class, as real training does. [tian2023, Lemma 4] prints the sum without it while its
+    speed runs in t/K: multiply `lr_attention` by the number of classes to get that form.
+    """
+    started = time.perf_counter()
+    blocks = Pairwise().blocks(task)
+    rates = _checked_rates(lr_decoder, lr_attention)
+    prob, class_weight = blocks.token_prob, task.class_weight
+    if np.linalg.matrix_rank(task.token_prob) < task.n_classes:
+        raise InputError("the reduced flow needs linearly independent classes; some `token_prob` is a mixture of the others.")
+
+    def velocity(state: ReducedState) -> ReducedState:
+        p_other, wrong = _other_and_wrong(state, task.n_vocab)
+        f = _features(prob, class_attention_logits(state.attention, blocks))
+        g = _backpropagated(f, _logits_times_error(state, p_other, wrong, task.n_vocab), len(blocks.shared))
+        dz = rates[1] * class_weight[:, None] * f * (g - f * jnp.sum(f * g, axis=-1, keepdims=True))
+        return ReducedState(
+            own_logit=rates[0] * class_weight * wrong,
+            other_logit=-rates[0] * class_weight * p_other,
+            attention=Rows(blocks.has_query.T @ dz[:, : len(blocks.shared)], dz[:, len(blocks.shared) :]),
+        )
+
+    def loss(state: ReducedState) -> Array:
+        deficit = jnp.log(task.n_vocab - 1) + state.other_logit - state.own_logit
+        return jnp.sum(class_weight * jax.nn.softplus(deficit))
+
+    zero = Pairwise().initial(blocks, generator(0, Purpose.INITIALISATION), np.dtype("float64"))
+    start = ReducedState(np.zeros(task.n_classes), np.zeros(task.n_classes), zero.attention)
+    solution = _solved(velocity, loss, start, t1, rates, n_times, method, rtol, atol, on_progress)
+    states: ReducedState = solution.states
+    extra = {name: (("time", "class"), getattr(states, name)) for name in ("own_logit", "other_logit")}
+    label = "C: reduced flow of the theory"
+    return _record(label, task, blocks, solution, states.attention, extra, keep, rates, {}, time.perf_counter() - started)
+
+
+def _other_and_wrong(state: ReducedState, n_vocab: int) -> tuple[Array, Array]:
+    """alpha_nj for one j other than n, and 1 - alpha_nn, of every class."""
+    odds = jnp.exp(state.other_logit - state.own_logit)
+    p_other = odds / (1 + (n_vocab - 1) * odds)
+    return p_other, (n_vocab - 1) * p_other
+
+
+def _features(prob: np.ndarray, z: Array) -> Array:
+    """f_n at the slots of each class (class, slot)."""
+    top = jnp.max(jnp.where(prob > 0, z, -jnp.inf), axis=-1, keepdims=True)
+    weights = prob * jnp.exp(jnp.minimum(z - top, 0))
+    return weights / jnp.linalg.norm(weights, axis=-1, keepdims=True)
+
+
+def _logits_times_error(state: ReducedState, p_other: Array, wrong: Array, n_vocab: int) -> Array:
+    """w_k . (e_n - alpha_n) for every pair of classes (k, n)."""
+    a, b = state.own_logit, state.other_logit
+    same = wrong * a - wrong * b
+    cross = b[:, None] * (wrong - (n_vocab - 2) * p_other) - a[:, None] * p_other
+    return jnp.where(jnp.eye(len(a), dtype=bool), same, cross)
+
+
+def _backpropagated(f: Array, products: Array, n_shared: int) -> Array:
+    """g_n = F (F^T F)^{-1} W (e_n - alpha_n) at the slots of class n. Classes meet in shared slots only."""
+    shared, own = f[:, :n_shared], f[:, n_shared:]
+    gram = shared @ shared.T + jnp.diag(jnp.sum(own * own, axis=-1))
+    mix = jnp.linalg.solve(gram, products)  # (k, n): how much of f_k is in g_n
+    return jnp.concatenate([mix.T @ shared, jnp.diag(mix)[:, None] * own], axis=-1)
+
+
+def _checked_rates(lr_decoder: float, lr_attention: float) -> tuple[float, float]:
+    return (
+        checked_number("lr_decoder", lr_decoder, low=0.0, high=1e30),
+        checked_number("lr_attention", lr_attention, low=0.0, high=1e30),
+    )
+
+
+def _solved(
+    velocity: Callable[[Any], Any],
+    loss: Callable[[Any], Array],
+    start: Any,
+    t1: float,
+    rates: tuple[float, float],
+    n_times: int,
+    method: str,
+    rtol: float,
+    atol: float,
+    on_progress: Callable[[float], None],
+) -> Solution:
+    end = checked_number("t1", t1, low=0.0, high=1e300, open_low=True)
+    unit = min(1 / max(*rates, 1e-30), end)
+    return integrate(
+        velocity,
+        loss,
+        start,
+        times=np.append(0.0, np.geomspace(unit / 10, end, checked_count("n_times", n_times, low=2))),
+        unit=unit,
+        method=method,
+        rtol=checked_number("rtol", rtol, low=1e-13, high=1e-1),
+        atol=checked_number("atol", atol, low=0.0, high=1e-1, open_low=True),
+        on_progress=on_progress,
+    )
+
+
+def _record(
+    label: str,
+    task: SequenceClasses,
+    blocks: TokenBlocks,
+    solution: Solution,
+    attention: Rows,
+    extra: dict[str, Any],
+    keep: Sequence[str],
+    rates: tuple[float, float],
+    config: dict[str, Any],
+    wall_time: float,
+) -> xr.Dataset:
+    from saccade.records.schema import make_record, task_variables
+
+    for name in keep:
+        checked_choice("`keep` variable", name, ("attention", "attention_logits", "decoder"))
+    variables = {
+        "loss": (("time",), solution.loss),
+        "stop_reason": ((), solution.stop_reason),
+        "stop_time": ((), solution.stop_time),
+        **extra,
+    }
+    if "attention" in keep:
+        at_slots = class_attention(blocks.class_slots(*attention), blocks.token_prob)
+        variables["attention"] = (("time", "class", "token"), blocks.by_token(at_slots))
+    if "attention_logits" in keep:
+        variables["attention_logits"] = (("time", "query", "token"), blocks.dense_attention_logits(*attention))
+    return make_record(
+        dynamics=label,
+        variables=variables | task_variables(task),
+        coords={"time": solution.times, "query": blocks.queries, "lr_decoder": rates[0], "lr_attention": rates[1]},
+        time_unit="steps of SGD",
+        config={"task": task.name, **config, **solution.settings},
+        wall_time=wall_time,
+    )

@@ -1,0 +1,88 @@
+"""A stiff solver in logarithmic time: any flow on a pytree of parameters, from t = 0 to 1e12 and beyond.
+
+SciPy's solver, JAX's right-hand side and Jacobian, float64 whatever the caller's JAX is set to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from scipy.integrate import solve_ivp
+
+from saccade.errors import checked_choice
+
+_METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
+_MOST_UNKNOWNS_FOR_A_JACOBIAN = 8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
+
+
+class Solution(NamedTuple):
+    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on."""
+
+    times: np.ndarray
+    states: Any
+    loss: np.ndarray
+    stop_reason: str
+    stop_time: float
+    settings: dict[str, Any]
+
+
+def integrate(
+    velocity: Callable[[Any], Any],
+    loss: Callable[[Any], Any],
+    start: Any,
+    *,
+    times: np.ndarray,
+    unit: float,
+    method: str,
+    rtol: float,
+    atol: float,
+    on_progress: Callable[[float], None],
+) -> Solution:
+    """Follow `velocity` from `start` at times[0] = 0 through `times`; t = unit (e^s - 1)."""
+    checked_choice("`method`", method, _METHODS)
+    with jax.enable_x64(True):
+        y0, unravel = ravel_pytree(jax.tree.map(jnp.asarray, start))
+        if method == "auto":
+            method = "LSODA" if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
+
+        def in_log_time(s: Array, y: Array) -> Array:
+            return unit * jnp.exp(s) * ravel_pytree(velocity(unravel(y)))[0]
+
+        right_hand_side, jacobian = jax.jit(in_log_time), jax.jit(jax.jacfwd(in_log_time, argnums=1))
+        s_eval = np.log1p(times / unit)
+
+        def watched(s: float, y: np.ndarray) -> np.ndarray:
+            on_progress(s / s_eval[-1])
+            return np.asarray(right_hand_side(s, y))
+
+        solved = solve_ivp(
+            watched,
+            (0.0, s_eval[-1]),
+            np.asarray(y0),
+            method=method,
+            t_eval=s_eval,
+            rtol=rtol,
+            atol=atol,
+            **({} if method == "DOP853" else {"jac": lambda s, y: np.asarray(jacobian(s, y))}),
+        )
+        path = _finite_part(solved.y.T, len(times))
+        states = jax.tree.map(np.asarray, jax.vmap(unravel)(jnp.asarray(path)))
+        losses = np.asarray(jax.jit(jax.vmap(loss))(states))
+    n_reached = int(np.isfinite(path).all(axis=1).sum())
+    reason = "finished" if n_reached == len(times) else "diverged" if solved.success else "solver failed"
+    settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": len(y0), "n_evaluations": int(solved.nfev)}
+    return Solution(times, states, losses, reason, float(times[n_reached - 1]), settings)
+
+
+def _finite_part(path: np.ndarray, n_times: int) -> np.ndarray:
+    """All rows up to the first that is missing or not finite; NaN from there on."""
+    whole = np.full((n_times, path.shape[1]), np.nan)
+    good = np.logical_and.accumulate(np.isfinite(path).all(axis=1))
+    whole[: len(path)][good] = path[good]
+    return whole

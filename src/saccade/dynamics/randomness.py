@@ -1,0 +1,37 @@
+"""Randomness with an address: every draw is named by seed, purpose and step, never by what was drawn before it.
+
+So a batch is the same whatever was logged, skipped or resumed, and runs that share a seed share their data (common random
+numbers) however many rates are tried. Philox is a counter-based generator: the address *is* its key and counter.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from saccade.errors import InputError
+
+
+class Purpose(IntEnum):
+    INITIALISATION = 0
+    DATA = 1
+    EVALUATION = 2
+
+
+def generator(seed: int, purpose: Purpose, step: int = 0) -> np.random.Generator:
+    # The step is the counter's highest word: streams of neighbouring steps are 2**192 draws apart.
+    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, 0, step]))
+
+
+def checked_seeds(seeds: object) -> list[int]:
+    """A count n stands for the seeds 0 .. n-1; a list of whole numbers is taken as it is."""
+    listed = list(range(seeds)) if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool) else seeds
+    if not isinstance(listed, list | tuple | range | np.ndarray) or len(listed) == 0:
+        raise InputError(f"`seeds` must be a count of at least 1, or a list of seeds; got {seeds!r}.")
+    for seed in listed:
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+            raise InputError(f"`seeds` must be whole numbers from 0 to 2**63 - 1; got {seed!r}.")
+    if len(set(listed)) < len(listed):
+        raise InputError("`seeds` must not name the same seed twice: it would be the same run.")
+    return [int(seed) for seed in listed]

@@ -1,0 +1,41 @@
+"""When to look: which steps of a training run are saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from saccade.errors import InputError
+
+_N_SAVES = 50  # "log" and "linear" save at most about this many states; more is a list of steps
+
+
+def save_steps(steps: int, save: str | Sequence[int]) -> NDArray[np.int64]:
+    """`"log"` (0, 1, 2, 3, 4, ... ever sparser), `"linear"` (evenly spaced), or a list of steps from 0 to `steps`.
+
+    Step s is the state before update s, so 0 is the start and `steps` the end; both are in the first two schedules.
+    """
+    if isinstance(save, str):
+        if save == "log":
+            wanted = np.concatenate([[0], np.geomspace(1, max(steps, 1), _N_SAVES)])
+        elif save == "linear":
+            wanted = np.linspace(0, steps, _N_SAVES + 1)
+        else:
+            raise InputError(f"`save` must be 'log', 'linear' or a list of steps; got {save!r}.")
+        return np.unique(np.minimum(np.rint(wanted), steps).astype(np.int64))
+    listed = _whole_numbers(save)
+    if len(listed) == 0 or listed.min() < 0 or listed.max() > steps:
+        raise InputError(f"`save` must name steps from 0 to {steps} (the run's length), at least one; got {list(save)!r}.")
+    return np.unique(listed)
+
+
+def _whole_numbers(save: Sequence[int]) -> NDArray[np.int64]:
+    try:
+        numbers = np.asarray(save, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        raise InputError(f"`save` must be 'log', 'linear' or a list of steps; got {save!r}.") from None
+    if not np.array_equal(numbers, np.floor(numbers)):
+        raise InputError(f"`save` must hold whole steps; got {list(save)!r}.")
+    return numbers.astype(np.int64)

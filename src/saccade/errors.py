@@ -1,0 +1,44 @@
+"""The one error a user's input may raise, and the checks that several parts share.
+
+An `InputError` is a sentence for the person who typed the input: which argument, what came, what is allowed, what to do.
+The command line prints it and exits with code 2; anything else that is raised is a defect of Saccade itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Input that cannot be used, said in one sentence."""
+
+
+def checked_number(name: str, value: object, *, low: float, high: float = math.inf, open_low: bool = False) -> float:
+    """`value` as a float in [low, high] (or (low, high]); `high=math.inf` admits infinity itself."""
+    allowed = f"a number {'above' if open_low else 'of at least'} {low:g}" + (f", at most {high:g}" if high < math.inf else "")
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputError(f"`{name}` must be {allowed}; got {value!r}.")
+    number = float(value)
+    if math.isnan(number) or number < low or number > high or (open_low and number == low):
+        raise InputError(f"`{name}` must be {allowed}; got {number:g}.")
+    return number
+
+
+def checked_count(name: str, value: object, *, low: int = 1) -> int:
+    """`value` as a whole number of at least `low`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value).is_integer() or value < low:
+        raise InputError(f"`{name}` must be a whole number of at least {low}; got {value!r}.")
+    return int(float(value))
+
+
+def checked_choice(name: str, value: object, choices: Iterable[str]) -> str:
+    """`value` if it is one of `choices`; otherwise an error that names the nearest."""
+    options = list(choices)
+    if value in options:
+        return str(value)
+    near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.4)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"{name} {str(value)!r} is not known.{hint} Known: {', '.join(options)}.")

@@ -1,0 +1,80 @@
+"""Run an experiment, check its claims and write all that belongs to it, or nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saccade.experiments import experiment, statement
+from saccade.records.claim import Claim
+from saccade.records.store import save_record, whole_folder
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an experiment and where it lies."""
+
+    name: str
+    folder: Path
+    record: xr.Dataset
+    claims: list[Claim]
+
+    @property
+    def as_expected(self) -> bool:
+        return all(claim.as_expected for claim in self.claims)
+
+
+def reproduce(
+    name: str,
+    out: str | Path = "results",
+    config: Any = None,
+    command: str = "",
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> Outcome:
+    """Run experiment `name` and write OUT/NAME: claims, table, figure (SVG and PNG), record and `about.json`.
+
+    The folder appears whole when everything is written; an earlier one stays as it is until then.
+    """
+    module = experiment(name)
+    folder = Path(out) / name
+    with whole_folder(folder) as unfinished:  # before the work: a place that cannot be written to is found out at once
+        record = module.run(module.Config() if config is None else config, on_progress)
+        claims = module.claims(record)
+        _write(unfinished, module, record, claims, command or f"saccade reproduce {name}")
+    return Outcome(name, folder, record, claims)
+
+
+def _write(folder: Path, module: Any, record: xr.Dataset, claims: list[Claim], command: str) -> None:
+    from saccade.report.style import save_figure
+
+    save_record(record, folder / "record.zarr")
+    _write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
+    rows = module.table(record)
+    with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    save_figure(module.figure(record), folder / "figure")
+    about = {"statement": statement(module), "caption": module.CAPTION, "command": command, **record.attrs}
+    _write_json(folder / "about.json", about)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN: a number that is missing becomes null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""Models: what is computed from parameters and data, and its gradients."""

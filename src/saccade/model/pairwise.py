@@ -1,0 +1,195 @@
+r"""The one-layer Transformer in pairwise form: decoder logits Y and attention logits Z, both token by token.
+
+A context enters only through its token counts, so attention and both gradients cost O(tokens in the class), whatever the
+length; counts replaced by P(l|n) give the limit of infinite context exactly. The sequence form, token by token, is kept in
+tests/agreement as the explicit formula this is checked against.
+Not here: how parameters move (dynamics/), what the theory predicts (theory/).
+
+| name                | paper              | axes                     | meaning                                          |
+|---------------------|--------------------|--------------------------|--------------------------------------------------|
+| `counts`            | N_l or P(l|n)      | class, row, slot         | token counts of each context, one context a row  |
+| `weight`            |                    | class, row               | share of each context in the loss, 0 for fillers |
+| `feature`           | f                  | class, row, slot         | what the decoder reads                           |
+| `logits`            | Y^T f              | class, row, column       |                                                  |
+
+Parameters and slots are laid out in the blocks of `token_blocks.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import DTypeLike
+
+from saccade.data.sequence_classes import SequenceClasses
+from saccade.errors import InputError, checked_choice, checked_number
+from saccade.model.token_blocks import TokenBlocks
+
+AnyArray: TypeAlias = Any  # a JAX or a NumPy array: parameters are NumPy at rest and JAX under way
+
+
+class Rows(NamedTuple):
+    """One matrix in blocks: rows shared by classes, and each class's own."""
+
+    shared: AnyArray
+    own: AnyArray
+
+
+class Parameters(NamedTuple):
+    """`decoder`: Y as (slot, column) and (class, slot, column); `attention`: Z as (query, slot) and (class, slot)."""
+
+    decoder: Rows
+    attention: Rows
+
+
+class Forward(NamedTuple):
+    """What one pass over contexts computes, kept for the gradient. Axes: class, row, then slot, column or 1."""
+
+    feature: Array
+    norm: Array  # what attention was divided by
+    logits: Array
+    target_logit: Array
+    others: Array  # exp of the other columns' logits, up to a factor that `others_total` shares; 0 at the target
+    others_total: Array
+    deficit: Array  # log-sum of the other columns' logits minus the target's: minus the margin
+
+
+@dataclass(frozen=True)
+class Pairwise:
+    """Options of the model. The defaults are the paper's model; its code also has the other settings [tian2023, section 9]."""
+
+    normalise: bool = True  # feature = attention / |attention|_2, the paper's LN; off: the attention itself
+    residual: bool = False  # the one-hot query is added before the normalisation
+    query_key: bool = False  # the query attends to itself: it counts as one more context token
+    init: str = "zero"  # or "uniform": every entry of Y and Z from U(-init_scale, init_scale)
+    init_scale: float | None = None  # default 1/sqrt(n_vocab), as in the paper's code
+
+    def __post_init__(self) -> None:
+        checked_choice("init", self.init, ("zero", "uniform"))
+        if self.init_scale is not None:
+            checked_number("init_scale", self.init_scale, low=0.0, open_low=True)
+            if self.init == "zero":
+                raise InputError("`init_scale` needs `init='uniform'`: a zero start has no scale.")
+
+    def blocks(self, task: SequenceClasses) -> TokenBlocks:
+        return TokenBlocks.of(task, query_in_block=self.residual or self.query_key, equal_columns=self.init == "zero")
+
+    def initial(self, blocks: TokenBlocks, rng: np.random.Generator, dtype: DTypeLike) -> Parameters:
+        """Parameters at step 0, as NumPy arrays; `rng` is used by the uniform start only."""
+        scale = 0.0 if self.init == "zero" else self.init_scale or blocks.n_vocab**-0.5
+        n_shared, n_columns, n_queries = len(blocks.shared), len(blocks.columns), len(blocks.queries)
+
+        def draw(*shape: int) -> np.ndarray:
+            return (scale * rng.uniform(-1, 1, shape) if scale else np.zeros(shape)).astype(dtype)
+
+        decoder = Rows(draw(n_shared, n_columns), draw(*blocks.own.shape, n_columns))
+        return Parameters(decoder, Rows(draw(n_queries, n_shared), draw(*blocks.own.shape)))
+
+    def population(self, blocks: TokenBlocks) -> np.ndarray:
+        """The infinite context of each class as `counts` (class, row, slot): one row, its token probabilities.
+
+        A single query among infinitely many keys has no weight, so `query_key` makes no difference here.
+        """
+        return blocks.token_prob[:, None, :]
+
+
+def class_attention_logits(attention: Rows, blocks: TokenBlocks) -> Array:
+    """z of each class's query at the class's slots (class, slot)."""
+    return jnp.concatenate([blocks.has_query @ attention.shared, attention.own], axis=-1)
+
+
+def unnormalised_attention(counts: AnyArray, attention_logits: Array) -> Array:
+    """counts * exp(z), each context scaled so that its most sought token has weight `counts`. An empty context stays 0."""
+    top = jnp.max(jnp.where(counts > 0, attention_logits, -jnp.inf), axis=-1, keepdims=True)
+    # A token that is absent may be sought more than `top`; its count of 0 must not meet an infinite weight.
+    return counts * jnp.exp(jnp.minimum(attention_logits - top, 0))
+
+
+def forward(parameters: Parameters, counts: AnyArray, model: Pairwise, blocks: TokenBlocks) -> Forward:
+    """Feature, logits and margin of every context."""
+    weights = unnormalised_attention(counts, class_attention_logits(parameters.attention, blocks)[:, None, :])
+    if model.residual or not model.normalise:  # else the norm below cancels this one
+        weights = weights / _or_one(jnp.sum(weights, axis=-1, keepdims=True))
+    raw = weights + blocks.query_slot[:, None, :] if model.residual else weights
+    norm = _or_one(jnp.sqrt(jnp.sum(raw * raw, axis=-1, keepdims=True))) if model.normalise else jnp.ones_like(raw[..., :1])
+    feature = raw / norm
+    logits = jnp.einsum("krs,ksj->krj", feature, class_decoder(parameters.decoder))
+    is_target = blocks.is_target[:, None, :]
+    target_logit = jnp.sum(logits * is_target, axis=-1, keepdims=True)
+    other_logits = jnp.where(is_target > 0, -jnp.inf, logits + jnp.log(blocks.column_size))
+    top = jnp.max(other_logits, axis=-1, keepdims=True)
+    others = jnp.exp(other_logits - top)
+    total = jnp.sum(others, axis=-1, keepdims=True)
+    deficit = top + jnp.log(total) - target_logit
+    return Forward(feature, norm, logits, target_logit, others, total, deficit)
+
+
+def _or_one(total: Array) -> Array:
+    return jnp.where(total > 0, total, 1)
+
+
+def class_decoder(decoder: Rows) -> Array:
+    """The decoder rows that each class reads (class, slot, column)."""
+    n_classes = decoder.own.shape[0]
+    return jnp.concatenate([jnp.broadcast_to(decoder.shared, (n_classes, *decoder.shared.shape)), decoder.own], axis=1)
+
+
+def mean_loss(seen: Forward, weight: AnyArray) -> Array:
+    """Cross-entropy in nats. As softplus of the deficit it stays exact when the loss is far below a float's resolution at 1."""
+    return jnp.sum(weight * jax.nn.softplus(seen.deficit)[..., 0])
+
+
+def gradients(seen: Forward, parameters: Parameters, weight: AnyArray, model: Pairwise, blocks: TokenBlocks) -> Parameters:
+    r"""Direction of steepest *descent of the loss* (minus its gradient), summed over contexts with their weights.
+
+    For one context, with $g = Y(e_n - \alpha)$ [tian2023, Lemma 1, in counts]:
+
+    $$\dot Y = f (e_n - \alpha)^\top, \qquad \dot z = f \circ (g - f\, (f \cdot g)).$$
+
+    $g$ need not be formed for each context. Summed over contexts, $\sum f_l\, g_l = \sum_j Y_{lj} \dot Y_{lj}$, so the attention
+    gradient reads the decoder gradient instead of making a second matrix product; and $f \cdot g$ is logits times error.
+    With a residual $f = (a + e_q)/|a + e_q|$ for attention $a$, which adds the terms in `g_query`.
+    """
+    decoder = class_decoder(parameters.decoder)
+    # e_n - alpha = (1 - alpha_n) (e_n - q), q the split among the others. 1 - alpha_n comes from the others too: late in
+    # training alpha_n is 1 to sixteen digits, and a subtraction would leave nothing of what still drives the dynamics.
+    push = weight[..., None] * jax.nn.sigmoid(seen.deficit)
+    per_other = push / seen.others_total
+
+    def times_error(values: Array, at_target: Array) -> Array:
+        return push * at_target - per_other * jnp.sum(seen.others * values, axis=-1, keepdims=True)
+
+    toward_target = jnp.sum(push * seen.feature, axis=1)[..., None] * blocks.is_target[:, None, :]
+    decoder_gradient = toward_target - jnp.einsum("krs,krj->ksj", per_other * seen.feature, seen.others)
+    gained = jnp.sum(decoder * decoder_gradient, axis=-1)  # f * g, summed over contexts
+    along = times_error(seen.logits, seen.target_logit)  # f . g
+    g_query = jnp.zeros_like(along)
+    if model.residual:
+        query_row = jnp.einsum("ks,ksj->kj", blocks.query_slot, decoder)[:, None, :]
+        g_query = times_error(query_row, jnp.sum(query_row * blocks.is_target[:, None, :], axis=-1, keepdims=True))
+    attention_gradient = gained - _pulled_back(seen, along, g_query, model, blocks)
+    n_shared = blocks.shared.shape[0]
+    decoder_gradient = decoder_gradient / blocks.column_size  # each of the equal tokens gets its part
+    return Parameters(
+        Rows(decoder_gradient[:, :n_shared].sum(axis=0), decoder_gradient[:, n_shared:]),
+        Rows(blocks.has_query.T @ attention_gradient[:, :n_shared], attention_gradient[:, n_shared:]),
+    )
+
+
+def _pulled_back(seen: Forward, along: Array, g_query: Array, model: Pairwise, blocks: TokenBlocks) -> Array:
+    """What softmax and normalisation take off f * g, summed over contexts (class, slot); `g_query` is 0 without a residual."""
+    if not model.residual:
+        return jnp.sum(seen.feature * (seen.feature if model.normalise else 1) * along, axis=1)
+    at_query = blocks.query_slot[:, None, :]
+    attention = seen.feature - at_query / seen.norm  # over the norm
+    if model.normalise:
+        f_query = jnp.sum(seen.feature * at_query, axis=-1, keepdims=True)
+        pull = seen.feature * along - (g_query - f_query * along)
+    else:
+        pull = along - g_query
+    return jnp.sum(at_query * g_query / seen.norm + attention * pull, axis=1)

@@ -1,0 +1,1 @@
+"""Observation: what is seen of attention, as plain array functions."""

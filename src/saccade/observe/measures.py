@@ -1,0 +1,38 @@
+"""Measures of attention: plain functions of arrays, each with its range and what the extremes mean.
+
+Axes: attention is (..., token) unless said otherwise and is not required to sum to one where that is stated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+
+def class_attention(attention_logits: NDArray, token_prob: NDArray) -> NDArray:
+    """Attention of an infinitely long context of each class: P(l|n) exp(z_l), normalised over tokens. In [0, 1]."""
+    present = token_prob > 0
+    top = np.max(np.where(present, attention_logits, -np.inf), axis=-1, keepdims=True)
+    weighted = token_prob * np.exp(np.where(present, attention_logits - top, -np.inf))
+    return weighted / weighted.sum(axis=-1, keepdims=True)
+
+
+def entropy(attention: NDArray) -> NDArray:
+    """Entropy in nats over the last axis: 0 = all on one token, ln(n) = spread evenly over n. Rescaled to sum to one first."""
+    share = attention / attention.sum(axis=-1, keepdims=True)
+    return -xlogy(share, share).sum(axis=-1)
+
+
+def mass(attention: NDArray, members: NDArray[np.bool_]) -> NDArray:
+    """Attention on the tokens that are `members`: 0 = none of it, 1 = all of it."""
+    return np.where(members, attention, 0.0).sum(axis=-1)
+
+
+def distinct_entropy(attention: NDArray, distinct: NDArray[np.bool_]) -> NDArray:
+    """Entropy in nats of attention among each class's distinct tokens (axes: ..., class, token -> ..., class).
+
+    Some take the entropy over all tokens (1), some over distinct tokens rescaled to one (2). We do (2), as the paper's stored
+    numbers do: (1) mixes sparsity among distinct tokens with the loss of common ones.
+    """
+    return entropy(np.where(distinct, attention, 0.0))

@@ -1,0 +1,1 @@
+"""Records: labelled results, claims about them, and how they are kept on disk."""

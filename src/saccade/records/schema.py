@@ -1,0 +1,67 @@
+"""What a record is: an `xarray.Dataset` whose variables carry unit and definition, with the whole configuration beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+
+from saccade.data.sequence_classes import SequenceClasses
+from saccade.records.provenance import provenance
+
+VARIABLES: dict[str, tuple[str, str]] = {
+    "loss": ("nats", "cross-entropy of the next token: of the batch about to be learned from, or of the population in a flow"),
+    "attention": ("1", "attention over tokens of an infinitely long context of the class: P(l|n) exp(z), normalised"),
+    "attention_logits": ("1", "Z: how much each query token seeks each context token"),
+    "decoder": ("1", "Y: how much each context token speaks for each next token"),
+    "own_logit": ("1", "w_nn: logit that a class gives its own next token, in the reduced flow"),
+    "other_logit": ("1", "w_nj: logit that a class gives any other token, in the reduced flow"),
+    "stop_reason": (
+        "",
+        "finished: ran to its end; diverged: left all bounds; solver failed: could not go on; values from there on are missing",
+    ),
+    "stop_time": ("", "time at which the run stopped"),
+    "token_prob": ("1", "P(l|n): chance of each context token in each class"),
+    "class_weight": ("1", "P(n): how often each class is drawn"),
+    "class_query": ("token", "psi(n): the query token of each class"),
+    "class_next": ("token", "the token that each class predicts"),
+    "entropy": ("nats", "entropy of attention among a class's distinct tokens, rescaled to one, mean over classes"),
+    "common_mass": ("1", "attention on common tokens"),
+    "lr_decoder": ("1/time", "learning rate of the decoder, eta_Y"),
+    "lr_attention": ("1/time", "learning rate of the attention logits, eta_Z"),
+}
+
+
+def make_record(
+    *,
+    dynamics: str,
+    variables: Mapping[str, Any],
+    coords: Mapping[str, Any],
+    time_unit: str,
+    config: Mapping[str, Any],
+    wall_time: float,
+) -> xr.Dataset:
+    """A dataset with a definition for every variable; one without an entry in `VARIABLES` is a defect."""
+    record = xr.Dataset(dict(variables), dict(coords))
+    for name in record.variables:
+        if name in VARIABLES:
+            unit, definition = VARIABLES[str(name)]
+            record[name].attrs = {"units": unit, "definition": definition}
+        elif name in record.data_vars:
+            raise KeyError(f"variable {name!r} has no definition in VARIABLES")
+    if "time" in record.coords:
+        record["time"].attrs = {"units": time_unit}
+    record.attrs = {"dynamics": dynamics, "config": json.dumps(config), "wall_time_s": round(wall_time, 3)} | provenance()
+    return record
+
+
+def task_variables(task: SequenceClasses) -> dict[str, Any]:
+    """The task itself, so that a record can be read without the code that made it."""
+    return {
+        "token_prob": (("class", "token"), task.token_prob),
+        "class_weight": (("class",), task.class_weight),
+        "class_query": (("class",), task.query),
+        "class_next": (("class",), task.next_token),
+    }

@@ -1,0 +1,48 @@
+"""Records on disk: Zarr, written beside their place and moved there whole, so that what is there is always complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from saccade.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A new folder to write in; it takes the place of `path` when the block ends, and leaves nothing if the block fails."""
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.unfinished")
+    replaced = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.replaced")
+    try:
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        if path.exists():
+            os.replace(path, replaced)
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise InputError(f"cannot write to {path}: {error.strerror or error}.") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def save_record(record: xr.Dataset, path: str | Path) -> None:
+    with whole_folder(Path(path)) as folder:
+        record.to_zarr(folder, mode="w", zarr_format=2, consolidated=True)
+
+
+def load_record(path: str | Path) -> xr.Dataset:
+    import xarray as xr
+
+    try:
+        return xr.open_zarr(Path(path), consolidated=True).load()
+    except (OSError, KeyError, ValueError) as error:
+        raise InputError(f"{path} is not a record that can be read: {error}") from None

@@ -1,0 +1,88 @@
+"""One offline HTML page from a folder of results: verdicts first, then each experiment's figure, claims and provenance."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from saccade.errors import InputError
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8885; --bad: #d55e00; --good: #009e73; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; background: white; } figcaption { max-width: 50rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.expected { color: var(--good); font-weight: 600; } .unexpected { color: var(--bad); font-weight: 600; }
+code { overflow-wrap: anywhere; }
+"""
+_COLUMNS = ("statement", "source", "predicted", "measured", "tolerance", "verdict")
+
+
+def write_page(out: str | Path) -> Path:
+    """Write OUT/report.html from every experiment folder in OUT and return its path."""
+    folder = Path(out)
+    sections = [_section(path.parent) for path in sorted(folder.glob("*/about.json"))]
+    if not sections:
+        raise InputError(f"{folder} holds no results to report; run `saccade reproduce --out {folder}` first.")
+    claims = [claim for path in sorted(folder.glob("*/claims.json")) for claim in json.loads(path.read_text("utf-8"))]
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>Saccade report</title><style>{_STYLE}</style><h1>Saccade report</h1>{_summary(claims)}"
+        f"{''.join(sections)}</html>\n"
+    )
+    target, unfinished = folder / "report.html", folder / ".report.html.unfinished"
+    try:
+        unfinished.write_text(page, encoding="utf-8")
+        os.replace(unfinished, target)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or error}.") from None
+    return target
+
+
+def _summary(claims: list[dict[str, Any]]) -> str:
+    as_expected = sum(claim["verdict"] == claim["expected"] for claim in claims)
+    kinds = [f"{sum(c['verdict'] == kind for c in claims)} {kind}" for kind in sorted({c["verdict"] for c in claims})]
+    state = "expected" if as_expected == len(claims) else "unexpected"
+    return f'<p class="{state}">{as_expected} of {len(claims)} verdicts are as expected: {", ".join(kinds)}.</p>'
+
+
+def _section(folder: Path) -> str:
+    about = json.loads((folder / "about.json").read_text("utf-8"))
+    claims = json.loads((folder / "claims.json").read_text("utf-8"))
+    svg = (folder / "figure.svg").read_text("utf-8")
+    figure = svg[svg.index("<svg") :]
+    rows = "".join(_row(claim) for claim in claims)
+    head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
+    shown = ("statement", "caption", "command")
+    facts = "".join(f"<tr><th>{_text(k)}</th><td><code>{_text(v)}</code></td></tr>" for k, v in about.items() if k not in shown)
+    return (
+        f'<section id="{_text(folder.name)}"><h2>{_text(folder.name)}</h2><p>{_text(about["statement"])}</p>'
+        f"<figure>{figure}<figcaption>{_text(about['caption'])}</figcaption></figure>"
+        f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'
+        f"<p>Made by <code>{_text(about['command'])}</code></p>"
+        f'<details><summary>Settings and versions</summary><div class="wide"><table>{facts}</table></div></details></section>'
+    )
+
+
+def _row(claim: dict[str, Any]) -> str:
+    state = "expected" if claim["verdict"] == claim["expected"] else "unexpected"
+    unmet = [name for name, met in claim["assumptions"].items() if not met]
+    verdict = claim["verdict"] + (f" ({', '.join(unmet)})" if unmet else "")
+    numbers = "".join(f'<td class="number">{_number(claim[key])}</td>' for key in ("predicted", "measured", "tolerance"))
+    return (
+        f"<tr><td>{_text(claim['statement'])}</td><td>{_text(claim['source'])}</td>{numbers}"
+        f'<td class="{state}">{_text(verdict)}</td></tr>'
+    )
+
+
+def _number(value: float | None) -> str:
+    return "missing" if value is None else f"{value:.4g}"
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))

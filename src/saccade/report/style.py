@@ -1,0 +1,31 @@
+"""One look for all figures: colour-blind safe, headless, and nothing of Matplotlib's global state is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+COMMON = "#b8b8b8"
+_CATEGORICAL = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito's palette
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure in inches that belongs to no window and no pyplot."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def categorical(index: int) -> str:
+    return _CATEGORICAL[index % len(_CATEGORICAL)]
+
+
+def sequential(index: int, count: int) -> tuple[float, float, float, float]:
+    """Colour `index` of `count` that darkens with order."""
+    return colormaps["viridis"](0.92 - 0.86 * index / max(1, count - 1))
+
+
+def save_figure(figure: Figure, stem: Path) -> None:
+    """As SVG (the same bytes for the same figure) and as PNG."""
+    figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(stem.with_suffix(".png"), dpi=150)
