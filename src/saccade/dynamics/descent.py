@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from saccade.dynamics.descent_scan import Optimiser, Plan, Saved, descend
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.schedule import save_steps
 from saccade.errors import InputError, checked_choice, checked_count, checked_number
-from saccade.model.pairwise import Pairwise
+from saccade.model.pairwise import Pairwise, Rows
 from saccade.model.token_blocks import TokenBlocks
 from saccade.observe.measures import class_attention
 
@@ -89,9 +90,11 @@ def _record(plan: Plan, saved: Saved, blocks: TokenBlocks, keep: Sequence[str], 
     diverged = saved.diverged_at <= plan.steps
     lost = plan.saves >= saved.diverged_at[..., None]  # (rate, seed, time)
 
-    def series(values: np.ndarray) -> np.ndarray:
-        return np.where(lost.reshape(lost.shape + (1,) * (values.ndim - 3)), np.nan, values)
+    def where_lost(fill: float, values: np.ndarray) -> np.ndarray:
+        return np.where(lost.reshape(lost.shape + (1,) * (values.ndim - 3)), fill, values)
 
+    series = partial(where_lost, np.nan)
+    z = Rows(*(where_lost(0.0, part) for part in saved.attention))  # nothing is computed from what a diverged run left
     runs = ("rate", "seed")
     variables: dict[str, Any] = {
         "loss": ((*runs, "time"), series(saved.loss)),
@@ -99,11 +102,10 @@ def _record(plan: Plan, saved: Saved, blocks: TokenBlocks, keep: Sequence[str], 
         "stop_time": (runs, np.minimum(saved.diverged_at, plan.steps)),
     }
     if "attention" in keep:
-        attention = blocks.by_token(class_attention(blocks.class_slots(*saved.attention), blocks.token_prob))
+        attention = blocks.by_token(class_attention(blocks.class_slots(*z), blocks.token_prob))
         variables["attention"] = ((*runs, "time", "class", "token"), series(attention))
     if "attention_logits" in keep:
-        dense = blocks.dense_attention_logits(*saved.attention)
-        variables["attention_logits"] = ((*runs, "time", "query", "token"), series(dense))
+        variables["attention_logits"] = ((*runs, "time", "query", "token"), series(blocks.dense_attention_logits(*z)))
     if saved.decoder is not None:
         variables["decoder"] = ((*runs, "time", "token", "next_token"), series(blocks.dense_decoder(*saved.decoder)))
     return make_record(
@@ -112,6 +114,7 @@ def _record(plan: Plan, saved: Saved, blocks: TokenBlocks, keep: Sequence[str], 
         coords={
             "time": plan.saves,
             "seed": plan.seeds,
+            "query": blocks.queries,
             "lr_decoder": ("rate", plan.rates[:, 0]),
             "lr_attention": ("rate", plan.rates[:, 1]),
         },

@@ -238,10 +238,10 @@ def figure(record: xr.Dataset) -> Figure:
     panels = drawing.subplots(1, record.sizes["n_queries"], sharey=True, squeeze=False)[0]
     for axes, n in zip(panels, record.n_queries.values, strict=True):
         for i, rate in enumerate(record.lr_attention.values):
-            entropy = record.entropy.sel(n_queries=n, lr_attention=rate)
-            mean, spread = entropy.mean("seed"), entropy.std("seed", ddof=1)
+            entropy = record.entropy.sel(n_queries=n, lr_attention=rate).dropna("ratio", how="all")  # no dot where all diverged
+            mean, spread = entropy.mean("seed"), entropy.std("seed")
             style = {"color": sequential(i, record.sizes["lr_attention"]), "label": rf"$\eta_Z$ = {rate:g}"}
-            axes.errorbar(record.ratio, mean, yerr=spread, fmt="o-", ms=4, capsize=2, **style)
+            axes.errorbar(entropy.ratio, mean, yerr=spread, fmt="o-", ms=4, capsize=2, **style)
         _draw_published(axes, n)
         n_diverged = int((record.stop_reason.sel(n_queries=n) == "diverged").sum())
         axes.set_title(f"{n} quer{'y' if n == 1 else 'ies'}, {2 * n} classes" + (f"\n{n_diverged} diverged" if n_diverged else ""))

@@ -109,7 +109,7 @@ class TokenBlocks:
 
     def class_slots(self, shared: NDArray, own: NDArray) -> NDArray:
         """Z in blocks, (..., query, slot) and (..., class, slot), as one table (..., class, slot)."""
-        return np.concatenate([self.has_query @ shared, own], axis=-1)
+        return np.concatenate([shared[..., self.has_query.argmax(axis=1), :], own], axis=-1)
 
     def dense_attention_logits(self, shared: NDArray, own: NDArray) -> NDArray:
         """Z over (..., query, token) from its blocks; entries that no context can reach are 0."""

@@ -1,0 +1,41 @@
+"""The theory stands alone: it imports no simulation, and every public function says what it predicts and for whom."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from saccade import theory
+
+functions = [f for _, f in inspect.getmembers(theory, inspect.isfunction)]
+BIBLIOGRAPHY = (Path(theory.__file__).parent / "references.bib").read_text()
+
+
+def test_theory_imports_neither_simulation_nor_compiled_arrays():
+    forbidden = "{'jax', 'torch', 'saccade.dynamics', 'saccade.model'}"
+    code = f"import sys, saccade.theory; sys.exit(bool({forbidden} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("function", functions, ids=lambda f: f.__name__)
+def test_docstring_holds_the_letters_of_every_argument(function):
+    table = [line for line in inspect.getdoc(function).splitlines() if line.startswith("|")]
+    named = {word for line in table[2:] for word in re.split(r"[,\s|]+", line)}
+    switches = {"as_printed", "per_step"}
+    assert set(inspect.signature(function).parameters) - switches <= named
+
+
+@pytest.mark.parametrize("function", functions, ids=lambda f: f.__name__)
+def test_docstring_cites_a_known_reference_or_says_it_is_ours(function):
+    text = inspect.getdoc(function)
+    keys = re.findall(r"\[(\w+\d{4}),", text)
+    assert keys or re.search(r"\bOurs\b", text)
+    assert all(f"{{{key}," in BIBLIOGRAPHY for key in keys)
+
+
+def test_no_module_hides_behind_a_function_of_the_same_name():
+    modules = {path.stem for path in Path(theory.__file__).parent.glob("*.py")}
+    assert not modules & {f.__name__ for f in functions}
