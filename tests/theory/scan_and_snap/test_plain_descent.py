@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from saccade.theory import (
+from saccade.theory.scan_and_snap import (
     decoder_height,
     equal_overlap_coupling,
     plain_backprop,

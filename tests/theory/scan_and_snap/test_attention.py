@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
-from saccade.theory import (
+from saccade.theory.scan_and_snap import (
     attention_logits_dot,
     backprop_coefficients,
     class_coupling,

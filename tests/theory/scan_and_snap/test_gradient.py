@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from saccade.theory import gradient_from_counts, gradient_from_sequence
+from saccade.theory.scan_and_snap import gradient_from_counts, gradient_from_sequence
 
 N_VOCAB = 7
 rates = {"lr_decoder": 0.7, "lr_attention": 1.3}

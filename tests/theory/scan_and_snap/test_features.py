@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from saccade.theory import (
+from saccade.theory.scan_and_snap import (
     class_coupling,
     class_overlap,
     common_tokens,

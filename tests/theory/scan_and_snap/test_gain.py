@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.stats import spearmanr
 
-from saccade.theory import (
+from saccade.theory.scan_and_snap import (
     conserved_gain,
     follower_logit_gain,
     growth_factor,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from saccade.theory import (
+from saccade.theory.scan_and_snap import (
     backprop_coefficients,
     equal_overlap_coupling,
     floored_growth_bound,

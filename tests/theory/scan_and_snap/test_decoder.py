@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
-from saccade.theory import (
+from saccade.theory.scan_and_snap import (
     class_directions,
     class_error,
     decoder_height,

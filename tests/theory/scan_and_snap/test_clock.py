@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from saccade.theory import (
+from saccade.theory.scan_and_snap import (
     class_error,
     decoder_height,
     early_speed,

@@ -26,11 +26,12 @@ class PlainBackprop(NamedTuple):
     other: NDArray[np.float64]
 
 
-def _logits(a, b, c, *, rho, K):
+def _logits(a: ArrayLike, b: ArrayLike, c: ArrayLike, *, rho: float, K: int) -> NDArray[np.float64]:
+    a, b, c = np.asarray(a), np.asarray(b), np.asarray(c)
     return np.stack([a - rho * (K - 1) * b, -b + rho * (a - (K - 2) * b), -c * (1 + rho * (K - 1))])
 
 
-def _probabilities(logits, *, K, M):
+def _probabilities(logits: NDArray[np.float64], *, K: int, M: int) -> NDArray[np.float64]:
     multiplicity = np.reshape([1, K - 1, M - K], (3,) + (1,) * (logits.ndim - 1))
     return np.exp(logits - logsumexp(logits, axis=0, b=multiplicity))
 
@@ -59,7 +60,7 @@ def plain_backprop(t: ArrayLike, *, overlap: float, n_vocab: int, n_classes: int
     """
     rho, M, K, times = overlap, n_vocab, n_classes, np.atleast_1d(np.asarray(t, float))
 
-    def velocity(_t, state):
+    def velocity(_t: float, state: NDArray[np.float64]) -> NDArray[np.float64]:
         _, p_other, p_rest = _probabilities(_logits(*state, rho=rho, K=K), K=K, M=M)
         return lr_decoder / K * np.array([(K - 1) * p_other + (M - K) * p_rest, p_other, p_rest])
 
