@@ -26,7 +26,7 @@ def test_a_run_does_not_depend_on_what_else_is_trained_or_saved():
     task = SequenceClasses.syn_medium(3)
     alone = train(task, **SMALL, lr_decoder=2.0, seeds=[2], save=[23], dtype="float64")
     among_seeds = train(task, **SMALL, lr_decoder=2.0, seeds=[0, 1, 2, 3, 4], save="linear", dtype="float64")
-    rates = np.geomspace(0.5, 8, 7).tolist() + [2.0]
+    rates = [*np.geomspace(0.5, 8, 7).tolist(), 2.0]
     among_rates = train(task, **SMALL, lr_decoder=rates, seeds=[1, 2], save=[3, 23], dtype="float64")
     expected = alone.attention.sel(seed=2, time=23).values
     np.testing.assert_allclose(among_seeds.attention.sel(seed=2, time=23).values, expected, atol=1e-13)
@@ -85,9 +85,8 @@ def test_longer_contexts_approach_the_infinite_one_like_one_over_the_root():
     settings = {"steps": 5, "batch": 512, "seeds": 4, "save": [5], "dtype": "float64"}
     limit = train(task, context=math.inf, **settings).attention
     lengths = np.array([100, 1600, 25600])
-    gaps = [
-        float(np.abs(train(task, context=int(n), **settings).attention - limit).max(["class", "token"]).mean()) for n in lengths
-    ]
+    finite = [train(task, context=int(n), **settings).attention for n in lengths]
+    gaps = [float(np.abs(attention - limit).max(["class", "token"]).mean()) for attention in finite]
     slope = np.polyfit(np.log(lengths), np.log(gaps), 1)[0]
     assert slope == pytest.approx(-0.5, abs=0.15)
 

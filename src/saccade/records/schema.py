@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import xarray as xr
@@ -42,15 +43,17 @@ def make_record(
     time_unit: str,
     config: Mapping[str, Any],
     wall_time: float,
+    definitions: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> xr.Dataset:
-    """A dataset with a definition for every variable; one without an entry in `VARIABLES` is a defect."""
+    """A dataset with a definition for every variable: from `VARIABLES`, or for what is an experiment's own from `definitions`."""
     record = xr.Dataset(dict(variables), dict(coords))
+    known = VARIABLES | dict(definitions)
     for name in record.variables:
-        if name in VARIABLES:
-            unit, definition = VARIABLES[str(name)]
+        if name in known:
+            unit, definition = known[str(name)]
             record[name].attrs = {"units": unit, "definition": definition}
         elif name in record.data_vars:
-            raise KeyError(f"variable {name!r} has no definition in VARIABLES")
+            raise KeyError(f"variable {name!r} has no definition")
     if "time" in record.coords:
         record["time"].attrs = {"units": time_unit}
     record.attrs = {"dynamics": dynamics, "config": json.dumps(config), "wall_time_s": round(wall_time, 3)} | provenance()
