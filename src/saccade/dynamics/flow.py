@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -36,6 +37,15 @@ from saccade.observe.measures import class_attention
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+class Setting(NamedTuple):
+    """What a velocity depends on beside the state; an argument of the compiled code, so that one shape is compiled once."""
+
+    blocks: TokenBlocks
+    class_weight: AnyArray
+    lr_decoder: AnyArray
+    lr_attention: AnyArray
 
 
 class ReducedState(NamedTuple):
@@ -75,17 +85,9 @@ def flow(
     blocks = model.blocks(task)
     (seed,) = checked_seeds([seed])
     rates = _checked_rates(lr_decoder, lr_attention)
-    counts, weight = model.population(blocks), task.class_weight[:, None]
-
-    def velocity(state: Parameters) -> Parameters:
-        downhill = gradients(forward(state, counts, model, blocks), state, weight, model, blocks)
-        return Parameters(*(jax.tree.map(lambda x, r=rate: r * x, part) for part, rate in zip(downhill, rates, strict=True)))
-
-    def loss(state: Parameters) -> Array:
-        return mean_loss(forward(state, counts, model, blocks), weight)
-
+    setting = Setting(blocks, task.class_weight, *rates)
     start = model.initial(blocks, generator(seed, Purpose.INITIALISATION), np.dtype("float64"))
-    solution = _solved(velocity, loss, start, t1, rates, n_times, method, rtol, atol, on_progress)
+    solution = _solved(*_plain(model), start, setting, t1, n_times, method, rtol, atol, on_progress)
     states: Parameters = solution.states
     extra = {}
     if "decoder" in keep:
@@ -116,32 +118,52 @@ def reduced_flow(
     started = time.perf_counter()
     blocks = Pairwise().blocks(task)
     rates = _checked_rates(lr_decoder, lr_attention)
-    prob, class_weight = blocks.token_prob, task.class_weight
     if np.linalg.matrix_rank(task.token_prob) < task.n_classes:
         raise InputError("the reduced flow needs linearly independent classes; some `token_prob` is a mixture of the others.")
-
-    def velocity(state: ReducedState) -> ReducedState:
-        p_other, wrong = _other_and_wrong(state, task.n_vocab)
-        f = _features(prob, class_attention_logits(state.attention, blocks))
-        g = _backpropagated(f, _logits_times_error(state, p_other, wrong, task.n_vocab), len(blocks.shared))
-        dz = rates[1] * class_weight[:, None] * f * (g - f * jnp.sum(f * g, axis=-1, keepdims=True))
-        return ReducedState(
-            own_logit=rates[0] * class_weight * wrong,
-            other_logit=-rates[0] * class_weight * p_other,
-            attention=Rows(blocks.has_query.T @ dz[:, : len(blocks.shared)], dz[:, len(blocks.shared) :]),
-        )
-
-    def loss(state: ReducedState) -> Array:
-        deficit = jnp.log(task.n_vocab - 1) + state.other_logit - state.own_logit
-        return jnp.sum(class_weight * jax.nn.softplus(deficit))
-
+    setting = Setting(blocks, task.class_weight, *rates)
     zero = Pairwise().initial(blocks, generator(0, Purpose.INITIALISATION), np.dtype("float64"))
     start = ReducedState(np.zeros(task.n_classes), np.zeros(task.n_classes), zero.attention)
-    solution = _solved(velocity, loss, start, t1, rates, n_times, method, rtol, atol, on_progress)
+    solution = _solved(_reduced_velocity, _reduced_loss, start, setting, t1, n_times, method, rtol, atol, on_progress)
     states: ReducedState = solution.states
     extra = {name: (("time", "class"), getattr(states, name)) for name in ("own_logit", "other_logit")}
     label = "C: reduced flow of the theory"
     return _record(label, task, blocks, solution, states.attention, extra, keep, rates, {}, time.perf_counter() - started)
+
+
+@lru_cache
+def _plain(model: Pairwise) -> tuple[Callable[[Parameters, Setting], Parameters], Callable[[Parameters, Setting], Array]]:
+    """Velocity and loss of (B)."""
+
+    def velocity(state: Parameters, setting: Setting) -> Parameters:
+        blocks, weight = setting.blocks, setting.class_weight[:, None]
+        downhill = gradients(forward(state, model.population(blocks), model, blocks), state, weight, model, blocks)
+        rates = Parameters(setting.lr_decoder, setting.lr_attention)
+        return Parameters(*(Rows(*(rate * part for part in rows)) for rate, rows in zip(rates, downhill, strict=True)))
+
+    def loss(state: Parameters, setting: Setting) -> Array:
+        return mean_loss(forward(state, model.population(setting.blocks), model, setting.blocks), setting.class_weight[:, None])
+
+    return velocity, loss
+
+
+def _reduced_velocity(state: ReducedState, setting: Setting) -> ReducedState:
+    """Velocity of (C)."""
+    blocks, weight = setting.blocks, setting.class_weight
+    n_shared = blocks.shared.shape[0]
+    p_other, wrong = _other_and_wrong(state, blocks.n_vocab)
+    f = _features(blocks.token_prob, class_attention_logits(state.attention, blocks))
+    g = _backpropagated(f, _logits_times_error(state, p_other, wrong, blocks.n_vocab), n_shared)
+    dz = setting.lr_attention * weight[:, None] * f * (g - f * jnp.sum(f * g, axis=-1, keepdims=True))
+    return ReducedState(
+        own_logit=setting.lr_decoder * weight * wrong,
+        other_logit=-setting.lr_decoder * weight * p_other,
+        attention=Rows(blocks.has_query.T @ dz[:, :n_shared], dz[:, n_shared:]),
+    )
+
+
+def _reduced_loss(state: ReducedState, setting: Setting) -> Array:
+    deficit = jnp.log(setting.blocks.n_vocab - 1) + state.other_logit - state.own_logit
+    return jnp.sum(setting.class_weight * jax.nn.softplus(deficit))
 
 
 def _other_and_wrong(state: ReducedState, n_vocab: int) -> tuple[Array, Array]:
@@ -151,7 +173,7 @@ def _other_and_wrong(state: ReducedState, n_vocab: int) -> tuple[Array, Array]:
     return p_other, (n_vocab - 1) * p_other
 
 
-def _features(prob: np.ndarray, z: Array) -> Array:
+def _features(prob: AnyArray, z: Array) -> Array:
     """f_n at the slots of each class (class, slot)."""
     top = jnp.max(jnp.where(prob > 0, z, -jnp.inf), axis=-1, keepdims=True)
     weights = prob * jnp.exp(jnp.minimum(z - top, 0))
@@ -182,11 +204,11 @@ def _checked_rates(lr_decoder: float, lr_attention: float) -> tuple[float, float
 
 
 def _solved(
-    velocity: Callable[[Any], Any],
-    loss: Callable[[Any], Array],
+    velocity: Callable[[Any, Setting], Any],
+    loss: Callable[[Any, Setting], Array],
     start: Any,
+    setting: Setting,
     t1: float,
-    rates: tuple[float, float],
     n_times: int,
     method: str,
     rtol: float,
@@ -194,11 +216,12 @@ def _solved(
     on_progress: Callable[[float], None],
 ) -> Solution:
     end = checked_number("t1", t1, low=0.0, high=1e300, open_low=True)
-    unit = min(1 / max(*rates, 1e-30), end)
+    unit = min(1 / max(setting.lr_decoder, setting.lr_attention, 1e-30), end)
     return integrate(
         velocity,
         loss,
         start,
+        setting,
         times=np.append(0.0, np.geomspace(unit / 10, end, checked_count("n_times", n_times, low=2))),
         unit=unit,
         method=method,

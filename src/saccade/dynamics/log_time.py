@@ -6,6 +6,7 @@ SciPy's solver, JAX's right-hand side and Jacobian, float64 whatever the caller'
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -33,9 +34,10 @@ class Solution(NamedTuple):
 
 
 def integrate(
-    velocity: Callable[[Any], Any],
-    loss: Callable[[Any], Any],
+    velocity: Callable[[Any, Any], Any],
+    loss: Callable[[Any, Any], Any],
     start: Any,
+    setting: Any,
     *,
     times: np.ndarray,
     unit: float,
@@ -44,40 +46,46 @@ def integrate(
     atol: float,
     on_progress: Callable[[float], None],
 ) -> Solution:
-    """Follow `velocity` from `start` at times[0] = 0 through `times`; t = unit (e^s - 1)."""
+    """Follow `velocity(state, setting)` from `start` at times[0] = 0 through `times`; t = unit (e^s - 1).
+
+    Compiled code is kept for each pair of functions, so pass the same ones for another setting of the same shape.
+    """
     checked_choice("`method`", method, _METHODS)
     with jax.enable_x64(True):
-        y0, unravel = ravel_pytree(jax.tree.map(jnp.asarray, start))
+        right_hand_side, jacobian, looked_at = _compiled(velocity, loss)
+        start, setting = jax.tree.map(jnp.asarray, (start, setting))
+        y0 = np.asarray(ravel_pytree(start)[0])
         if method == "auto":
             method = "LSODA" if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
-
-        def in_log_time(s: Array, y: Array) -> Array:
-            return unit * jnp.exp(s) * ravel_pytree(velocity(unravel(y)))[0]
-
-        right_hand_side, jacobian = jax.jit(in_log_time), jax.jit(jax.jacfwd(in_log_time, argnums=1))
         s_eval = np.log1p(times / unit)
 
         def watched(s: float, y: np.ndarray) -> np.ndarray:
             on_progress(s / s_eval[-1])
-            return np.asarray(right_hand_side(s, y))
+            return np.asarray(right_hand_side(s, y, start, setting, unit))
 
-        solved = solve_ivp(
-            watched,
-            (0.0, s_eval[-1]),
-            np.asarray(y0),
-            method=method,
-            t_eval=s_eval,
-            rtol=rtol,
-            atol=atol,
-            **({} if method == "DOP853" else {"jac": lambda s, y: np.asarray(jacobian(s, y))}),
-        )
+        with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: np.asarray(jacobian(s, y, start, setting, unit))}
+        solved = solve_ivp(watched, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian)
         path = _finite_part(solved.y.T, len(times))
-        states = jax.tree.map(np.asarray, jax.vmap(unravel)(jnp.asarray(path)))
-        losses = np.asarray(jax.jit(jax.vmap(loss))(states))
+        states, losses = jax.tree.map(np.asarray, looked_at(path, start, setting))
     n_reached = int(np.isfinite(path).all(axis=1).sum())
     reason = "finished" if n_reached == len(times) else "diverged" if solved.success else "solver failed"
     settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": len(y0), "n_evaluations": int(solved.nfev)}
     return Solution(times, states, losses, reason, float(times[n_reached - 1]), settings)
+
+
+@lru_cache
+def _compiled(velocity: Callable[[Any, Any], Any], loss: Callable[[Any, Any], Any]) -> tuple[Any, Any, Any]:
+    """Right-hand side, Jacobian, and states with their losses; `start` tells the shapes of a flat state."""
+
+    def in_log_time(s: Array, y: Array, start: Any, setting: Any, unit: Array) -> Array:
+        state = ravel_pytree(start)[1](y)
+        return unit * jnp.exp(s) * ravel_pytree(velocity(state, setting))[0]
+
+    def looked_at(path: Array, start: Any, setting: Any) -> tuple[Any, Array]:
+        states = jax.vmap(ravel_pytree(start)[1])(path)
+        return states, jax.vmap(lambda state: loss(state, setting))(states)
+
+    return jax.jit(in_log_time), jax.jit(jax.jacfwd(in_log_time, argnums=1)), jax.jit(looked_at)
 
 
 def _finite_part(path: np.ndarray, n_times: int) -> np.ndarray:
