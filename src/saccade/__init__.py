@@ -16,9 +16,9 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "SequenceClasses": "saccade.data.sequence_classes",
     "Pairwise": "saccade.model.pairwise",
-    "train": "saccade.dynamics.descent",
-    "flow": "saccade.dynamics.flow",
-    "reduced_flow": "saccade.dynamics.flow",
+    "train": "saccade.laboratory",
+    "flow": "saccade.laboratory",
+    "reduced_flow": "saccade.laboratory",
     "measures": "saccade.observe",
     "Claim": "saccade.records.claim",
     "save_record": "saccade.records.store",
@@ -30,11 +30,11 @@ __all__ = list(_PUBLIC)
 
 if TYPE_CHECKING:
     from saccade.data.sequence_classes import SequenceClasses as SequenceClasses
-    from saccade.dynamics.descent import train as train
-    from saccade.dynamics.flow import flow as flow
-    from saccade.dynamics.flow import reduced_flow as reduced_flow
     from saccade.errors import InputError as InputError
     from saccade.experiments import EXPERIMENTS as EXPERIMENTS
+    from saccade.laboratory import flow as flow
+    from saccade.laboratory import reduced_flow as reduced_flow
+    from saccade.laboratory import train as train
     from saccade.model.pairwise import Pairwise as Pairwise
     from saccade.observe import measures as measures
     from saccade.records.claim import Claim as Claim
