@@ -49,7 +49,7 @@ def as_counts(sequences: list[list[np.ndarray]], model: Pairwise, task: Sequence
     counts = np.array([[[(s == token).sum() for token in slots[n]] for s in pair] for n, pair in enumerate(sequences)], float)
     if model.query_key:
         counts += (slots == task.query[:, None])[:, None, :]
-    return counts
+    return counts.swapaxes(1, 2)  # class, slot, row
 
 
 def both_forms(model: Pairwise, task: SequenceClasses, parameters: Parameters, dtype: str) -> tuple[list, list]:

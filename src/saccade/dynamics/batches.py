@@ -26,7 +26,7 @@ class Draws(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """`counts` (step, class, row, slot) and `weight` (step, class, row), which sums to one over a step."""
+    """`counts` (step, class, slot, row) and `weight` (step, class, row), which sums to one over a step."""
 
     counts: NDArray
     weight: NDArray
@@ -61,12 +61,12 @@ def arrange(draws: Draws, n_rows: int, model: Pairwise, blocks: TokenBlocks, con
     starts = np.diff(classes, axis=1, prepend=-1) > 0
     step, position = np.arange(n_steps)[:, None], np.arange(batch)
     row = position - np.maximum.accumulate(np.where(starts, position, 0), axis=1)
-    counts = np.zeros((n_steps, n_classes, n_rows, n_slots), dtype)
-    counts[step, classes, row] = draws.counts[step, order]
+    counts = np.zeros((n_steps, n_classes, n_slots, n_rows), dtype)
+    counts[step, classes, :, row] = draws.counts[step, order]
     weight = np.zeros((n_steps, n_classes, n_rows), dtype)
     weight[step, classes, row] = 1 / batch
     if model.query_key and not math.isinf(context):
-        counts += blocks.query_slot[:, None, :].astype(dtype) * (weight > 0)[..., None]
+        counts += blocks.query_slot[:, :, None].astype(dtype) * (weight > 0)[:, :, None, :]
     return Batches(counts, weight)
 
 

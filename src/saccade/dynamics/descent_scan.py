@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -144,7 +144,7 @@ def _advance(
         data = streams[seeds[0]] if one_stream else Batches(*map(np.stack, zip(*[streams[i] for i in seeds], strict=True)))
         start = carried or _start(plan, blocks, [plan.seeds[i] for i in seeds])
         inputs = data, np.asarray(steps), saved_as, plan.rates[rates].astype(plan.dtype), blocks
-        return jax.block_until_ready(_scan(start, *inputs, plan.model, plan.optimiser, one_stream))
+        return jax.block_until_ready(_compiled_scan()(start, *inputs, plan.model, plan.optimiser, one_stream))
 
 
 def _start(plan: Plan, blocks: TokenBlocks, seeds: list[int]) -> tuple[DescentState, Saved]:
@@ -169,7 +169,6 @@ def _at_rest(optimiser: Optimiser, rows: Rows) -> Any:
     return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
 
 
-@partial(jax.jit, static_argnames=("model", "optimiser", "one_stream"), compiler_options={"xla_cpu_multi_thread_eigen": False})
 def _scan(
     carry: tuple[DescentState, Saved],
     data: Batches,
@@ -181,7 +180,7 @@ def _scan(
     optimiser: Optimiser,
     one_stream: bool,
 ) -> tuple[DescentState, Saved]:
-    """The compiled part: a scan over steps, mapped over the runs of a pack."""
+    """A scan over steps, mapped over the runs of a pack."""
     step = partial(_observed_step, blocks=blocks, model=model, optimiser=optimiser)
 
     def one_run(carry: tuple[DescentState, Saved], data: Batches, rate: Array) -> tuple[DescentState, Saved]:
@@ -193,6 +192,22 @@ def _scan(
         return lax.scan(lambda c, x: (step(c, rate, *x), None), carry, (steps, saved_as, data))[0]
 
     return jax.vmap(one_run, in_axes=(0, None if one_stream else 0, 0))(carry, data, rates)
+
+
+@cache
+def _compiled_scan() -> Callable[..., tuple[DescentState, Saved]]:
+    """`_scan`, compiled at its first call for each shape.
+
+    Two options of this executable alone: packs already keep all cores busy, so its operations need no threads of their own; and
+    the older fusion emitters compile in half the time and run as fast (benchmarks/compilation.py). A JAX that does not know
+    them says so on a trivial function, and then goes without.
+    """
+    options = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_use_fusion_emitters": False}
+    try:
+        jax.jit(lambda x: x, compiler_options=options).lower(0.0).compile()
+    except jax.errors.JaxRuntimeError:
+        options = {}
+    return jax.jit(_scan, static_argnames=("model", "optimiser", "one_stream"), compiler_options=options)
 
 
 def _observed_step(

@@ -7,9 +7,9 @@ Not here: how parameters move (dynamics/), what the theory predicts (theory/).
 
 | name                | paper              | axes                     | meaning                                          |
 |---------------------|--------------------|--------------------------|--------------------------------------------------|
-| `counts`            | N_l or P(l|n)      | class, row, slot         | token counts of each context, one context a row  |
+| `counts`            | N_l or P(l|n)      | class, slot, row         | token counts of each context, one context a row  |
 | `weight`            |                    | class, row               | share of each context in the loss, 0 for fillers |
-| `feature`           | f                  | class, row, slot         | what the decoder reads                           |
+| `feature`           | f                  | class, slot, row         | what the decoder reads                           |
 | `logits`            | Y^T f              | class, row, column       |                                                  |
 
 Parameters and slots are laid out in the blocks of `token_blocks.py`.
@@ -48,15 +48,15 @@ class Parameters(NamedTuple):
 
 
 class Forward(NamedTuple):
-    """What one pass over contexts computes, kept for the gradient. Axes: class, row, then slot, column or 1."""
+    """What one pass over contexts computes, kept for the gradient."""
 
-    feature: Array
-    norm: Array  # what attention was divided by
-    logits: Array
-    target_logit: Array
-    others: Array  # exp of the other columns' logits, up to a factor that `others_total` shares; 0 at the target
-    others_total: Array
-    deficit: Array  # log-sum of the other columns' logits minus the target's: minus the margin
+    feature: Array  # class, slot, row
+    norm: Array  # what attention was divided by (class, 1, row)
+    logits: Array  # class, row, column
+    target_logit: Array  # class, row
+    others: Array  # exp of the other columns' logits up to a factor for each row; 0 at the target (class, row, column)
+    others_total: Array  # class, row
+    deficit: Array  # log-sum of the other columns' logits minus the target's: minus the margin (class, row)
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ class Pairwise:
         return Parameters(decoder, Rows(draw(n_queries, n_shared), draw(*blocks.own.shape)))
 
     def population(self, blocks: TokenBlocks) -> np.ndarray:
-        """The infinite context of each class as `counts` (class, row, slot): one row, its token probabilities.
+        """The infinite context of each class as `counts` (class, slot, row): one row, its token probabilities.
 
         A single query among infinitely many keys has no weight, so `query_key` makes no difference here.
         """
-        return blocks.token_prob[:, None, :]
+        return blocks.token_prob[:, :, None]
 
 
 def class_attention_logits(attention: Rows, blocks: TokenBlocks) -> Array:
@@ -105,26 +105,26 @@ def class_attention_logits(attention: Rows, blocks: TokenBlocks) -> Array:
 
 def unnormalised_attention(counts: AnyArray, attention_logits: Array) -> Array:
     """counts * exp(z), each context scaled so that its most sought token has weight `counts`. An empty context stays 0."""
-    top = jnp.max(jnp.where(counts > 0, attention_logits, -jnp.inf), axis=-1, keepdims=True)
+    top = jnp.max(jnp.where(counts > 0, attention_logits, -jnp.inf), axis=1, keepdims=True)
     # A token that is absent may be sought more than `top`; its count of 0 must not meet an infinite weight.
     return counts * jnp.exp(jnp.minimum(attention_logits - top, 0))
 
 
 def forward(parameters: Parameters, counts: AnyArray, model: Pairwise, blocks: TokenBlocks) -> Forward:
     """Feature, logits and margin of every context."""
-    weights = unnormalised_attention(counts, class_attention_logits(parameters.attention, blocks)[:, None, :])
+    weights = unnormalised_attention(counts, class_attention_logits(parameters.attention, blocks)[:, :, None])
     if model.residual or not model.normalise:  # else the norm below cancels this one
-        weights = weights / _or_one(jnp.sum(weights, axis=-1, keepdims=True))
-    raw = weights + blocks.query_slot[:, None, :] if model.residual else weights
-    norm = _or_one(jnp.sqrt(jnp.sum(raw * raw, axis=-1, keepdims=True))) if model.normalise else jnp.ones_like(raw[..., :1])
+        weights = weights / _or_one(jnp.sum(weights, axis=1, keepdims=True))
+    raw = weights + blocks.query_slot[:, :, None] if model.residual else weights
+    norm = _or_one(jnp.sqrt(jnp.sum(raw * raw, axis=1, keepdims=True))) if model.normalise else jnp.ones_like(raw[:, :1])
     feature = raw / norm
-    logits = jnp.einsum("krs,ksj->krj", feature, class_decoder(parameters.decoder))
+    logits = jnp.einsum("ksr,ksj->krj", feature, class_decoder(parameters.decoder))
     is_target = blocks.is_target[:, None, :]
-    target_logit = jnp.sum(logits * is_target, axis=-1, keepdims=True)
+    target_logit = jnp.sum(logits * is_target, axis=-1)
     other_logits = jnp.where(is_target > 0, -jnp.inf, logits + jnp.log(blocks.column_size))
-    top = jnp.max(other_logits, axis=-1, keepdims=True)
-    others = jnp.exp(other_logits - top)
-    total = jnp.sum(others, axis=-1, keepdims=True)
+    top = jnp.max(other_logits, axis=-1)
+    others = jnp.exp(other_logits - top[..., None])
+    total = jnp.sum(others, axis=-1)
     deficit = top + jnp.log(total) - target_logit
     return Forward(feature, norm, logits, target_logit, others, total, deficit)
 
@@ -141,7 +141,7 @@ def class_decoder(decoder: Rows) -> Array:
 
 def mean_loss(seen: Forward, weight: AnyArray) -> Array:
     """Cross-entropy in nats. As softplus of the deficit it stays exact when the loss is far below a float's resolution at 1."""
-    return jnp.sum(weight * jax.nn.softplus(seen.deficit)[..., 0])
+    return jnp.sum(weight * jax.nn.softplus(seen.deficit))
 
 
 def gradients(seen: Forward, parameters: Parameters, weight: AnyArray, model: Pairwise, blocks: TokenBlocks) -> Parameters:
@@ -158,20 +158,20 @@ def gradients(seen: Forward, parameters: Parameters, weight: AnyArray, model: Pa
     decoder = class_decoder(parameters.decoder)
     # e_n - alpha = (1 - alpha_n) (e_n - q), q the split among the others. 1 - alpha_n comes from the others too: late in
     # training alpha_n is 1 to sixteen digits, and a subtraction would leave nothing of what still drives the dynamics.
-    push = weight[..., None] * jax.nn.sigmoid(seen.deficit)
+    push = weight * jax.nn.sigmoid(seen.deficit)
     per_other = push / seen.others_total
 
     def times_error(values: Array, at_target: Array) -> Array:
-        return push * at_target - per_other * jnp.sum(seen.others * values, axis=-1, keepdims=True)
+        return push * at_target - per_other * jnp.sum(seen.others * values, axis=-1)
 
-    toward_target = jnp.sum(push * seen.feature, axis=1)[..., None] * blocks.is_target[:, None, :]
-    decoder_gradient = toward_target - jnp.einsum("krs,krj->ksj", per_other * seen.feature, seen.others)
+    toward_target = jnp.sum(push[:, None, :] * seen.feature, axis=2)[..., None] * blocks.is_target[:, None, :]
+    decoder_gradient = toward_target - jnp.einsum("ksr,krj->ksj", per_other[:, None, :] * seen.feature, seen.others)
     gained = jnp.sum(decoder * decoder_gradient, axis=-1)  # f * g, summed over contexts
     along = times_error(seen.logits, seen.target_logit)  # f . g
     g_query = jnp.zeros_like(along)
     if model.residual:
         query_row = jnp.einsum("ks,ksj->kj", blocks.query_slot, decoder)[:, None, :]
-        g_query = times_error(query_row, jnp.sum(query_row * blocks.is_target[:, None, :], axis=-1, keepdims=True))
+        g_query = times_error(query_row, jnp.sum(query_row * blocks.is_target[:, None, :], axis=-1))
     attention_gradient = gained - _pulled_back(seen, along, g_query, model, blocks)
     n_shared = blocks.shared.shape[0]
     decoder_gradient = decoder_gradient / blocks.column_size  # each of the equal tokens gets its part
@@ -183,13 +183,14 @@ def gradients(seen: Forward, parameters: Parameters, weight: AnyArray, model: Pa
 
 def _pulled_back(seen: Forward, along: Array, g_query: Array, model: Pairwise, blocks: TokenBlocks) -> Array:
     """What softmax and normalisation take off f * g, summed over contexts (class, slot); `g_query` is 0 without a residual."""
+    along, g_query = along[:, None, :], g_query[:, None, :]
     if not model.residual:
-        return jnp.sum(seen.feature * (seen.feature if model.normalise else 1) * along, axis=1)
-    at_query = blocks.query_slot[:, None, :]
+        return jnp.sum(seen.feature * (seen.feature if model.normalise else 1) * along, axis=2)
+    at_query = blocks.query_slot[:, :, None]
     attention = seen.feature - at_query / seen.norm  # over the norm
     if model.normalise:
-        f_query = jnp.sum(seen.feature * at_query, axis=-1, keepdims=True)
+        f_query = jnp.sum(seen.feature * at_query, axis=1, keepdims=True)
         pull = seen.feature * along - (g_query - f_query * along)
     else:
         pull = along - g_query
-    return jnp.sum(at_query * g_query / seen.norm + attention * pull, axis=1)
+    return jnp.sum(at_query * g_query / seen.norm + attention * pull, axis=2)
