@@ -138,18 +138,34 @@ def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> int:
 
 
 def _print_claims(outcome: Any) -> None:
+    """One line a claim, grouped by the theorem it is about."""
     from rich.markup import escape
 
     console = _console()
-    console.print(f"\n[bold]{outcome.name}[/bold]  {outcome.folder}")
-    for claim in outcome.claims:
-        colour = "green" if claim.as_expected else "red"
-        console.print(
-            f"  [{colour}]{claim.verdict:<6}[/{colour}] {escape(claim.statement)}: predicted {claim.predicted:.4g}, "
-            f"measured {claim.measured:.4g}, tolerance {claim.tolerance:.2g}",
-            soft_wrap=True,
-            highlight=False,
-        )
+    console.print(f"\n[bold]{outcome.name}[/bold]  {outcome.folder}", highlight=False)
+    for theorem in dict.fromkeys(_theorem(claim.source) for claim in outcome.claims):
+        console.print(f"  {escape(theorem)}", highlight=False)
+        for claim in outcome.claims:
+            if _theorem(claim.source) == theorem:
+                console.print(_claim_line(claim), soft_wrap=True, highlight=False)
+
+
+def _theorem(source: str) -> str:
+    """`[tian2023, Theorem 4], erratum 0.4 corrected` -> `[tian2023, Theorem 4]`."""
+    return source.split("]", maxsplit=1)[0] + "]"
+
+
+def _claim_line(claim: Any) -> str:
+    from rich.markup import escape
+
+    colour = "green" if claim.as_expected else "red"
+    surprise = "" if claim.as_expected else f" (expected: {claim.expected})"
+    unmet = [name for name, met in claim.assumptions.items() if not met]
+    return (
+        f"    [{colour}]{claim.verdict}[/{colour}]{surprise}  {escape(claim.statement)}: predicted {claim.predicted:.4g}, "
+        f"measured {claim.measured:.4g}, tolerance {claim.tolerance:.2g}"
+        + (escape(f"; not met: {', '.join(unmet)}") if unmet else "")
+    )
 
 
 @contextlib.contextmanager
