@@ -27,10 +27,6 @@ class Outcome:
     record: xr.Dataset
     claims: list[Claim]
 
-    @property
-    def as_expected(self) -> bool:
-        return all(claim.as_expected for claim in self.claims)
-
 
 def reproduce(
     name: str,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade.errors import InputError
+from saccade.records.claim import OUTSIDE
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8885; --bad: #d55e00; --good: #009e73; }
@@ -70,7 +71,8 @@ def _section(folder: Path) -> str:
 
 
 def _row(claim: dict[str, Any]) -> str:
-    state = "expected" if claim["verdict"] == claim["expected"] else "unexpected"
+    as_expected, outside = claim["verdict"] == claim["expected"], claim["verdict"] == OUTSIDE
+    state = "expected" if as_expected else "" if outside else "unexpected"
     unmet = [name for name, met in claim["assumptions"].items() if not met]
     verdict = claim["verdict"] + (f" ({', '.join(unmet)})" if unmet else "")
     numbers = "".join(f'<td class="number">{_number(claim[key])}</td>' for key in ("predicted", "measured", "tolerance"))
