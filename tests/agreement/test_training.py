@@ -72,3 +72,25 @@ def test_training_in_blocks_equals_dense_training_with_autograd(ours, theirs, in
     rows = np.flatnonzero(task.token_prob.sum(axis=0))
     np.testing.assert_allclose(record.decoder.values[0, 0][rows], decoder[rows], atol=tolerance)
     np.testing.assert_allclose(record.attention_logits.values[0, 0], attention, atol=tolerance)
+
+
+def test_with_more_classes_than_contexts_only_the_drawn_ones_are_computed_and_nothing_changes():
+    """Twenty-two classes, eleven contexts: the same dense training, through the other arrangement of a batch."""
+    task, model = SequenceClasses.syn_medium(11), Pairwise()
+    decoder, attention = dense_training(task, model, lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9))
+    record = train(
+        task,
+        steps=STEPS,
+        batch=BATCH,
+        context=CONTEXT,
+        momentum=0.9,
+        seeds=[SEED],
+        save=[STEPS],
+        model=model,
+        dtype="float64",
+        keep=("decoder", "attention_logits"),
+        **RATES,
+    )
+    rows = np.flatnonzero(task.token_prob.sum(axis=0))
+    np.testing.assert_allclose(record.decoder.values[0, 0][rows], decoder[rows], atol=1e-12)
+    np.testing.assert_allclose(record.attention_logits.values[0, 0], attention, atol=1e-12)

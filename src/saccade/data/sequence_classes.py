@@ -64,11 +64,10 @@ class SequenceClasses:
             raise InputError("`n_vocab` must be at least 2: with a single token there is nothing to predict.")
         if self.token_names and len(self.token_names) != n_vocab:
             raise InputError(f"`token_names` must name all {n_vocab} tokens of the vocabulary; got {len(self.token_names)}.")
-        prob = _distribution("token_prob", prob, "class", self.normalise)
-        prob = np.pad(prob, ((0, 0), (0, n_vocab - n_context_tokens)))
+        prob = _distributions(prob, n_vocab, self.normalise)
         weight = np.ones(n_classes) / n_classes if self.class_weight is None else _weights(self.class_weight, n_classes)
         for field, value in (("token_prob", prob), ("query", query), ("next_token", next_token), ("class_weight", weight)):
-            value.setflags(write=False)
+            value.setflags(write=False)  # all are our own copies
             object.__setattr__(self, field, value)
         object.__setattr__(self, "n_vocab", n_vocab)
 
@@ -137,7 +136,7 @@ class SequenceClasses:
 
 def _numbers(name: str, values: ArrayLike, n_axes: int) -> NDArray[np.float64]:
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"`{name}` must be an array of numbers with {n_axes} axes; got {_shortened(values)}.") from None
     if array.ndim != n_axes:
@@ -165,21 +164,23 @@ def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
     return weight / weight.sum()
 
 
-def _distribution(name: str, prob: NDArray[np.float64], axis_name: str, normalise: bool) -> NDArray[np.float64]:
-    """Rows that are probabilities, or an error that says which row is not and what to do."""
+def _distributions(prob: NDArray[np.float64], n_vocab: int, normalise: bool) -> NDArray[np.float64]:
+    """Rows that are probabilities over the whole vocabulary, or an error that says which row is not and what to do."""
     if (prob < 0).any():
         n, token = np.argwhere(prob < 0)[0]
-        raise InputError(f"`{name}` must not be negative; {axis_name} {n} gives token {token} {prob[n, token]:g}.")
+        raise InputError(f"`token_prob` must not be negative; class {n} gives token {token} {prob[n, token]:g}.")
     totals = prob.sum(axis=1)
     for n, total in enumerate(totals):
         if total == 0:
-            raise InputError(f"`{name}` must give every {axis_name} at least one token; {axis_name} {n} has none.")
+            raise InputError(f"`token_prob` must give every class at least one token; class {n} has none.")
         if not normalise and abs(total - 1) > _SUM_TOLERANCE:
             raise InputError(
-                f"`{name}` must sum to 1 over tokens in every {axis_name}; {axis_name} {n} sums to {total:.6g}. "
-                f"Pass `normalise=True` to rescale each {axis_name}."
+                f"`token_prob` must sum to 1 over tokens in every class; class {n} sums to {total:.6g}. "
+                "Pass `normalise=True` to rescale each class."
             )
-    return prob / totals[:, None]
+    whole = np.zeros((len(prob), n_vocab))  # the one copy: a large vocabulary with many classes is most of a task's memory
+    np.divide(prob, totals[:, None], out=whole[:, : prob.shape[1]])
+    return whole
 
 
 def _shortened(values: object) -> str:

@@ -26,10 +26,14 @@ class Draws(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """`counts` (step, class, slot, row) and `weight` (step, class, row), which sums to one over a step."""
+    """`counts` (step, class, slot, row) and `weight` (step, class, row), which sums to one over a step.
+
+    `classes` (step, class) says which classes these are; None stands for all of them, in order.
+    """
 
     counts: NDArray
     weight: NDArray
+    classes: NDArray | None
 
 
 def draw(task: SequenceClasses, blocks: TokenBlocks, seed: int, steps: range, batch: int, context: float) -> Draws:
@@ -53,7 +57,10 @@ def rows_needed(draws: Draws, n_classes: int) -> int:
 
 
 def arrange(draws: Draws, n_rows: int, model: Pairwise, blocks: TokenBlocks, context: float, dtype: DTypeLike) -> Batches:
-    """Contexts sorted into their classes' blocks of `n_rows` rows."""
+    """Contexts sorted into their classes' blocks of `n_rows` rows.
+
+    With more classes than contexts most would be empty; then only those drawn get a block.
+    """
     n_steps, batch = draws.classes.shape
     n_classes, n_slots = blocks.token_prob.shape
     order = np.argsort(draws.classes, axis=1, kind="stable")
@@ -61,15 +68,20 @@ def arrange(draws: Draws, n_rows: int, model: Pairwise, blocks: TokenBlocks, con
     starts = np.diff(classes, axis=1, prepend=-1) > 0
     step, position = np.arange(n_steps)[:, None], np.arange(batch)
     row = position - np.maximum.accumulate(np.where(starts, position, 0), axis=1)
-    counts = np.zeros((n_steps, n_classes, n_slots, n_rows), dtype)
-    counts[step, classes, :, row] = draws.counts[step, order]
-    weight = np.zeros((n_steps, n_classes, n_rows), dtype)
-    weight[step, classes, row] = 1 / batch
+    drawn_only = n_classes > batch
+    block = np.cumsum(starts, axis=1) - 1 if drawn_only else classes
+    n_blocks = batch if drawn_only else n_classes
+    block_class = np.zeros((n_steps, n_blocks), np.int64)
+    block_class[step, block] = classes
+    counts = np.zeros((n_steps, n_blocks, n_slots, n_rows), dtype)
+    counts[step, block, :, row] = draws.counts[step, order]
+    weight = np.zeros((n_steps, n_blocks, n_rows), dtype)
+    weight[step, block, row] = 1 / batch
     if model.query_key and not math.isinf(context):
-        counts += blocks.query_slot[:, :, None].astype(dtype) * (weight > 0)[:, :, None, :]
-    return Batches(counts, weight)
+        counts += blocks.query_slot[block_class][..., None].astype(dtype) * (weight > 0)[:, :, None, :]
+    return Batches(counts, weight, block_class if drawn_only else None)
 
 
 def population(model: Pairwise, blocks: TokenBlocks, task: SequenceClasses, dtype: DTypeLike) -> Batches:
     """One step's batch that is the population itself: every class once, with its weight and its infinite context."""
-    return Batches(model.population(blocks)[None].astype(dtype), task.class_weight[None, :, None].astype(dtype))
+    return Batches(model.population(blocks)[None].astype(dtype), task.class_weight[None, :, None].astype(dtype), None)

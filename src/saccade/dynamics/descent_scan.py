@@ -141,7 +141,7 @@ def _advance(
     one_stream = len(set(seeds)) == 1 or not np.isfinite(plan.batch)
     saved_as = np.where(np.isin(steps, plan.saves), np.searchsorted(plan.saves, steps), len(plan.saves))
     with jax.enable_x64(plan.dtype == "float64"):  # the switch belongs to the thread
-        data = streams[seeds[0]] if one_stream else Batches(*map(np.stack, zip(*[streams[i] for i in seeds], strict=True)))
+        data = streams[seeds[0]] if one_stream else jax.tree.map(lambda *parts: np.stack(parts), *[streams[i] for i in seeds])
         start = carried or _start(plan, blocks, [plan.seeds[i] for i in seeds])
         inputs = data, np.asarray(steps), saved_as, plan.rates[rates].astype(plan.dtype), blocks
         return jax.block_until_ready(_compiled_scan()(start, *inputs, plan.model, plan.optimiser, one_stream))
@@ -187,7 +187,7 @@ def _scan(
         # The population is one batch for all steps; drawn batches have one for each.
         fixed = data.weight.shape[0] == 1
         if fixed:
-            batch = Batches(data.counts[0], data.weight[0])
+            batch = Batches(data.counts[0], data.weight[0], None)
             return lax.scan(lambda c, x: (step(c, rate, *x, batch), None), carry, (steps, saved_as))[0]
         return lax.scan(lambda c, x: (step(c, rate, *x), None), carry, (steps, saved_as, data))[0]
 
@@ -238,15 +238,30 @@ def descent_step(
     state: DescentState, batch: Batches, rate: Array, *, blocks: TokenBlocks, model: Pairwise, optimiser: Optimiser
 ) -> tuple[DescentState, Array]:
     """One update; returns the new state and the loss of the batch before it. `rate`: the decoder's and the attention's."""
-    seen = forward(state.parameters, batch.counts, model, blocks)
-    downhill = gradients(seen, state.parameters, batch.weight, model, blocks)
+    loss, downhill = _loss_and_direction(state.parameters, batch, model, blocks)
     moved, memories = [], []
     for part, (rows, direction, memory) in enumerate(zip(state.parameters, downhill, state[1:], strict=True)):
         loss_gradient = jax.tree.map(jnp.negative, direction)
         step, memory = optimiser.at(rate[part]).update(loss_gradient, memory)
         moved.append(optax.apply_updates(rows, step))
         memories.append(memory)
-    return DescentState(Parameters(*moved), *memories), mean_loss(seen, batch.weight)
+    return DescentState(Parameters(*moved), *memories), loss
+
+
+def _loss_and_direction(parameters: Parameters, batch: Batches, model: Pairwise, blocks: TokenBlocks) -> tuple[Array, Parameters]:
+    """Loss of a batch and the direction downhill; only the blocks of classes in the batch are read."""
+    if batch.classes is None:
+        seen = forward(parameters, batch.counts, model, blocks)
+        return mean_loss(seen, batch.weight), gradients(seen, parameters, batch.weight, model, blocks)
+    drawn = Parameters(*(Rows(rows.shared, rows.own[batch.classes]) for rows in parameters))
+    of_drawn = blocks.of_classes(batch.classes)
+    seen = forward(drawn, batch.counts, model, of_drawn)
+    downhill = gradients(seen, drawn, batch.weight, model, of_drawn)
+    spread = (
+        Rows(part.shared, jnp.zeros_like(rows.own).at[batch.classes].add(part.own))
+        for rows, part in zip(parameters, downhill, strict=True)
+    )
+    return mean_loss(seen, batch.weight), Parameters(*spread)
 
 
 def _gathered(packs: list[np.ndarray], saved: list[Saved], n_rates: int, n_seeds: int) -> Saved:

@@ -12,8 +12,9 @@ start makes them differ, and then every token keeps its own column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -93,6 +94,11 @@ class TokenBlocks:
             is_target=(task.next_token[:, None] == columns).astype(np.float64),
             n_vocab=task.n_vocab,
         )
+
+    def of_classes(self, classes: Any) -> TokenBlocks:
+        """The same tables for some of the classes, in compiled code too."""
+        picked = {name: getattr(self, name)[classes] for name in ("own", "token_prob", "has_query", "query_slot", "is_target")}
+        return replace(self, **picked)
 
     @property
     def slots(self) -> NDArray[np.int64]:
