@@ -76,6 +76,7 @@ def _list(arguments: list[str]) -> int:
 
 def _reproduce(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS
+    from saccade.experiments.errata import errata_page
 
     kind = _options(
         "saccade reproduce",
@@ -87,7 +88,10 @@ def _reproduce(arguments: list[str]) -> int:
     names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names] or list(EXPERIMENTS)
     jobs = [(name, None, f"saccade reproduce {name}") for name in dict.fromkeys(names)]
     outcomes = _run_all(jobs, options.out, options.json)
-    return 0 if all(claim.as_expected for outcome in outcomes for claim in outcome.claims) else 1
+    claims = [claim for outcome in outcomes for claim in outcome.claims]
+    if not options.names:
+        (options.out / "errata.md").write_text(errata_page([claim.as_dict() for claim in claims]), encoding="utf-8")
+    return 0 if all(claim.as_expected for claim in claims) else 1
 
 
 def _run(arguments: list[str]) -> int:

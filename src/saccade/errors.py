@@ -19,9 +19,9 @@ class InputError(ValueError):
 def checked_number(name: str, value: object, *, low: float, high: float = math.inf, open_low: bool = False) -> float:
     """`value` as a float in [low, high] (or (low, high]); `high=math.inf` admits infinity itself."""
     allowed = f"a number {'above' if open_low else 'of at least'} {low:g}" + (f", at most {high:g}" if high < math.inf else "")
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputError(f"`{name}` must be {allowed}; got {value!r}.")
-    number = float(value)
+    number = _as_float(value)
+    if number is None:
+        raise InputError(f"`{name}` must be {allowed}; got {shortened(value)}.")
     if math.isnan(number) or number < low or number > high or (open_low and number == low):
         raise InputError(f"`{name}` must be {allowed}; got {number:g}.")
     return number
@@ -29,9 +29,26 @@ def checked_number(name: str, value: object, *, low: float, high: float = math.i
 
 def checked_count(name: str, value: object, *, low: int = 1) -> int:
     """`value` as a whole number of at least `low`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value).is_integer() or value < low:
-        raise InputError(f"`{name}` must be a whole number of at least {low}; got {value!r}.")
-    return int(float(value))
+    number = _as_float(value)
+    if number is None or not number.is_integer() or number < low:
+        raise InputError(f"`{name}` must be a whole number of at least {low}; got {shortened(value)}.")
+    return int(number)
+
+
+def _as_float(value: object) -> float | None:
+    """A real number that fits a float; None for anything else, and for True and False."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def shortened(value: object) -> str:
+    """`value` as it would be typed, cut to what fits a sentence."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def checked_choice(name: str, value: object, choices: Iterable[str]) -> str:

@@ -57,7 +57,7 @@ def assumptions_of(record: xr.Dataset) -> list[dict[str, Any]]:
                     n_vocab=record.sizes["token"],
                     lr_decoder=float(lr_decoder),
                     lr_attention=max(float(lr_attention), np.finfo(float).tiny),
-                    n_context=config.get("context", np.inf),
+                    n_context=float(config.get("context", "inf")),
                     init_scale=(model.get("init_scale") or record.sizes["token"] ** -0.5) if uniform else 0.0,
                     n_steps=config.get("steps"),
                 )

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from saccade.errors import InputError, checked_count
+from saccade.errors import InputError, checked_count, shortened
 
-_SUM_TOLERANCE = 1e-6  # probabilities typed with six decimals pass; they are then rescaled to sum to one exactly
+_SUM_TOLERANCE = 1e-5  # a dozen probabilities typed with six decimals pass; they are then rescaled to sum to one exactly
+_MOST_ENTRIES = 2**31  # of P(l|n), 17 GB: a mistyped id asks for more than that before anything else can go wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +63,18 @@ class SequenceClasses:
             raise InputError(f"`n_vocab` is {n_vocab}, but the tokens named need a vocabulary of at least {needed}.")
         if n_vocab < 2:
             raise InputError("`n_vocab` must be at least 2: with a single token there is nothing to predict.")
-        if self.token_names and len(self.token_names) != n_vocab:
-            raise InputError(f"`token_names` must name all {n_vocab} tokens of the vocabulary; got {len(self.token_names)}.")
+        if n_vocab * n_classes > _MOST_ENTRIES:
+            raise InputError(
+                f"`n_vocab` of {n_vocab} with {n_classes} classes is more than the {_MOST_ENTRIES} entries that can be held."
+            )
+        names = _names(self.token_names, n_vocab)
         prob = _distributions(prob, n_vocab, self.normalise)
         weight = np.ones(n_classes) / n_classes if self.class_weight is None else _weights(self.class_weight, n_classes)
         for field, value in (("token_prob", prob), ("query", query), ("next_token", next_token), ("class_weight", weight)):
             value.setflags(write=False)  # all are our own copies
             object.__setattr__(self, field, value)
         object.__setattr__(self, "n_vocab", n_vocab)
+        object.__setattr__(self, "token_names", names)
 
     @property
     def n_classes(self) -> int:
@@ -102,7 +107,8 @@ class SequenceClasses:
     @classmethod
     def syn_medium(cls, n_queries: int) -> SequenceClasses:
         """Two classes for each of `n_queries` queries: 10 common tokens, 10 distinct ones a class [tian2023, Fig. 6]."""
-        return cls._synthetic(checked_count("n_queries", n_queries), classes_per_query=2, name=f"syn-medium-{n_queries}")
+        count = checked_count("n_queries", n_queries)
+        return cls._synthetic(count, classes_per_query=2, name=f"syn-medium-{count}")
 
     @classmethod
     def _synthetic(cls, n_queries: int, classes_per_query: int, name: str) -> SequenceClasses:
@@ -136,9 +142,12 @@ class SequenceClasses:
 
 def _numbers(name: str, values: ArrayLike, n_axes: int) -> NDArray[np.float64]:
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"`{name}` must be an array of numbers with {n_axes} axes; got {_shortened(values)}.") from None
+        array = np.asarray(values)
+        if np.iscomplexobj(array):
+            raise TypeError
+        array = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"`{name}` must be an array of numbers with {n_axes} axes; got {shortened(values)}.") from None
     if array.ndim != n_axes:
         raise InputError(f"`{name}` must have {n_axes} axes; got an array of shape {array.shape}.")
     if not np.isfinite(array).all():
@@ -151,7 +160,7 @@ def _token_ids(name: str, values: ArrayLike, n_classes: int) -> NDArray[np.int64
     if len(numbers) != n_classes:
         raise InputError(f"`{name}` must have one token for each of the {n_classes} classes; got {len(numbers)}.")
     if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or (numbers > 2**31).any():
-        raise InputError(f"`{name}` must hold token ids: whole numbers from 0 on; got {_shortened(values)}.")
+        raise InputError(f"`{name}` must hold token ids: whole numbers from 0 on; got {shortened(values)}.")
     return numbers.astype(np.int64)
 
 
@@ -161,7 +170,18 @@ def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
         raise InputError(f"`class_weight` must have one weight for each of the {n_classes} classes; got {len(weight)}.")
     if (weight <= 0).any():
         raise InputError("`class_weight` must be positive: a class that is never drawn is to be left out.")
+    weight = weight / weight.max()  # first, so that no sum overflows
     return weight / weight.sum()
+
+
+def _names(names: Any, n_vocab: int) -> tuple[str, ...]:
+    try:
+        listed = tuple(str(name) for name in names)
+    except TypeError:
+        raise InputError(f"`token_names` must be a list of names; got {shortened(names)}.") from None
+    if listed and len(listed) != n_vocab:
+        raise InputError(f"`token_names` must name all {n_vocab} tokens of the vocabulary; got {len(listed)}.")
+    return listed
 
 
 def _distributions(prob: NDArray[np.float64], n_vocab: int, normalise: bool) -> NDArray[np.float64]:
@@ -169,20 +189,20 @@ def _distributions(prob: NDArray[np.float64], n_vocab: int, normalise: bool) -> 
     if (prob < 0).any():
         n, token = np.argwhere(prob < 0)[0]
         raise InputError(f"`token_prob` must not be negative; class {n} gives token {token} {prob[n, token]:g}.")
-    totals = prob.sum(axis=1)
-    for n, total in enumerate(totals):
-        if total == 0:
-            raise InputError(f"`token_prob` must give every class at least one token; class {n} has none.")
-        if not normalise and abs(total - 1) > _SUM_TOLERANCE:
-            raise InputError(
-                f"`token_prob` must sum to 1 over tokens in every class; class {n} sums to {total:.6g}. "
-                "Pass `normalise=True` to rescale each class."
-            )
+    largest = prob.max(axis=1, keepdims=True)
+    if (largest == 0).any():
+        raise InputError(f"`token_prob` must give every class at least one token; class {largest.argmin()} has none.")
     whole = np.zeros((len(prob), n_vocab))  # the one copy: a large vocabulary with many classes is most of a task's memory
-    np.divide(prob, totals[:, None], out=whole[:, : prob.shape[1]])
+    shares = np.divide(prob, largest, out=whole[:, : prob.shape[1]])  # first, so that no sum overflows
+    sums = shares.sum(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        totals = (sums * largest)[:, 0]
+    off = np.abs(totals - 1) > _SUM_TOLERANCE
+    if off.any() and not normalise:
+        n = int(off.argmax())
+        raise InputError(
+            f"`token_prob` must sum to 1 over tokens in every class; class {n} sums to {totals[n]:.6g}. "
+            "Pass `normalise=True` to rescale each class."
+        )
+    shares /= sums
     return whole
-
-
-def _shortened(values: object) -> str:
-    text = repr(values)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -13,12 +13,13 @@ The vocabulary is the context tokens in the order of their columns, then queries
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.errors import InputError
+from saccade.errors import InputError, shortened
 
 _RESERVED = ("class", "query", "weight")
 _SHARED_QUERY = "<query>"
@@ -26,7 +27,7 @@ _SHARED_QUERY = "<query>"
 
 def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClasses:
     records = _as_records(rows)
-    columns = [column for column in records[0] if column not in _RESERVED]
+    columns = [column for column in dict.fromkeys(name for row in records for name in row) if column not in _RESERVED]
     if not columns:
         raise InputError("the table has no token columns: beside `class`, `query` and `weight` it needs a column for each token.")
     vocabulary = {token: index for index, token in enumerate(columns)}
@@ -35,7 +36,7 @@ def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClass
         return vocabulary.setdefault(str(token).strip(), len(vocabulary))
 
     prob = [[_cell(row, number, column, default=0.0) for column in columns] for number, row in enumerate(records, start=1)]
-    queries = [token_id(row.get("query") or _SHARED_QUERY) for row in records]
+    queries = [token_id(_SHARED_QUERY if _is_missing(row.get("query")) else row["query"]) for row in records]
     next_tokens = [token_id(_class_name(row, number)) for number, row in enumerate(records, start=1)]
     weights = [_cell(row, number, "weight", default=1.0) for number, row in enumerate(records, start=1)]
     return SequenceClasses(
@@ -53,11 +54,13 @@ def rows_from_csv(path: Path) -> list[dict[str, str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, strict=True)
+            header = [column.strip() for column in reader.fieldnames or []]
             rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else f"it is not a CSV file in UTF-8 ({error})"
         raise InputError(f"cannot read classes from {path}: {reason}.") from None
-    header = [column.strip() for column in reader.fieldnames or []]
+    if not header:
+        raise InputError(f"{path} is empty; the first row names the columns: class, query, weight and the tokens.")
     if "" in header or len(set(header)) < len(header):
         raise InputError(f"{path}: every column needs a name of its own; the header is {', '.join(header) or 'empty'}.")
     if any(None in row or None in row.values() for row in rows):
@@ -66,7 +69,8 @@ def rows_from_csv(path: Path) -> list[dict[str, str]]:
 
 
 def _as_records(rows: Any) -> list[Mapping[str, Any]]:
-    records = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+    is_frame = hasattr(rows, "to_dict") and hasattr(rows, "columns")
+    records = rows.to_dict("records") if is_frame else rows
     if not isinstance(records, list) or not all(isinstance(row, Mapping) for row in records):
         raise InputError("a table of classes is a list of rows, each a mapping from column names to cells, or a data frame.")
     if not records:
@@ -75,16 +79,21 @@ def _as_records(rows: Any) -> list[Mapping[str, Any]]:
 
 
 def _class_name(row: Mapping[str, Any], number: int) -> str:
-    if str(row.get("class", "")).strip() == "":
+    if _is_missing(row.get("class")):
         raise InputError(f"row {number} has no `class`: the column names the token to predict.")
     return str(row["class"])
 
 
 def _cell(row: Mapping[str, Any], number: int, column: str, default: float) -> float:
     cell = row.get(column)
-    if cell is None or cell == "":
+    if _is_missing(cell):
         return default
     try:
-        return float(cell)
-    except (TypeError, ValueError):
-        raise InputError(f"row {number}, column {column!r}: {cell!r} is not a number.") from None
+        return float(cell)  # type: ignore[arg-type]  # anything else is what the error is for
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"row {number}, column {column!r}: {shortened(cell)} is not a number.") from None
+
+
+def _is_missing(cell: object) -> bool:
+    """An empty cell: nothing, blanks, or the NaN that data frames put there."""
+    return cell is None or (isinstance(cell, str) and not cell.strip()) or (isinstance(cell, float) and math.isnan(cell))

@@ -10,7 +10,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from saccade.errors import InputError
+from saccade.errors import InputError, shortened
+
+_MOST_SEEDS = 1_000_000  # a count beyond it is a typing error: their batches alone would not fit in any memory
 
 
 class Purpose(IntEnum):
@@ -26,12 +28,14 @@ def generator(seed: int, purpose: Purpose, step: int = 0) -> np.random.Generator
 
 def checked_seeds(seeds: object) -> list[int]:
     """A count n stands for the seeds 0 .. n-1; a list of whole numbers is taken as it is."""
+    if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool) and seeds > _MOST_SEEDS:
+        raise InputError(f"`seeds` must be at most {_MOST_SEEDS} in one call; got {seeds}.")
     listed = list(range(seeds)) if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool) else seeds
     if not isinstance(listed, list | tuple | range | np.ndarray) or len(listed) == 0:
-        raise InputError(f"`seeds` must be a count of at least 1, or a list of seeds; got {seeds!r}.")
+        raise InputError(f"`seeds` must be a count of at least 1, or a list of seeds; got {shortened(seeds)}.")
     for seed in listed:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-            raise InputError(f"`seeds` must be whole numbers from 0 to 2**63 - 1; got {seed!r}.")
+            raise InputError(f"`seeds` must be whole numbers from 0 to 2**63 - 1; got {shortened(seed)}.")
     if len(set(listed)) < len(listed):
         raise InputError("`seeds` must not name the same seed twice: it would be the same run.")
     return [int(seed) for seed in listed]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.errors import InputError
+from saccade.errors import InputError, shortened
 
 _N_SAVES = 50  # "log" and "linear" save at most about this many states; more is a list of steps
 
@@ -23,19 +24,24 @@ def save_steps(steps: int, save: str | Sequence[int]) -> NDArray[np.int64]:
         elif save == "linear":
             wanted = np.linspace(0, steps, _N_SAVES + 1)
         else:
-            raise InputError(f"`save` must be 'log', 'linear' or a list of steps; got {save!r}.")
+            raise InputError(f"`save` must be 'log', 'linear' or a list of whole steps; got {save!r}.")
         return np.unique(np.minimum(np.rint(wanted), steps).astype(np.int64))
     listed = _whole_numbers(save)
     if len(listed) == 0 or listed.min() < 0 or listed.max() > steps:
-        raise InputError(f"`save` must name steps from 0 to {steps} (the run's length), at least one; got {list(save)!r}.")
+        raise InputError(f"`save` must name steps from 0 to {steps} (the run's length), at least one; got {shortened(save)}.")
     return np.unique(listed)
 
 
-def _whole_numbers(save: Sequence[int]) -> NDArray[np.int64]:
+def _whole_numbers(save: Any) -> NDArray[np.int64]:
     try:
-        numbers = np.asarray(save, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise InputError(f"`save` must be 'log', 'linear' or a list of steps; got {save!r}.") from None
-    if not np.array_equal(numbers, np.floor(numbers)):
-        raise InputError(f"`save` must hold whole steps; got {list(save)!r}.")
+        numbers = np.asarray(save, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.array(np.nan)
+    if (
+        numbers.ndim != 1
+        or not np.isfinite(numbers).all()
+        or (numbers != np.floor(numbers)).any()
+        or (np.abs(numbers) > 2**62).any()
+    ):
+        raise InputError(f"`save` must be 'log', 'linear' or a list of whole steps; got {shortened(save)}.")
     return numbers.astype(np.int64)

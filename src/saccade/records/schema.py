@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -30,6 +31,11 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "class_next": ("token", "the token that each class predicts"),
     "entropy": ("nats", "entropy of attention among a class's distinct tokens, rescaled to one, mean over classes"),
     "common_mass": ("1", "attention on common tokens"),
+    "time": ("", "when the state was looked at, before the update of that step"),
+    "seed": ("", "names the random draws of a run: start and batches"),
+    "query": ("token", "query token of each row of the attention logits"),
+    "n_queries": ("tokens", "query tokens of the task, each with two next tokens"),
+    "ratio": ("1", "decoder rate over attention rate"),
     "lr_decoder": ("1/time", "learning rate of the decoder, eta_Y"),
     "lr_attention": ("1/time", "learning rate of the attention logits, eta_Z"),
 }
@@ -51,13 +57,21 @@ def make_record(
     for name in record.variables:
         if name in known:
             unit, definition = known[str(name)]
-            record[name].attrs = {"units": unit, "definition": definition}
+            record[name].attrs = {"units": time_unit if name == "time" else unit, "definition": definition}
         elif name in record.data_vars:
             raise KeyError(f"variable {name!r} has no definition")
-    if "time" in record.coords:
-        record["time"].attrs = {"units": time_unit}
-    record.attrs = {"dynamics": dynamics, "config": json.dumps(config), "wall_time_s": round(wall_time, 3)} | provenance()
+    settings = json.dumps(finite_json(config), default=lambda number: number.item(), allow_nan=False)
+    record.attrs = {"dynamics": dynamics, "config": settings, "wall_time_s": round(wall_time, 3)} | provenance()
     return record
+
+
+def finite_json(value: Any) -> Any:
+    """The same value with infinity and NaN as text, "inf" and "nan", since JSON has neither; `float` reads them back."""
+    if isinstance(value, Mapping):
+        return {key: finite_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_json(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def task_variables(task: SequenceClasses) -> dict[str, Any]:

@@ -19,19 +19,31 @@ if TYPE_CHECKING:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A new folder to write in; it takes the place of `path` when the block ends, and leaves nothing if the block fails."""
+    if not path.name or "\0" in path.name:
+        raise InputError(f"cannot write to {str(path)!r}: it is not the name of a new folder.")
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.unfinished")
-    replaced = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.replaced")
     try:
         unfinished.mkdir(parents=True)
         yield unfinished
-        if path.exists():
-            os.replace(path, replaced)
-        os.replace(unfinished, path)
+        _move_into_place(unfinished, path)
     except OSError as error:
         raise InputError(f"cannot write to {path}: {error.strerror or error}.") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _move_into_place(finished: Path, path: Path) -> None:
+    """Rename, and keep what was there until that has worked."""
+    replaced = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.replaced")
+    if path.exists():
+        os.replace(path, replaced)
+    try:
+        os.replace(finished, path)
+    except BaseException:
+        if replaced.exists():
+            os.replace(replaced, path)
+        raise
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def save_record(record: xr.Dataset, path: str | Path) -> None:
@@ -44,5 +56,5 @@ def load_record(path: str | Path) -> xr.Dataset:
 
     try:
         return xr.open_zarr(Path(path), consolidated=True).load()
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:  # what Zarr and its codecs raise on damage
         raise InputError(f"{path} is not a record that can be read: {error}") from None

@@ -1,0 +1,266 @@
+"""Records come back from disk bit for bit, and whatever interrupts their writing, what was there before stays whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from saccade import InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train
+from saccade.records import store
+from saccade.records.schema import make_record
+
+PROB = [[0.5, 0.5, 0, 0, 0], [0.25, 0, 0.75, 0, 0], [0.125, 0, 0, 0.375, 0.5]]
+
+
+@pytest.fixture(scope="module")
+def trained() -> xr.Dataset:
+    """Two pairs of rates, one of which diverges, so that the record has missing values too."""
+    return train(
+        SequenceClasses(PROB, query=[5, 6, 5], name="three"),
+        steps=7,
+        lr_decoder=[1.0, 1e7],
+        lr_attention=[0.5, 1e7],
+        batch=3,
+        context=11,
+        seeds=[2, 13],
+        save="linear",
+        keep=("attention", "attention_logits", "decoder"),
+    )
+
+
+@pytest.fixture(scope="module")
+def flows() -> list[xr.Dataset]:
+    task = SequenceClasses(PROB)
+    keep = ("attention", "attention_logits", "decoder")
+    return [flow(task, t1=7.0, n_times=3, keep=keep), reduced_flow(task, t1=7.0, n_times=3)]
+
+
+@pytest.fixture
+def small() -> xr.Dataset:
+    return numbered(1)
+
+
+def numbered(value: int) -> xr.Dataset:
+    """A record that needs no training and tells itself apart from others by its loss."""
+    return make_record(
+        dynamics="none",
+        variables={"loss": (("time",), np.full(5, float(value))), "stop_reason": ((), "finished")},
+        coords={"time": np.arange(5)},
+        time_unit="updates",
+        config={"value": value},
+        wall_time=0.0,
+    )
+
+
+def same_bits(record: xr.Dataset, other: xr.Dataset) -> bool:
+    return set(record.variables) == set(other.variables) and all(
+        record[name].dtype == other[name].dtype and record[name].values.tobytes() == other[name].values.tobytes()
+        for name in record.variables
+    )
+
+
+def test_a_trained_record_comes_back_bit_for_bit_with_attributes_and_definitions(trained, tmp_path):
+    assert np.isnan(trained.loss.values).any()  # the diverged run is there
+    save_record(trained, tmp_path / "r.zarr")
+    loaded = load_record(tmp_path / "r.zarr")
+    assert same_bits(loaded, trained)
+    xr.testing.assert_identical(loaded, trained)  # dimensions, coordinates and all attributes
+
+
+def test_a_flow_with_its_single_values_comes_back_bit_for_bit(flows, tmp_path):
+    for record in flows:
+        save_record(record, str(tmp_path / "r.zarr"))
+        loaded = load_record(str(tmp_path / "r.zarr"))
+        assert same_bits(loaded, record)
+        xr.testing.assert_identical(loaded, record)
+
+
+def test_every_data_variable_has_a_unit_and_a_definition(trained, flows):
+    for record in [trained, *flows]:
+        for name, variable in record.data_vars.items():
+            assert "units" in variable.attrs, name
+            assert variable.attrs["definition"], name
+
+
+def test_every_coordinate_has_a_unit_and_a_definition(trained, flows):
+    for record in [trained, *flows]:
+        for name, variable in record.coords.items():
+            assert "units" in variable.attrs, name
+            assert variable.attrs.get("definition"), name
+
+
+def test_the_configuration_and_versions_stand_beside_the_numbers(trained, flows):
+    for record in [trained, *flows]:
+        assert record.attrs["dynamics"][0] in "ABC"
+        assert record.attrs["version_numpy"] == np.__version__
+        assert record.attrs["wall_time_s"] > 0
+    config = json.loads(trained.attrs["config"])
+    assert (config["task"], config["steps"], config["batch"], config["context"]) == ("three", 7, 3, 11)
+    assert config["optimiser"] == {"name": "sgd", "momentum": 0.0}
+
+
+def test_the_configuration_is_json_that_any_reader_accepts():
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    infinite = train(SequenceClasses(PROB), steps=0, batch=float("inf"), context=float("inf"))
+    json.loads(infinite.attrs["config"], parse_constant=refuse)
+    scaled = train(SequenceClasses(PROB), steps=0, batch=1, context=1, model=Pairwise(init="uniform", init_scale=np.float32(0.5)))
+    assert json.loads(scaled.attrs["config"])["model"]["init_scale"] == 0.5
+
+
+def test_a_variable_without_a_definition_is_a_defect():
+    with pytest.raises(KeyError, match="temperature"):
+        make_record(dynamics="", variables={"temperature": 1.0}, coords={}, time_unit="", config={}, wall_time=0)
+
+
+def test_saving_over_a_record_replaces_it_and_leaves_nothing_else(small, tmp_path):
+    path = tmp_path / "r.zarr"
+    save_record(small, path)
+    (path / "stray").write_text("from the old record")
+    save_record(numbered(2), path)
+    assert same_bits(load_record(path), numbered(2))
+    assert os.listdir(tmp_path) == ["r.zarr"]
+    assert not (path / "stray").exists()
+
+
+def test_folders_on_the_way_are_made(small, tmp_path):
+    save_record(small, tmp_path / "a" / "b" / "r.zarr")
+    assert same_bits(load_record(tmp_path / "a" / "b" / "r.zarr"), small)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), RuntimeError("a defect")])
+def test_a_failure_while_writing_leaves_the_old_record_and_no_leftovers(small, tmp_path, monkeypatch, error):
+    path = tmp_path / "r.zarr"
+    save_record(small, path)
+
+    def half_way(_record, folder, **_options):
+        (Path(folder) / "loss").mkdir()
+        (Path(folder) / "loss" / "0").write_bytes(b"half")
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(xr.Dataset, "to_zarr", half_way)
+        expected = InputError if isinstance(error, OSError) else type(error)
+        with pytest.raises(expected, match="cannot write to .*r.zarr: No space left" if expected is InputError else None):
+            save_record(numbered(2), path)
+    assert same_bits(load_record(path), small)
+    assert os.listdir(tmp_path) == ["r.zarr"]
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
+def test_a_failure_while_the_new_record_is_moved_in_leaves_the_old_one(small, tmp_path, monkeypatch, error):
+    path = tmp_path / "r.zarr"
+    save_record(small, path)
+    really = os.replace
+
+    def replace(source, target):
+        if Path(target) == path and "unfinished" in Path(source).name:
+            raise error
+        really(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.os, "replace", replace)
+        with pytest.raises((InputError, KeyboardInterrupt)):
+            save_record(numbered(2), path)
+    assert same_bits(load_record(path), small)
+    assert os.listdir(tmp_path) == ["r.zarr"]
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from saccade import save_record
+from saccade.records.schema import make_record
+from zarr.storage import LocalStore
+
+write, target = LocalStore.set, Path(sys.argv[1])
+record = make_record(dynamics="none", variables={"loss": (("time",), np.full(5, 2.0)), "stop_reason": ((), "finished")},
+                     coords={"time": np.arange(5)}, time_unit="updates", config={"value": 2}, wall_time=0.0)
+
+def saved_in_a_child(kill_at):
+    n_written = 0
+
+    async def counted(self, key, value, *rest, **named):
+        nonlocal n_written
+        n_written += 1
+        if n_written == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        await write(self, key, value, *rest, **named)
+
+    child = os.fork()
+    if not child:
+        LocalStore.set = counted
+        save_record(record, target / f"killed-{kill_at}" / "r.zarr")
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+kill_at = 1
+while (ended := saved_in_a_child(kill_at)) == signal.SIGKILL:
+    kill_at += 1
+assert ended == 0, ended
+print(kill_at - 1)
+"""
+
+
+def test_a_process_killed_at_any_write_leaves_the_old_record_and_nothing_that_reads_as_one(tmp_path):
+    for kill_at in range(1, 40, 3):  # beside some of the kills there is an old record
+        save_record(numbered(1), tmp_path / f"killed-{kill_at}" / "r.zarr")
+    command = [sys.executable, "-c", _KILLED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    n_writes = int(done.stdout)
+    assert 5 < n_writes < 38  # group, three arrays and their chunks, consolidated metadata
+    for kill_at in range(1, n_writes + 1):
+        folder = tmp_path / f"killed-{kill_at}"
+        if kill_at % 3 == 1:
+            assert same_bits(load_record(folder / "r.zarr"), numbered(1))
+        else:
+            assert not (folder / "r.zarr").exists()
+        for unfinished in [path for path in folder.iterdir() if path.name != "r.zarr"]:
+            with pytest.raises(InputError, match="is not a record that can be read"):
+                load_record(unfinished)
+    assert same_bits(load_record(tmp_path / f"killed-{n_writes + 1}" / "r.zarr"), numbered(2))
+
+
+def test_what_is_not_a_record_is_refused(small, tmp_path):
+    save_record(small, tmp_path / "r.zarr")
+    (tmp_path / "r.zarr" / ".zmetadata").write_text('{"metadata": {')
+    (tmp_path / "file").write_text("not a record")
+    (tmp_path / "empty").mkdir()
+    for name in ("r.zarr", "file", "empty", "missing"):
+        with pytest.raises(InputError, match=f"{name} is not a record that can be read"):
+            load_record(tmp_path / name)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbled"])
+def test_a_damaged_record_is_refused(small, tmp_path, damage):
+    noise = np.random.default_rng(0).random(1009)
+    save_record(small.drop_dims("time").assign(loss=("time", noise)), tmp_path / "r.zarr")
+    chunk = tmp_path / "r.zarr" / "loss" / "0"
+    whole = chunk.read_bytes()
+    chunk.write_bytes(whole[: len(whole) // 2] if damage == "truncated" else b"\xff" * len(whole))
+    with pytest.raises(InputError, match="is not a record that can be read"):
+        load_record(tmp_path / "r.zarr")
+
+
+@pytest.mark.parametrize("place", ["/", ".", "a\0b"])
+def test_a_place_that_cannot_hold_a_record_is_refused(small, tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="cannot write"):
+        save_record(small, place)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_record_below_a_regular_file_is_refused(small, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match=r"cannot write to .*r.zarr: Not a directory"):
+        save_record(small, tmp_path / "file" / "r.zarr")
