@@ -45,15 +45,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _use_compilation_cache()
         command = _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)]
-        return command(arguments[1:])
+        code = command(arguments[1:])
+        sys.stdout.flush()
+        return code
     except InputError as error:
         print(f"saccade: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("saccade: interrupted; what was finished before is kept, nothing half-written is left.", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output, such as `head`, has left
-        sys.stdout = None
+    except BrokenPipeError:  # the reader of our output, such as `head`, has left; what is still to be printed goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
@@ -127,7 +129,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {"list": _list, "reproduce": 
 
 def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> list[Any]:
     """Run experiments one after the other, print a line for each claim, and write the report over all of `out`."""
-    from saccade.experiments.reproduce import reproduce
+    from saccade.experiments.reproduce import finite_json, reproduce
     from saccade.report.page import write_page
 
     outcomes = []
@@ -139,7 +141,7 @@ def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> list
     page = write_page(out)
     if as_json:
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
-        print(json.dumps({"report": str(page), "experiments": results}, indent=1))
+        print(json.dumps(finite_json({"report": str(page), "experiments": results}), indent=1))
     else:
         print(f"\nreport: {page}")
     return outcomes
@@ -192,7 +194,11 @@ def _progress(label: str) -> Iterator[Callable[[float], None]]:
 def _console() -> Any:
     from rich.console import Console
 
-    return Console()
+    class Pipeable(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would exit with 1; `main` knows better
+
+    return Pipeable()
 
 
 def _options(prog: str, **fields: tuple[Any, Any]) -> Any:

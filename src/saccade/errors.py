@@ -9,7 +9,10 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class InputError(ValueError):
@@ -27,12 +30,23 @@ def checked_number(name: str, value: object, *, low: float, high: float = math.i
     return number
 
 
-def checked_count(name: str, value: object, *, low: int = 1) -> int:
-    """`value` as a whole number of at least `low`."""
+def checked_count(name: str, value: object, *, low: int = 1, high: float = math.inf) -> int:
+    """`value` as a whole number from `low` to `high`."""
     number = _as_float(value)
-    if number is None or not number.is_integer() or number < low:
-        raise InputError(f"`{name}` must be a whole number of at least {low}; got {shortened(value)}.")
+    if number is None or not number.is_integer() or not low <= number <= high:
+        allowed = f"of at least {low}" if high == math.inf else f"from {low} to {high:g}"
+        raise InputError(f"`{name}` must be a whole number {allowed}; got {shortened(value)}.")
     return int(number)
+
+
+def checked_list(name: str, values: object, *, low: float, high: float = 1e30) -> list[float]:
+    """`values` as numbers in [low, high], at least one and none twice."""
+    if not isinstance(values, list | tuple) or len(values) == 0:
+        raise InputError(f"`{name}` must list at least one number; got {shortened(values)}.")
+    numbers = [checked_number(name, value, low=low, high=high) for value in values]
+    if len(set(numbers)) < len(numbers):
+        raise InputError(f"`{name}` must not list a value twice; got {shortened(values)}.")
+    return numbers
 
 
 def _as_float(value: object) -> float | None:
@@ -54,8 +68,28 @@ def shortened(value: object) -> str:
 def checked_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """`value` if it is one of `choices`; otherwise an error that names the nearest."""
     options = list(choices)
-    if value in options:
-        return str(value)
+    if isinstance(value, str) and value in options:
+        return value
     near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.4)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"{name} {str(value)!r} is not known.{hint} Known: {', '.join(options)}.")
+    raise InputError(f"{name} {shortened(value)} is not known.{hint} Known: {', '.join(options)}.")
+
+
+def checked_kind(name: str, value: object, kind: type[T]) -> T:
+    """`value` if it is a `kind`."""
+    if not isinstance(value, kind):
+        raise InputError(f"`{name}` must be a {kind.__name__}; got {shortened(value)}.")
+    return value
+
+
+def checked_kept(keep: object, choices: Sequence[str]) -> None:
+    """Names of variables to keep: a list of some of `choices`."""
+    if not is_list_like(keep):
+        raise InputError(f"`keep` must be a list of variables, of {', '.join(choices)}; got {shortened(keep)}.")
+    for name in keep:  # type: ignore[attr-defined]
+        checked_choice("`keep` variable", name, choices)
+
+
+def is_list_like(value: object) -> bool:
+    """Lists, tuples and arrays with an axis; not text, sets, mappings or single values."""
+    return isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) > 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -56,7 +57,7 @@ def assumptions_of(record: xr.Dataset) -> list[dict[str, Any]]:
                     record.class_weight.values,
                     n_vocab=record.sizes["token"],
                     lr_decoder=float(lr_decoder),
-                    lr_attention=max(float(lr_attention), np.finfo(float).tiny),
+                    lr_attention=max(float(lr_attention), sys.float_info.min),
                     n_context=float(config.get("context", "inf")),
                     init_scale=(model.get("init_scale") or record.sizes["token"] ** -0.5) if uniform else 0.0,
                     n_steps=config.get("steps"),

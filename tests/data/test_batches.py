@@ -119,6 +119,22 @@ def test_every_context_stands_in_the_block_of_its_class_and_fillers_weigh_nothin
             assert not weight[step, n, len(mine) :].any()
 
 
+@pytest.mark.parametrize("query_key", [False, True])
+def test_with_more_classes_than_contexts_only_the_classes_drawn_get_a_block(query_key):
+    model = Pairwise(query_key=query_key)
+    blocks = model.blocks(TASK)
+    draws = draw(TASK, blocks, 0, range(13), 2, CONTEXT)
+    batches = arrange(draws, N_ROWS, model, blocks, CONTEXT, "float64")
+    counts = by_context(batches.counts, blocks)
+    assert batches.weight.shape == counts.shape[:-1] == (13, 2, N_ROWS)
+    assert batches.weight.sum(axis=(1, 2)) == pytest.approx(1, rel=1e-14)
+    for step in range(13):
+        for n in range(3):
+            mine = draws.counts[step][draws.classes[step] == n] + query_key * (blocks.slots[n] == TASK.query[n])
+            found = counts[step][(batches.weight[step] > 0) & (batches.classes[step] == n)[:, None]]
+            assert np.array_equal(found, mine)
+
+
 def test_a_query_among_the_keys_is_one_more_token_of_each_context():
     model = Pairwise(query_key=True)
     blocks = model.blocks(TASK)

@@ -171,6 +171,8 @@ def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
     if (weight <= 0).any():
         raise InputError("`class_weight` must be positive: a class that is never drawn is to be left out.")
     weight = weight / weight.max()  # first, so that no sum overflows
+    if (weight == 0).any():
+        raise InputError("`class_weight` differ by more than a float can hold: the smallest would never be drawn; leave it out.")
     return weight / weight.sum()
 
 

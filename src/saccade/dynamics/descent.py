@@ -17,7 +17,7 @@ from saccade.data.sequence_classes import SequenceClasses
 from saccade.dynamics.descent_scan import Optimiser, Plan, Saved, descend
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.schedule import save_steps
-from saccade.errors import InputError, checked_choice, checked_count, checked_number
+from saccade.errors import InputError, checked_choice, checked_count, checked_kept, checked_kind, checked_number, is_list_like
 from saccade.model.pairwise import Pairwise, Rows
 from saccade.model.token_blocks import TokenBlocks
 from saccade.observe.measures import class_attention
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _KEEPABLE = ("attention", "attention_logits", "decoder")
+_MOST_STEPS, _MOST_SEQUENCES, _MOST_TOKENS = 1e12, 1e7, 1e15  # beyond these is a typing error, not an experiment
 
 
 def train(
@@ -61,26 +62,25 @@ def train(
     | `dtype`                      |                     | `"float32"` or `"float64"`                                             |
     """
     started = time.perf_counter()
+    checked_kept(keep, _KEEPABLE)
     plan = Plan(
-        task=task,
-        model=model or Pairwise(),
+        task=checked_kind("task", task, SequenceClasses),
+        model=Pairwise() if model is None else checked_kind("model", model, Pairwise),
         optimiser=_checked_optimiser(optimiser, momentum),
         rates=_checked_rates(lr_decoder, lr_attention),
         seeds=checked_seeds(seeds),
-        steps=checked_count("steps", steps, low=0),
-        batch=_checked_size("batch", batch),
-        context=_checked_size("context", context),
-        saves=save_steps(checked_count("steps", steps, low=0), save),
+        steps=checked_count("steps", steps, low=0, high=_MOST_STEPS),
+        batch=_checked_size("batch", batch, _MOST_SEQUENCES),
+        context=_checked_size("context", context, _MOST_TOKENS),
+        saves=save_steps(checked_count("steps", steps, low=0, high=_MOST_STEPS), save),
         keep_decoder="decoder" in keep,
         dtype=checked_choice("dtype", dtype, ("float32", "float64")),
     )
     if math.isinf(plan.batch) and not math.isinf(plan.context):
         raise InputError("`batch=math.inf` is the population, whose contexts are infinite: set `context=math.inf` too.")
-    for name in keep:
-        checked_choice("`keep` variable", name, _KEEPABLE)
     saved, blocks = descend(plan, on_progress)
     record = _record(plan, saved, blocks, keep, time.perf_counter() - started)
-    single_pair = np.ndim(lr_decoder) == 0 and np.ndim(lr_attention) == 0
+    single_pair = not (is_list_like(lr_decoder) or is_list_like(lr_attention))
     return record.isel(rate=0) if single_pair else record
 
 
@@ -145,7 +145,7 @@ def _checked_optimiser(name: str, momentum: float) -> Optimiser:
 def _checked_rates(lr_decoder: Any, lr_attention: Any) -> np.ndarray:
     named = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
     lists = {
-        name: [checked_number(name, rate, low=0.0, high=1e30) for rate in (rates if np.ndim(rates) else [rates])]
+        name: [checked_number(name, rate, low=0.0, high=1e30) for rate in (rates if is_list_like(rates) else [rates])]
         for name, rates in named.items()
     }
     sizes = {name: len(rates) for name, rates in lists.items()}
@@ -154,6 +154,7 @@ def _checked_rates(lr_decoder: Any, lr_attention: Any) -> np.ndarray:
     return np.stack(np.broadcast_arrays(*lists.values()), axis=1)
 
 
-def _checked_size(name: str, value: float) -> float:
+def _checked_size(name: str, value: float, most: float) -> float:
     """A whole number of at least 1, or infinity."""
-    return math.inf if value == math.inf else float(checked_count(name, value))
+    infinite = isinstance(value, float) and value == math.inf
+    return math.inf if infinite else float(checked_count(name, value, high=most))

@@ -28,7 +28,8 @@ from saccade.model.token_blocks import TokenBlocks
 
 _BYTES_PER_PACK = 3 * 2**19  # decoder blocks of the runs in a pack: about a core's second-level cache (benchmarks/packing.py)
 _RUNS_PER_PACK = 16  # no more, or there are too few packs to keep all cores busy to the end
-_BYTES_DRAWN_AHEAD = 2**28  # batches of all seeds are drawn for as many steps as fit here
+_BYTES_DRAWN_AHEAD = 2**28  # batches of all seeds are drawn for as many steps as fit here,
+_STEPS_AT_ONCE = 250  # and for no more than these, so that progress is seen and Ctrl-C is heard within seconds
 # Times ln(n_vocab), the loss of guessing uniformly. Gradients are bounded, so a rate far too high shows as a huge loss long
 # before anything overflows; rates that learn stay below ten times it (tests/dynamics/test_descent.py).
 _DIVERGED = 1000.0
@@ -114,7 +115,7 @@ def _stretches(plan: Plan, blocks: TokenBlocks) -> Iterator[range]:
     """Consecutive ranges of steps whose batches fit in memory. The last batch of all is only looked at: the final loss."""
     rows = plan.batch if np.isfinite(plan.batch) else 1
     bytes_per_step = 2 * len(plan.seeds) * rows * blocks.token_prob.shape[1] * 4  # drawn, then arranged
-    length = max(1, int(_BYTES_DRAWN_AHEAD // bytes_per_step))
+    length = max(1, min(_STEPS_AT_ONCE, int(_BYTES_DRAWN_AHEAD // bytes_per_step)))
     for start in range(0, plan.steps + 1, length):
         yield range(start, min(start + length, plan.steps + 1))
 

@@ -30,7 +30,7 @@ from jax import Array
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.dynamics.log_time import Solution, integrate
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
-from saccade.errors import InputError, checked_choice, checked_count, checked_number
+from saccade.errors import InputError, checked_count, checked_kept, checked_kind, checked_number
 from saccade.model.pairwise import AnyArray, Pairwise, Parameters, Rows, class_attention_logits, forward, gradients, mean_loss
 from saccade.model.token_blocks import TokenBlocks
 from saccade.observe.measures import class_attention
@@ -81,8 +81,9 @@ def flow(
     | `keep`         | of `attention`, `attention_logits`, `decoder`; the loss is always kept                          |
     """
     started = time.perf_counter()
-    model = model or Pairwise()
-    blocks = model.blocks(task)
+    checked_kept(keep, ("attention", "attention_logits", "decoder"))
+    model = Pairwise() if model is None else checked_kind("model", model, Pairwise)
+    blocks = model.blocks(checked_kind("task", task, SequenceClasses))
     (seed,) = checked_seeds([seed])
     rates = _checked_rates(lr_decoder, lr_attention)
     setting = Setting(blocks, task.class_weight, *rates)
@@ -116,7 +117,8 @@ def reduced_flow(
     speed runs in t/K: multiply `lr_attention` by the number of classes to get that form.
     """
     started = time.perf_counter()
-    blocks = Pairwise().blocks(task)
+    checked_kept(keep, ("attention", "attention_logits"))
+    blocks = Pairwise().blocks(checked_kind("task", task, SequenceClasses))
     rates = _checked_rates(lr_decoder, lr_attention)
     if np.linalg.matrix_rank(task.token_prob) < task.n_classes:
         raise InputError("the reduced flow needs linearly independent classes; some `token_prob` is a mixture of the others.")
@@ -222,7 +224,7 @@ def _solved(
         loss,
         start,
         setting,
-        times=np.append(0.0, np.geomspace(unit / 10, end, checked_count("n_times", n_times, low=2))),
+        times=np.append(0.0, np.geomspace(unit / 10, end, checked_count("n_times", n_times, low=2, high=1e6))),
         unit=unit,
         method=method,
         rtol=checked_number("rtol", rtol, low=1e-13, high=1e-1),
@@ -245,8 +247,6 @@ def _record(
 ) -> xr.Dataset:
     from saccade.records.schema import make_record, task_variables
 
-    for name in keep:
-        checked_choice("`keep` variable", name, ("attention", "attention_logits", "decoder"))
     variables = {
         "loss": (("time",), solution.loss),
         "stop_reason": ((), solution.stop_reason),

@@ -53,10 +53,10 @@ def errata_page(claims: Sequence[Mapping[str, Any]]) -> str:
             numbers = " | ".join(f"{claim[key]:.5g}" for key in ("predicted", "measured", "tolerance"))
             order = tuple(int(part) for part in mark["number"].split("."))
             row = f"| {mark['number']} | {claim['statement']} | {place} | {numbers} | {claim['verdict']} |"
-            rows.append((order, mark["form"] == "corrected", row))
+            rows.append((order, row))
     head = (
         "# Errata\n\nWhere a printed form fails and a corrected one holds, each with its number. This page is made from the claims "
         "of `saccade reproduce`; it is not written by hand.\n\n"
         "| no. | statement | place | predicted | measured | tolerance | verdict |\n|---|---|---|---|---|---|---|\n"
     )
-    return head + "\n".join(row for *_, row in sorted(rows)) + "\n"
+    return head + "\n".join(row for _, row in sorted(rows, key=lambda item: item[0])) + "\n"

@@ -64,13 +64,13 @@ def _write(folder: Path, module: Any, record: xr.Dataset, claims: list[Claim], c
 
 
 def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(finite_json(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _plain(value: Any) -> Any:
+def finite_json(value: Any) -> Any:
     """JSON has no NaN: a number that is missing becomes null."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: finite_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [finite_json(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

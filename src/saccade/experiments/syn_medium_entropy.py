@@ -7,16 +7,14 @@ errors; entropy falls with the attention rate; for 3 and more queries it is leas
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import saccade
+from saccade.experiments.syn_medium import Config as Config
+from saccade.experiments.syn_medium import as_published, run_grid
 from saccade.records.claim import Claim
 
 if TYPE_CHECKING:
@@ -46,90 +44,13 @@ CAPTION = (
 )
 
 
-@dataclass(frozen=True)
-class Config:
-    """Settings; the defaults are the published ones."""
-
-    n_queries: tuple[int, ...] = (1, 3, 5, 10)
-    """query tokens, each with two next tokens"""
-    lr_attention: tuple[float, ...] = PUBLISHED_LR_ATTENTION
-    """attention rates, per step"""
-    ratios: tuple[float, ...] = PUBLISHED_RATIOS
-    """decoder rate over attention rate"""
-    steps: int = 100
-    """updates"""
-    momentum: float = 0.9
-    """momentum of SGD, in [0, 1)"""
-    batch: int = 128
-    """sequences in a batch"""
-    context: int = 127
-    """context tokens before the query"""
-    seeds: int = 10
-    """number of seeds (0, 1, 2, ...)"""
-
-
 def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    started = time.perf_counter()
-    tasks = [saccade.SequenceClasses.syn_medium(n) for n in config.n_queries]
-    fractions = dict.fromkeys(config.n_queries, 0.0)
-
-    def entropies(task: saccade.SequenceClasses, n: int) -> xr.Dataset:
-        def report(fraction: float) -> None:
-            fractions[n] = fraction
-            on_progress(sum(fractions.values()) / len(fractions))
-
-        return _final_entropy(task, config, report)
-
-    # The four tasks have different shapes, so each is compiled by itself; side by side they keep all cores busy meanwhile.
-    with ThreadPoolExecutor(len(tasks)) as pool:
-        parts = list(pool.map(entropies, tasks, config.n_queries))
-    return _joined(parts, config, time.perf_counter() - started)
+    return run_grid(config, _entropy, keep="attention", on_progress=on_progress)
 
 
-def _final_entropy(task: saccade.SequenceClasses, config: Config, on_progress: Callable[[float], None]) -> xr.Dataset:
-    """Entropy and loss of every rate pair and seed at the last step (rate, seed)."""
-    lr_attention, ratio = (grid.ravel() for grid in np.meshgrid(config.lr_attention, config.ratios, indexing="ij"))
-    record = saccade.train(
-        task,
-        steps=config.steps,
-        lr_decoder=lr_attention * ratio,
-        lr_attention=lr_attention,
-        momentum=config.momentum,
-        batch=config.batch,
-        context=config.context,
-        seeds=config.seeds,
-        save=[config.steps],
-        model=saccade.Pairwise(init="uniform"),
-        on_progress=on_progress,
-    )
-    final = record.isel(time=0)
-    by_class = saccade.measures.distinct_entropy(final.attention.values, task.distinct)
-    return final[["loss", "stop_reason"]].assign(entropy=(("rate", "seed"), by_class.mean(axis=-1)))
-
-
-def _joined(parts: list[xr.Dataset], config: Config, wall_time: float) -> xr.Dataset:
-    from saccade.records.schema import make_record
-
-    shape = (len(parts), len(config.lr_attention), len(config.ratios), config.seeds)
-    axes = ("n_queries", "lr_attention", "ratio", "seed")
-    record = make_record(
-        dynamics="A: mini-batch training",
-        variables={
-            name: (axes, np.stack([part[name].values for part in parts]).reshape(shape))
-            for name in ("entropy", "loss", "stop_reason")
-        },
-        coords={
-            "n_queries": list(config.n_queries),
-            "lr_attention": list(config.lr_attention),
-            "ratio": list(config.ratios),
-            "seed": np.arange(config.seeds),
-        },
-        time_unit="updates",
-        config={"tasks": [f"syn-medium-{n}" for n in config.n_queries], "init": "uniform"},
-        wall_time=wall_time,
-    )
-    record.attrs["settings"] = json.dumps(asdict(config))
-    return record
+def _entropy(task: saccade.SequenceClasses, last: xr.Dataset) -> xr.DataArray:
+    by_class = saccade.measures.distinct_entropy(last.attention.values, task.distinct)
+    return last.loss.copy(data=by_class.mean(axis=-1)).rename("entropy")
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
@@ -154,9 +75,7 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def claims(record: xr.Dataset) -> list[Claim]:
-    settings = json.loads(record.attrs["settings"])
-    varied = {"n_queries": [], "lr_attention": [], "ratios": [], "seeds": 0}
-    assumptions = {"the published settings": settings | varied == asdict(Config()) | varied}
+    assumptions = as_published(record)
     return _published_claims(record, assumptions) + _ordering_claims(record, assumptions)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import saccade
+from saccade.errors import checked_list, checked_number
 from saccade.records.claim import Claim
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Config:
 
 
 def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
+    checked_number("lr_attention", config.lr_attention, low=0, high=1e30)
+    checked_list("ratios", config.ratios, low=0)
     record = saccade.train(
         saccade.SequenceClasses.syn_small(),
         steps=max(SHOWN),

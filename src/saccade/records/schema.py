@@ -60,17 +60,17 @@ def make_record(
             record[name].attrs = {"units": time_unit if name == "time" else unit, "definition": definition}
         elif name in record.data_vars:
             raise KeyError(f"variable {name!r} has no definition")
-    settings = json.dumps(finite_json(config), default=lambda number: number.item(), allow_nan=False)
+    settings = json.dumps(json_ready(config), default=lambda number: number.item(), allow_nan=False)
     record.attrs = {"dynamics": dynamics, "config": settings, "wall_time_s": round(wall_time, 3)} | provenance()
     return record
 
 
-def finite_json(value: Any) -> Any:
+def json_ready(value: Any) -> Any:
     """The same value with infinity and NaN as text, "inf" and "nan", since JSON has neither; `float` reads them back."""
     if isinstance(value, Mapping):
-        return {key: finite_json(item) for key, item in value.items()}
+        return {key: json_ready(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite_json(item) for item in value]
+        return [json_ready(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """A new folder to write in; it takes the place of `path` when the block ends, and leaves nothing if the block fails."""
-    if not path.name or "\0" in path.name:
+    if not path.name or not _is_text(path):
         raise InputError(f"cannot write to {str(path)!r}: it is not the name of a new folder.")
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.unfinished")
     try:
@@ -30,6 +30,11 @@ def whole_folder(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot write to {path}: {error.strerror or error}.") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _is_text(path: Path) -> bool:
+    """A name that can also be printed and written into a page: UTF-8, without a null."""
+    return "\0" not in str(path) and not any("\ud800" <= letter <= "\udfff" for letter in str(path))
 
 
 def _move_into_place(finished: Path, path: Path) -> None:

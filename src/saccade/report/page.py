@@ -6,7 +6,7 @@ import html
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from saccade.errors import InputError
 from saccade.records.claim import OUTSIDE
@@ -27,10 +27,11 @@ _COLUMNS = ("statement", "source", "predicted", "measured", "tolerance", "verdic
 def write_page(out: str | Path) -> Path:
     """Write OUT/report.html from every experiment folder in OUT and return its path."""
     folder = Path(out)
-    sections = [_section(path.parent) for path in sorted(folder.glob("*/about.json"))]
-    if not sections:
+    results = [result for path in sorted(folder.glob("[!.]*/about.json")) if (result := _read(path.parent))]
+    if not results:
         raise InputError(f"{folder} holds no results to report; run `saccade reproduce --out {folder}` first.")
-    claims = [claim for path in sorted(folder.glob("*/claims.json")) for claim in json.loads(path.read_text("utf-8"))]
+    claims = [claim for result in results for claim in result.claims]
+    sections = [_section(result) for result in results]
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Saccade report</title><style>{_STYLE}</style><h1>Saccade report</h1>{_summary(claims)}"
@@ -45,6 +46,23 @@ def write_page(out: str | Path) -> Path:
     return target
 
 
+class _Result(NamedTuple):
+    name: str
+    about: dict[str, Any]
+    claims: list[dict[str, Any]]
+    svg: str
+
+
+def _read(folder: Path) -> _Result | None:
+    """What an experiment left in its folder; None for a folder that is somebody else's."""
+    try:
+        about, claims = (json.loads((folder / name).read_text("utf-8")) for name in ("about.json", "claims.json"))
+        svg = (folder / "figure.svg").read_text("utf-8")
+        return _Result(folder.name, about, claims, svg[svg.index("<svg") :])
+    except (OSError, ValueError):
+        return None
+
+
 def _summary(claims: list[dict[str, Any]]) -> str:
     as_expected = sum(claim["verdict"] == claim["expected"] for claim in claims)
     kinds = [f"{sum(c['verdict'] == kind for c in claims)} {kind}" for kind in sorted({c["verdict"] for c in claims})]
@@ -52,18 +70,15 @@ def _summary(claims: list[dict[str, Any]]) -> str:
     return f'<p class="{state}">{as_expected} of {len(claims)} verdicts are as expected: {", ".join(kinds)}.</p>'
 
 
-def _section(folder: Path) -> str:
-    about = json.loads((folder / "about.json").read_text("utf-8"))
-    claims = json.loads((folder / "claims.json").read_text("utf-8"))
-    svg = (folder / "figure.svg").read_text("utf-8")
-    figure = svg[svg.index("<svg") :]
-    rows = "".join(_row(claim) for claim in claims)
+def _section(result: _Result) -> str:
+    about, name = result.about, _text(result.name)
+    rows = "".join(_row(claim) for claim in result.claims)
     head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
     shown = ("statement", "caption", "command")
     facts = "".join(f"<tr><th>{_text(k)}</th><td><code>{_text(v)}</code></td></tr>" for k, v in about.items() if k not in shown)
     return (
-        f'<section id="{_text(folder.name)}"><h2>{_text(folder.name)}</h2><p>{_text(about["statement"])}</p>'
-        f"<figure>{figure}<figcaption>{_text(about['caption'])}</figcaption></figure>"
+        f'<section id="{name}"><h2>{name}</h2><p>{_text(about["statement"])}</p>'
+        f"<figure>{result.svg}<figcaption>{_text(about['caption'])}</figcaption></figure>"
         f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'
         f"<p>Made by <code>{_text(about['command'])}</code></p>"
         f'<details><summary>Settings and versions</summary><div class="wide"><table>{facts}</table></div></details></section>'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from matplotlib import colormaps
+from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
 
 COMMON = "#b8b8b8"
@@ -27,5 +27,6 @@ def sequential(index: int, count: int) -> tuple[float, float, float, float]:
 
 def save_figure(figure: Figure, stem: Path) -> None:
     """As SVG (the same bytes for the same figure) and as PNG."""
-    figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+    with rc_context({"svg.hashsalt": "saccade"}):  # identifiers inside the SVG are random without it
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
     figure.savefig(stem.with_suffix(".png"), dpi=150)
