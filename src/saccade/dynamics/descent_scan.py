@@ -115,7 +115,9 @@ def _stretches(plan: Plan, blocks: TokenBlocks) -> Iterator[range]:
     """Consecutive ranges of steps whose batches fit in memory. The last batch of all is only looked at: the final loss."""
     rows = plan.batch if np.isfinite(plan.batch) else 1
     bytes_per_step = 2 * len(plan.seeds) * rows * blocks.token_prob.shape[1] * 4  # drawn, then arranged
-    length = max(1, min(_STEPS_AT_ONCE, int(_BYTES_DRAWN_AHEAD // bytes_per_step)))
+    most = max(1, min(_STEPS_AT_ONCE, int(_BYTES_DRAWN_AHEAD // bytes_per_step)))
+    n_stretches = -(-(plan.steps + 1) // most)
+    length = -(-(plan.steps + 1) // n_stretches)  # even ones: each further length is compiled again
     for start in range(0, plan.steps + 1, length):
         yield range(start, min(start + length, plan.steps + 1))
 

@@ -24,7 +24,20 @@ from saccade.errors import checked_choice
 
 EXPERIMENTS = {
     "syn-small-attention": "saccade.experiments.syn_small_attention",
+    "adam-subsets": "saccade.experiments.adam_subsets",
     "syn-medium-entropy": "saccade.experiments.syn_medium_entropy",
+    "syn-medium-recall": "saccade.experiments.syn_medium_recall",
+    "momentum-and-start": "saccade.experiments.momentum_and_start",
+    "long-context-limit": "saccade.experiments.long_context_limit",
+    "decoder-dynamics": "saccade.experiments.decoder_dynamics",
+    "speed-control": "saccade.experiments.speed_control",
+    "concentration-of-counts": "saccade.experiments.concentration_of_counts",
+    "backprop-gradient": "saccade.experiments.backprop_gradient",
+    "attention-fates": "saccade.experiments.attention_fates",
+    "relative-gain": "saccade.experiments.relative_gain",
+    "scan-then-snap": "saccade.experiments.scan_then_snap",
+    "snap-phase-diagram": "saccade.experiments.snap_phase_diagram",
+    "growth-figures": "saccade.experiments.numerical_figures",
 }
 
 

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments import backprop_gradient as experiment
+from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+
+
+@pytest.fixture(scope="module")
+def record():
+    return experiment.run(experiment.Config())
+
+
+def failing(record):
+    return {claim.statement for claim in experiment.claims(record) if claim.verdict == FAILS}
+
+
+def test_every_verdict_is_the_expected_one(record):
+    claims = experiment.claims(record)
+    assert len(claims) == 24
+    assert [claim.statement for claim in claims if not claim.as_expected] == []
+    assert sum(claim.verdict == FAILS for claim in claims) == 4  # the printed forms of errata 0.2, 0.8 and 0.9
+
+
+def test_plain_descent_has_the_published_share_of_theorem_1(record):
+    share = {row["time_over_scan_time"]: row["plain_over_theorem_1"] for row in experiment.table(record)}
+    published = {0.5: 0.010, 1.0: 0.026, 2.0: 0.050, 10.0: 0.100, 40.0: 0.151}
+    for look, value in published.items():
+        assert share[look] == pytest.approx(value, rel=0.1)
+
+
+def test_equal_overlaps_have_the_published_coefficients():
+    """M = 2000, K = 4, overlap .05: beta .046248, as printed .045247; outside Assumption 2, exact all the same."""
+    claims = experiment.claims(experiment.run(experiment.Config(overlaps=(0.05,) * 6, looks=(0.5, 1.0), random_sets=2)))
+    printed, corrected = (claim for claim in claims if "erratum 0.8" in claim.source)
+    assert printed.predicted == pytest.approx(0.045247, abs=1e-6)
+    assert corrected.measured == pytest.approx(0.046248, abs=1e-6)
+    assert (printed.verdict, corrected.verdict) == (FAILS, HOLDS)
+    assert {claim.verdict for claim in claims if "xi_n" in claim.statement} == {OUTSIDE}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "n_more"),
+    [
+        ("sent_back", lambda weights: -weights, 8),
+        ("sent_back", lambda weights: weights * (1 + 1e-8), 2),
+        ("residual", lambda residual: residual + 1e-11, 1),
+        ("coupling", lambda coupling: 1.2 * coupling, 3),
+        ("random_coupling", lambda coupling: -coupling, 3),
+        ("random_overlap", lambda overlap: 0.5 * overlap, 3),
+    ],
+)
+def test_wrong_measurements_make_the_claims_fail(record, name, change, n_more):
+    assert len(failing(record.assign({name: change(record[name])})) - failing(record)) >= n_more
+
+
+def test_the_figure_has_dots_for_both_gradients_and_lines_for_both_theories(record):
+    (axes,) = experiment.figure(record).axes
+    dots = [line for line in axes.lines if line.get_marker() != "None"]
+    assert len(dots) == 2
+    assert all(np.isfinite(line.get_ydata()).all() for line in dots)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({"overlaps": (0.1, 0.2)}, "overlaps"), ({"overlaps": (0.6, 0.6, 0.6)}, "overlaps"), ({"looks": (1.0, 1.001)}, "looks")],
+)
+def test_settings_that_make_no_sense_are_named(settings, named):
+    with pytest.raises(InputError, match=named):
+        experiment.run(experiment.Config(**settings))
