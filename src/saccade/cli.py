@@ -22,6 +22,7 @@ import tyro
 from saccade import __version__
 from saccade.errors import InputError, checked_choice
 from saccade.records.claim import OUTSIDE
+from saccade.records.store import write_text
 
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
@@ -92,7 +93,7 @@ def _reproduce(arguments: list[str]) -> int:
     outcomes = _run_all(jobs, options.out, options.json)
     claims = [claim for outcome in outcomes for claim in outcome.claims]
     if not options.names:
-        (options.out / "errata.md").write_text(errata_page([claim.as_dict() for claim in claims]), encoding="utf-8")
+        write_text(options.out / "errata.md", errata_page([claim.as_dict() for claim in claims]))
     return 0 if all(claim.as_expected for claim in claims) else 1
 
 
@@ -239,10 +240,24 @@ def _until_rule(lines: list[str]) -> Iterator[str]:
 
 def _use_compilation_cache() -> None:
     """Keep compiled code in the user's cache folder. Through the environment, so that JAX need not be imported for it."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(home / "saccade" / "jax"))
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "saccade" / "jax"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # a cache is a convenience: without a place for one, compile each time
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
+def entry() -> None:
+    """The process: after Ctrl-C it ends at once, without waiting for compiled code that is still running in threads."""
+    code = main()
+    if code == 130:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

@@ -183,6 +183,8 @@ def _names(names: Any, n_vocab: int) -> tuple[str, ...]:
         raise InputError(f"`token_names` must be a list of names; got {shortened(names)}.") from None
     if listed and len(listed) != n_vocab:
         raise InputError(f"`token_names` must name all {n_vocab} tokens of the vocabulary; got {len(listed)}.")
+    if len(set(listed)) < len(listed):
+        raise InputError("`token_names` must be different for every token.")
     return listed
 
 

@@ -23,6 +23,7 @@ from jax import Array, lax
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.dynamics.batches import Batches, arrange, draw, population, rows_needed
 from saccade.dynamics.randomness import Purpose, generator
+from saccade.dynamics.workers import workers
 from saccade.model.pairwise import Pairwise, Parameters, Rows, forward, gradients, mean_loss
 from saccade.model.token_blocks import TokenBlocks
 
@@ -85,7 +86,7 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
     blocks = plan.model.blocks(plan.task)
     packs = _packs(len(plan.seeds), len(plan.rates), _runs_per_pack(blocks))
     carried: list[Any] = [None] * len(packs)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with workers(os.cpu_count()) as pool:
         for steps in _stretches(plan, blocks):
             streams = _streams(plan, blocks, steps, pool)
             finished = pool.map(partial(_advance, plan, blocks, steps, streams), packs, carried)

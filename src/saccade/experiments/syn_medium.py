@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import saccade
+from saccade.dynamics.workers import workers
 from saccade.errors import checked_list
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def run_grid(
         return last[["loss", "stop_reason"]].assign({measured.name: measured})
 
     # The tasks have different shapes, so each is compiled by itself; side by side they keep all cores busy meanwhile.
-    with ThreadPoolExecutor(len(tasks)) as pool:
+    with workers(len(tasks)) as pool:
         try:
             parts = list(pool.map(final, tasks, config.n_queries))
         finally:

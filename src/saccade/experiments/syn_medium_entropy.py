@@ -76,7 +76,8 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
 
 def claims(record: xr.Dataset) -> list[Claim]:
     assumptions = as_published(record)
-    return _published_claims(record, assumptions) + _ordering_claims(record, assumptions)
+    with_errors = assumptions | {"two seeds or more, for a standard error": record.sizes["seed"] > 1}
+    return _published_claims(record, with_errors) + _ordering_claims(record, assumptions)
 
 
 def _published_claims(record: xr.Dataset, assumptions: dict[str, bool]) -> list[Claim]:

@@ -72,7 +72,7 @@ class Pairwise:
     def __post_init__(self) -> None:
         checked_choice("init", self.init, ("zero", "uniform"))
         if self.init_scale is not None:
-            checked_number("init_scale", self.init_scale, low=0.0, open_low=True)
+            checked_number("init_scale", self.init_scale, low=0.0, high=1e30, open_low=True)
             if self.init == "zero":
                 raise InputError("`init_scale` needs `init='uniform'`: a zero start has no scale.")
 

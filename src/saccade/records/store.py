@@ -51,6 +51,16 @@ def _move_into_place(finished: Path, path: Path) -> None:
     shutil.rmtree(replaced, ignore_errors=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """The whole text or nothing, over whatever was there."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
+
+
 def save_record(record: xr.Dataset, path: str | Path) -> None:
     with whole_folder(Path(path)) as folder:
         record.to_zarr(folder, mode="w", zarr_format=2, consolidated=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from saccade.errors import InputError
 from saccade.records.claim import OUTSIDE
+from saccade.records.store import write_text
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8885; --bad: #d55e00; --good: #009e73; }
@@ -37,13 +37,8 @@ def write_page(out: str | Path) -> Path:
         f"<title>Saccade report</title><style>{_STYLE}</style><h1>Saccade report</h1>{_summary(claims)}"
         f"{''.join(sections)}</html>\n"
     )
-    target, unfinished = folder / "report.html", folder / ".report.html.unfinished"
-    try:
-        unfinished.write_text(page, encoding="utf-8")
-        os.replace(unfinished, target)
-    except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror or error}.") from None
-    return target
+    write_text(folder / "report.html", page)
+    return folder / "report.html"
 
 
 class _Result(NamedTuple):
