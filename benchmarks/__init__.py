@@ -1,0 +1,14 @@
+"""Benchmarks: `python -m benchmarks` runs all of them (`make bench`), `python -m benchmarks.NAME` one.
+
+| name             | question                                                                             | bar              |
+|------------------|--------------------------------------------------------------------------------------|------------------|
+| `syn_medium`     | how much faster are 640 runs than the plain PyTorch way (`opponent`), and how exact? | 150 x, aim 500 x |
+| `context_length` | does a longer context cost more?                                                     | 1.2 x            |
+| `growth`         | how do time and memory grow with vocabulary and classes?                             | 4 GB             |
+| `flow_time`      | how long does the gradient flow to t = 1e12 take?                                    | 10 s             |
+| `packing`        | how many runs should share a pack? Where `_BYTES_PER_PACK` comes from                |                  |
+| `compilation`    | which of XLA's options compile and run fastest? Where `_compiled_scan`'s come from   |                  |
+
+Tables are printed; numbers (CSV, JSON) and figures (PNG, SVG) go to results/benchmarks/. Absolute times are noisy and belong to
+the machine; ratios of times taken in turns within one run are what counts, so everything that is compared is measured that way.
+"""
