@@ -84,7 +84,8 @@ def _draw(found: dict[tuple[int, int], dict[str, Any]]) -> None:
     for line, quantity in zip(panels, ("time of a step (s)", "peak memory (GB)"), strict=True):
         values = [row[quantity] for row in found.values()]
         line[0].set(yscale="log", ylim=(0.5 * min(values), 3 * max(values)))
-        figure.legend(*line[1].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    panels[0, 0].legend(loc="upper left")
+    panels[1, 0].legend(loc="lower right")
     publish_figure(figure, "growth")
 
 
@@ -99,7 +100,7 @@ def _draw_time(axes: Any, rows: list[dict[str, Any]], axis: str, found: dict[tup
     per_class = drawing["tokens"] / drawing["classes"]
     line = drawing["time of a step (s)"] * tokens / classes / per_class
     axes.plot(x, line, color=categorical(2), label="theory: as counts drawn, tokens / classes")
-    axes.plot(x, [row["time of a step (s)"] for row in rows], "o", color=categorical(0), label="measured time")
+    axes.plot(x, [row["time of a step (s)"] for row in rows], "o", color=categorical(0), label="measured")
     axes.set(xscale="log")
 
 
@@ -109,8 +110,8 @@ def _draw_memory(axes: Any, rows: list[dict[str, Any]], axis: str, found: dict[t
     x, parameters = (np.array([row[name] for row in rows]) for name in (axis, "parameters"))
     corner = found[CLASSES[-1]]
     line = corner["peak memory (GB)"] * parameters / corner["parameters"]
-    axes.plot(x, line, color=categorical(1), ls=":", label="theory: memory as parameters")
-    axes.plot(x, [row["peak memory (GB)"] for row in rows], "s", color=categorical(0), label="measured memory")
+    axes.plot(x, line, color=categorical(1), ls=":", label="theory: as parameters")
+    axes.plot(x, [row["peak memory (GB)"] for row in rows], "s", color=categorical(0), label="measured")
     axes.axhline(BAR, color="black", ls="--", lw=1, label=f"bar: {BAR:g} GB")
 
 

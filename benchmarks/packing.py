@@ -62,15 +62,15 @@ def _draw(rows: list[dict[str, Any]]) -> None:
     from saccade.dynamics import descent_scan
     from saccade.report.style import new_figure, sequential
 
-    figure = new_figure(width=6, height=4.2)
+    figure = new_figure(width=8, height=4.2)
     axes = figure.subplots()
     for i, n in enumerate(N_QUERIES):
         mine = [row for row in rows if row["query tokens"] == n]
         x, y = ([row[name] for row in mine] for name in ("decoder blocks (kB)", "time of a run (ms)"))
         axes.plot(x, y, "o:", color=sequential(i, len(N_QUERIES)), label=f"{n} quer{'y' if n == 1 else 'ies'}")
-    axes.axvline(descent_scan._BYTES_PER_PACK / 1e3, color="black", ls="--", lw=1, label="_BYTES_PER_PACK")
+    axes.axvline(descent_scan._BYTES_PER_PACK / 1e3, color="black", ls="--", lw=1, label="chosen: _BYTES_PER_PACK")
     axes.set(xscale="log", yscale="log", xlabel="decoder blocks of a pack (kB)", ylabel="time of a run of 100 steps (ms)")
-    axes.legend()
+    figure.legend(loc="outside right upper")
     publish_figure(figure, "packing")
 
 

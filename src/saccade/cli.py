@@ -159,6 +159,8 @@ def _print_claims(outcome: Any) -> None:
         for claim in outcome.claims:
             if _theorem(claim.source) == theorem:
                 console.print(_claim_line(claim), soft_wrap=True, highlight=False)
+    for sentence in json.loads(outcome.record.attrs.get("left_out", "[]")):
+        console.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
 
 
 def _theorem(source: str) -> str:

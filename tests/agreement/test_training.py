@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.dynamics import descent_scan
 from saccade.dynamics.batches import draw
 from saccade.dynamics.descent import train
 from saccade.dynamics.randomness import Purpose, generator
@@ -74,8 +75,10 @@ def test_training_in_blocks_equals_dense_training_with_autograd(ours, theirs, in
     np.testing.assert_allclose(record.attention_logits.values[0, 0], attention, atol=tolerance)
 
 
-def test_with_more_classes_than_contexts_only_the_drawn_ones_are_computed_and_nothing_changes():
-    """Twenty-two classes, eleven contexts: the same dense training, through the other arrangement of a batch."""
+@pytest.mark.parametrize("steps_at_once", [250, 1])
+def test_with_more_classes_than_contexts_only_the_drawn_ones_are_computed_and_nothing_changes(steps_at_once, monkeypatch):
+    """Twenty-two classes, eleven contexts: the same dense training, through the other arrangement of a batch, in any stretches."""
+    monkeypatch.setattr(descent_scan, "_STEPS_AT_ONCE", steps_at_once)
     task, model = SequenceClasses.syn_medium(11), Pairwise()
     decoder, attention = dense_training(task, model, lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9))
     record = train(

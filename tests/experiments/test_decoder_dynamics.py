@@ -25,7 +25,7 @@ def test_every_verdict_is_the_expected_one(record):
 
 def test_remark_1_has_the_published_numbers(record):
     numbers = {round(claim.predicted, 3) for claim in experiment.claims(record) if "K = 4, M = 200" in claim.statement}
-    assert 6.215 in numbers  # the notes have 6.211, with the continuous height
+    assert 6.215 in numbers  # 6.211 with the continuous height
     assert float(record.plain_logit[0]) == pytest.approx(7.774, abs=1e-3)
 
 

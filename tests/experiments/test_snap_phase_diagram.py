@@ -36,3 +36,10 @@ def test_table_and_figure_hold_every_run(record):
 def test_a_horizon_past_the_end_is_named():
     with pytest.raises(InputError, match="horizon"):
         snap_phase_diagram.run(snap_phase_diagram.Config(horizon=1e10))
+
+
+def test_a_grid_on_which_nothing_scans_has_no_onset_to_claim():
+    record = snap_phase_diagram.run(snap_phase_diagram.Config(n_rates=2, lr_attention=(1e-6, 1e-5), lr_decoder=(0.1, 1.0)))
+    powers = snap_phase_diagram.claims(record)[:2]
+    assert all(np.isnan(claim.measured) and claim.verdict == FAILS for claim in powers)
+    snap_phase_diagram.figure(record)

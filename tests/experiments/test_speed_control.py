@@ -24,7 +24,7 @@ def test_every_verdict_is_the_expected_one(record):
     assert (record.stop_reason == "finished").all()
 
 
-def test_the_regimes_meet_where_the_notes_measured_them():
+def test_the_regimes_meet_where_an_independent_computation_put_them():
     published = {100: 0.403, 1_000: 0.320, 10_000: 0.267, 100_000: 0.230, 1_000_000: 0.203}
     for n_vocab, omega_1 in published.items():
         assert experiment._balance(n_vocab)[1] / np.log(n_vocab) - 1 == pytest.approx(omega_1, abs=1e-3)

@@ -142,13 +142,14 @@ def _advance(
 ) -> tuple[DescentState, Saved]:
     """One pack through a stretch of steps."""
     seeds, rates = pack.T
-    one_stream = len(set(seeds)) == 1 or not np.isfinite(plan.batch)
+    population_only = not np.isfinite(plan.batch)
+    one_stream = len(set(seeds)) == 1 or population_only
     saved_as = np.where(np.isin(steps, plan.saves), np.searchsorted(plan.saves, steps), len(plan.saves))
     with jax.enable_x64(plan.dtype == "float64"):  # the switch belongs to the thread
         data = streams[seeds[0]] if one_stream else jax.tree.map(lambda *parts: np.stack(parts), *[streams[i] for i in seeds])
-        start = carried or _start(plan, blocks, [plan.seeds[i] for i in seeds])
+        start = carried or jax.device_put(_start(plan, blocks, [plan.seeds[i] for i in seeds]))
         inputs = data, np.asarray(steps), saved_as, plan.rates[rates].astype(plan.dtype), blocks
-        return jax.block_until_ready(_compiled_scan()(start, *inputs, plan.model, plan.optimiser, one_stream))
+        return jax.block_until_ready(_compiled_scan()(start, *inputs, plan.model, plan.optimiser, one_stream, population_only))
 
 
 def _start(plan: Plan, blocks: TokenBlocks, seeds: list[int]) -> tuple[DescentState, Saved]:
@@ -183,14 +184,13 @@ def _scan(
     model: Pairwise,
     optimiser: Optimiser,
     one_stream: bool,
+    population_only: bool,
 ) -> tuple[DescentState, Saved]:
     """A scan over steps, mapped over the runs of a pack."""
     step = partial(_observed_step, blocks=blocks, model=model, optimiser=optimiser)
 
     def one_run(carry: tuple[DescentState, Saved], data: Batches, rate: Array) -> tuple[DescentState, Saved]:
-        # The population is one batch for all steps; drawn batches have one for each.
-        fixed = data.weight.shape[0] == 1
-        if fixed:
+        if population_only:  # one batch for all steps
             batch = Batches(data.counts[0], data.weight[0], None)
             return lax.scan(lambda c, x: (step(c, rate, *x, batch), None), carry, (steps, saved_as))[0]
         return lax.scan(lambda c, x: (step(c, rate, *x), None), carry, (steps, saved_as, data))[0]
@@ -200,18 +200,23 @@ def _scan(
 
 @cache
 def _compiled_scan() -> Callable[..., tuple[DescentState, Saved]]:
-    """`_scan`, compiled at its first call for each shape.
+    """`_scan`, compiled at its first call for each shape; the state it is given becomes the state it returns.
 
-    Two options of this executable alone: packs already keep all cores busy, so its operations need no threads of their own; and
-    the older fusion emitters compile in half the time and run as fast (benchmarks/compilation.py). A JAX that does not know
-    them says so on a trivial function, and then goes without.
+    Options of this executable alone: packs already keep all cores busy, so its operations need no threads of their own; the other
+    two halve the time of compilation at no cost to the run (benchmarks/compilation.py). A JAX that does not know them says so on a
+    trivial function, and then goes without.
     """
-    options = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_use_fusion_emitters": False}
+    options = {
+        "xla_cpu_multi_thread_eigen": False,
+        "xla_cpu_use_fusion_emitters": False,
+        "xla_backend_optimization_level": 1,
+    }
     try:
         jax.jit(lambda x: x, compiler_options=options).lower(0.0).compile()
     except jax.errors.JaxRuntimeError:
         options = {}
-    return jax.jit(_scan, static_argnames=("model", "optimiser", "one_stream"), compiler_options=options)
+    names = ("model", "optimiser", "one_stream", "population_only")
+    return jax.jit(_scan, static_argnames=names, donate_argnames=("carry",), compiler_options=options)
 
 
 def _observed_step(

@@ -37,7 +37,7 @@ EXPERIMENTS = {
     "relative-gain": "saccade.experiments.relative_gain",
     "scan-then-snap": "saccade.experiments.scan_then_snap",
     "snap-phase-diagram": "saccade.experiments.snap_phase_diagram",
-    "growth-figures": "saccade.experiments.numerical_figures",
+    "growth-figures": "saccade.experiments.growth_figures",
 }
 
 

@@ -49,7 +49,7 @@ _DEFINITIONS = {
 
 @dataclass(frozen=True)
 class Config:
-    """Settings; the defaults are those of the checks in the project's notes."""
+    """Settings; the defaults are small enough for central differences in float64."""
 
     n_samples: int = 20
     """random matrices and sequences for Lemma 1"""

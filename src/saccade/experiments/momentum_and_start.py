@@ -134,7 +134,7 @@ def _momentum_claims(entropy: dict[str, NDArray[np.float64]], assumptions: dict[
     ]
     return found + erratum_pair(
         "0.14",
-        "entropy after 100 steps with momentum .9 (printed: as without momentum at ten times the rate)",
+        "entropy after 100 steps with momentum .9 (printed: the implied reading, as without momentum at ten times the rate)",
         "[tian2023, Fig. 6], Sec. 8",
         printed=float(entropy["no momentum, 10 x rate"].mean()),
         corrected=REPLICATED["momentum"],
@@ -153,7 +153,7 @@ def _start_claims(entropy: dict[str, NDArray[np.float64]], assumptions: dict[str
     # A standard deviation from n seeds is itself uncertain by one part in sqrt(2(n - 1)), so its logarithm is compared.
     spread_error = np.sqrt(0.5 / (PUBLISHED_SEEDS - 1) + 0.5 / (len(uniform) - 1))
     where = "[tian2023, Fig. 6], log stored with its code"
-    starts = "from a zero start, stated for Syn-Small only, or a uniform one (tolerance: three standard errors)"
+    starts = "from a zero start (printed: implied, stated for Syn-Small only) or a uniform one (tolerance: three standard errors)"
     return [
         *erratum_pair(
             "0.15",

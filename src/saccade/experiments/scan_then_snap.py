@@ -3,7 +3,7 @@
 Follows the theory's flow (C) and the plain gradient flow (B) to t = 1e12, on classes that share one token and one query, for five
 pairs of rates, three vocabularies and three numbers of classes. Expected for (C): growth per ln t before the onset and per ln ln t
 after it within 5 % of theory once the common token falls through all K classes (Theorem 4 as printed is K times too fast); the
-onset between t0' and t0. For (B): the same onset, about a hundredth of the growth, and no ln ln t. About 12 s on two cores.
+onset between t0' and t0. For (B): the same onset, about a hundredth of the growth, and no ln ln t. About 10 s on two cores.
 
 With `--classes my.csv` the same flows and every claim that can be formed are about your own P(l|n).
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-SECONDS = 12
+SECONDS = 10
 
 CAPTION = (
     "Log growth B of the most frequent distinct token. Top left: in the theory's flow (C) it rises in proportion to ln t until the "

@@ -2,7 +2,7 @@
 
 Follows the theory's flow (C) over a grid of both rates, on five classes that share one token, and asks of each run, at a given
 horizon, whether it is still scanning or frozen. Expected: the onset goes as 1 / eta_Y whatever eta_Z is, powers within 0.05 of -1
-and 0; at the horizon every run is on the side of t0' and t0 it should be; log growth within 5 % of theory. About 12 s on two cores.
+and 0; at the horizon every run is on the side of t0' and t0 it should be; log growth within 5 % of theory. About 15 s on two cores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-SECONDS = 12
+SECONDS = 15
 _WITHIN = 0.05
 
 CAPTION = (
@@ -171,15 +171,19 @@ def claims(record: xr.Dataset) -> list[Claim]:
         (
             f"log growth at t = {horizon:g}, largest relative gap to theory among flows past their linear start",
             0,
-            gap[left_start].max(),
+            gap[left_start].max() if left_start.any() else np.nan,
             _WITHIN,
         ),
     ]
-    return [Claim(text, "[tian2023, Theorem 4]", float(p), float(m), float(tol), _assumptions(record)) for text, p, m, tol in rows]
+    met = _assumptions(record)
+    return [Claim(text, "[tian2023, Theorem 4]", float(p), float(m), float(tol), met) for text, p, m, tol in rows]
 
 
 def _powers(record: xr.Dataset, times: NDArray[np.float64], cells: NDArray[np.bool_]) -> tuple[float, float]:
-    """Powers of the two rates in a time, by least squares over `cells`."""
+    """Powers of the two rates in a time, by least squares over `cells`; missing where too few of them have a time."""
+    cells = cells & np.isfinite(times)
+    if cells.sum() < 3:
+        return float("nan"), float("nan")
     rates = np.meshgrid(np.log(record.lr_decoder), np.log(record.lr_attention), indexing="ij")
     design = np.stack([rates[0][cells], rates[1][cells], np.ones(cells.sum())], axis=1)
     eta_Y, eta_Z, _ = np.linalg.lstsq(design, np.log(times[cells]), rcond=None)[0]
@@ -253,7 +257,7 @@ def _onset_panel(axes: Any, record: xr.Dataset) -> None:
     in_units = np.where(scanned, record.onset.values / _over_grid(record, lambda at: at.scan_time), np.nan)
     n, unit = record.sizes["lr_attention"], _theory(record, 1.0, 1.0)
     for j in range(n):
-        name = rf"$\eta_Z$ = {record.lr_attention.values[j]:.2g}" if j in (0, n // 2, n - 1) else None
+        name = rf"$\eta_Z$ = {record.lr_attention.values[j]:.3g}" if j in (0, n // 2, n - 1) else None
         axes.plot(record.lr_decoder, in_units[:, j], "o", ms=5, color=sequential(j, n), label=name)
     axes.axhline(1, ls=":", color="black", label=r"$t_0' = K\ln M/\eta_Y$")
     axes.axhline(unit.snap_time / unit.scan_time, ls="--", color="black", label=r"$t_0 = 2(1+\omega_1)\,t_0'$")

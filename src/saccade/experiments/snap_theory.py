@@ -57,6 +57,10 @@ class CaseTheory:
         """B with the common token falling through all classes and the coupling's floor of 1/M."""
         return theory.floored_growth_bound(t, **self._settings)
 
+    def growth_with_factor_only(self, t: ArrayLike) -> NDArray[np.float64]:
+        """B with the common token falling through all classes and nothing else mended."""
+        return theory.self_consistent_growth_bound(t, **(self._settings | {"distinct_concentration": 0.0}))
+
     def depth_at(self, t: float) -> float:
         """The argument of growth's logarithm, less 1: well above 1 growth is logarithmic, below it is still linear in Gamma."""
         kappa = self.n_classes + self.concentration

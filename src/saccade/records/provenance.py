@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 _PACKAGES = ("saccade", "jax", "jaxlib", "optax", "numpy", "scipy", "xarray", "zarr", "matplotlib", "torch")
 
 
+@cache
 def provenance() -> dict[str, str]:
     """Versions of everything that can move a number, and the machine's kind."""
     versions = {f"version_{name}": found for name in _PACKAGES if (found := _version(name))}

@@ -21,7 +21,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: 
 .expected { color: var(--good); font-weight: 600; } .unexpected { color: var(--bad); font-weight: 600; }
 code { overflow-wrap: anywhere; }
 """
-_COLUMNS = ("statement", "source", "predicted", "measured", "tolerance", "verdict")
+_COLUMNS = ("statement", "source", "assumptions", "predicted", "measured", "tolerance", "verdict")
 
 
 def write_page(out: str | Path) -> Path:
@@ -83,12 +83,12 @@ def _section(result: _Result) -> str:
 def _row(claim: dict[str, Any]) -> str:
     as_expected, outside = claim["verdict"] == claim["expected"], claim["verdict"] == OUTSIDE
     state = "expected" if as_expected else "" if outside else "unexpected"
-    unmet = [name for name, met in claim["assumptions"].items() if not met]
-    verdict = claim["verdict"] + (f" ({', '.join(unmet)})" if unmet else "")
+    asked = claim["assumptions"]
+    assumptions = "<br>".join(f"{'met' if met else '<b>not met</b>'}: {_text(name)}" for name, met in asked.items()) or "none"
     numbers = "".join(f'<td class="number">{_number(claim[key])}</td>' for key in ("predicted", "measured", "tolerance"))
     return (
-        f"<tr><td>{_text(claim['statement'])}</td><td>{_text(claim['source'])}</td>{numbers}"
-        f'<td class="{state}">{_text(verdict)}</td></tr>'
+        f"<tr><td>{_text(claim['statement'])}</td><td>{_text(claim['source'])}</td><td>{assumptions}</td>{numbers}"
+        f'<td class="{state}">{_text(claim["verdict"])}</td></tr>'
     )
 
 
