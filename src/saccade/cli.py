@@ -28,7 +28,7 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
   saccade list [--json]                              what can be reproduced: name, claim, time it takes
   saccade reproduce [NAME ...] [--out DIR] [--json]  run, check, report; without a name: everything
-  saccade run NAME [--setting value ...] [--out DIR] one experiment with other settings; `saccade run NAME --help` lists them
+  saccade run NAME [--setting value ...] [--out DIR] one experiment with other settings, into results/own; --help lists them
   saccade env [--json]                               versions and settings for a bug report
 
 To begin:  saccade reproduce syn-small-attention
@@ -107,7 +107,7 @@ def _run(arguments: list[str]) -> int:
     declared = _options(
         f"saccade run {name}",
         config=(kind, kind()),
-        out=(Path, Path("results")),
+        out=(Path, Path("results/own")),
         json=(bool, False),
     )
     options = _parsed(declared, arguments[1:])
@@ -159,6 +159,11 @@ def _print_claims(outcome: Any) -> None:
         for claim in outcome.claims:
             if _theorem(claim.source) == theorem:
                 console.print(_claim_line(claim), soft_wrap=True, highlight=False)
+    n_diverged = int((outcome.record.stop_reason == "diverged").sum()) if "stop_reason" in outcome.record else 0
+    if n_diverged:
+        console.print(
+            f"  {n_diverged} of {outcome.record.stop_reason.size} runs diverged; their values are missing", highlight=False
+        )
     for sentence in json.loads(outcome.record.attrs.get("left_out", "[]")):
         console.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 P = ParamSpec("P")
+_listeners: list[list[dict[str, Any]]] = []
 _MOST_ENTRIES = 10_000_000  # of P(l|n); beyond it the validator's dense overlaps would cost more than the run
 
 
@@ -31,14 +33,31 @@ def with_assumptions(dynamics: Callable[P, xr.Dataset]) -> Callable[P, xr.Datase
     @functools.wraps(dynamics)
     def recorded(*args: P.args, **kwargs: P.kwargs) -> xr.Dataset:
         record = dynamics(*args, **kwargs)
-        record.attrs["assumptions"] = json.dumps(assumptions_of(record))
+        found = assumptions_of(record)
+        record.attrs["assumptions"] = json.dumps(found)
+        for heard in _listeners:
+            heard.extend(entry for entry in found if entry not in heard)
         return record
 
     return recorded
 
 
+@contextmanager
+def heard_assumptions() -> Iterator[list[dict[str, Any]]]:
+    """All that the validator says of runs inside the block, in any thread: an experiment joins many runs into one record."""
+    heard: list[dict[str, Any]] = []
+    _listeners.append(heard)
+    try:
+        yield heard
+    finally:
+        _listeners.remove(heard)
+
+
 def assumptions_of(record: xr.Dataset) -> list[dict[str, Any]]:
-    """Conditions of Assumptions 1 and 2 and of the theorems that add to them, for each pair of rates in the record."""
+    """Conditions of Assumptions 1 and 2 and of the theorems that add to them, for each pair of rates in the record.
+
+    None for a task of more than ten million probabilities, where the validator would cost more than the run.
+    """
     if record.token_prob.size > _MOST_ENTRIES:
         return []
     config = json.loads(record.attrs["config"])
@@ -47,6 +66,7 @@ def assumptions_of(record: xr.Dataset) -> list[dict[str, Any]]:
     pairs = np.atleast_2d(np.stack([record.lr_decoder, record.lr_attention], axis=-1))
     return [
         {
+            "task": config["task"],
             "lr_decoder": float(lr_decoder),
             "lr_attention": float(lr_attention),
             "conditions": [

@@ -206,7 +206,7 @@ def _distributions(prob: NDArray[np.float64], n_vocab: int, normalise: bool) -> 
         n = int(off.argmax())
         raise InputError(
             f"`token_prob` must sum to 1 over tokens in every class; class {n} sums to {totals[n]:.6g}. "
-            "Pass `normalise=True` to rescale each class."
+            "Pass `normalise=True` to rescale each class, or mend the table."
         )
     shares /= sums
     return whole

@@ -10,6 +10,7 @@ An experiment is a module with
 | `claims(record)`                | a list of `Claim`                                                     |
 | `table(record)`                 | the numbers behind the figure, as rows                                |
 | `figure(record)`, `CAPTION`     | a Matplotlib figure, and the sentence that says what to look at       |
+| `caption(record)`               | instead of `CAPTION` where what to look at depends on the settings    |
 | `SECONDS`                       | about how long it takes on two cores                                  |
 
 A new one is a new file and a line in `EXPERIMENTS`.

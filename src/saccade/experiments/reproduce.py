@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.experiments import experiment, statement
+from saccade.laboratory import heard_assumptions
 from saccade.records.claim import Claim
 from saccade.records.store import save_record, whole_folder
 
@@ -42,7 +43,9 @@ def reproduce(
     module = experiment(name)
     folder = Path(out) / name
     with whole_folder(folder) as unfinished:  # before the work: a place that cannot be written to is found out at once
-        record = module.run(module.Config() if config is None else config, on_progress)
+        with heard_assumptions() as heard:
+            record = module.run(module.Config() if config is None else config, on_progress)
+        record.attrs["assumptions"] = json.dumps(heard)
         claims = module.claims(record)
         _write(unfinished, module, record, claims, command or f"saccade reproduce {name}")
     return Outcome(name, folder, record, claims)
@@ -59,7 +62,9 @@ def _write(folder: Path, module: Any, record: xr.Dataset, claims: list[Claim], c
         writer.writeheader()
         writer.writerows(rows)
     save_figure(module.figure(record), folder / "figure")
-    about = {"statement": statement(module), "caption": module.CAPTION, "command": command, **record.attrs}
+    caption = module.caption(record) if hasattr(module, "caption") else module.CAPTION
+    attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
+    about = {"statement": statement(module), "caption": caption, "command": command, **attributes}
     _write_json(folder / "about.json", about)
 
 

@@ -114,7 +114,7 @@ def _attention_claims(record: xr.Dataset, ratio: float, assumptions: dict[str, b
             source="[tian2023, Fig. 4], independent replication",
             assumptions=assumptions,
             predicted=predicted,
-            measured=float(np.mean(values[:, 0])),
+            measured=_mean(values[:, 0]) or float("nan"),
             tolerance=_TOLERANCE,
         )
         for name, predicted, values in zip(names, REPLICATED[ratio], measured, strict=True)
@@ -149,14 +149,20 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
                         "ratio": ratio,
                         "iteration": int(step),
                         "class": n + 1,
-                        "loss_mean": float(at.loss.mean("seed")),
-                        "common_mass_mean": float(shares["common_mass"][:, n].mean()),
-                        "distinct_entropy_mean": float(shares["distinct_entropy"][:, n].mean()),
-                        "top_token_mean": float(at.attention.isel({"class": n}).max("token").mean()),
-                        "n_seeds": record.sizes["seed"],
+                        "loss_mean": _mean(at.loss.values),
+                        "common_mass_mean": _mean(shares["common_mass"][:, n]),
+                        "distinct_entropy_mean": _mean(shares["distinct_entropy"][:, n]),
+                        "top_token_mean": _mean(at.attention.isel({"class": n}).max("token").values),
+                        "n_seeds": int(at.loss.notnull().sum()),
                     }
                 )
     return rows
+
+
+def _mean(values: np.ndarray) -> float | None:
+    """Over the seeds that have not diverged."""
+    kept = values[np.isfinite(values)]
+    return float(kept.mean()) if len(kept) else None
 
 
 def figure(record: xr.Dataset) -> Figure:
@@ -188,7 +194,9 @@ def _stacked_attention(axes: Any, record: xr.Dataset, n: int) -> None:
         axes.bar(place, attention[:, token], bottom=bottom, width=0.85, color=sequential(rank, len(order)), label=label)
         bottom = bottom + attention[:, token]
     axes.set(xticks=place, xticklabels=SHOWN, ylim=(0, 1), xlabel="iteration", ylabel=r"attention $c_n$")
-    axes.set_title(rf"class {n + 1}, $\eta_Y/\eta_Z$ = {float(record.ratio):g}", loc="left")
+    n_diverged = int((record.stop_reason == "diverged").sum())
+    lost = f", {n_diverged} of {record.sizes['seed']} seeds diverged" if n_diverged else ""
+    axes.set_title(rf"class {n + 1}, $\eta_Y/\eta_Z$ = {float(record.ratio):g}{lost}", loc="left")
     if n == 0:
         axes.legend(loc="lower left", reverse=True)
 

@@ -62,7 +62,8 @@ def _summary(claims: list[dict[str, Any]]) -> str:
     as_expected = sum(claim["verdict"] == claim["expected"] for claim in claims)
     kinds = [f"{sum(c['verdict'] == kind for c in claims)} {kind}" for kind in sorted({c["verdict"] for c in claims})]
     state = "expected" if as_expected == len(claims) else "unexpected"
-    return f'<p class="{state}">{as_expected} of {len(claims)} verdicts are as expected: {", ".join(kinds)}.</p>'
+    note = "A printed formula that is known to be wrong is expected to fail. A claim outside its assumptions decides nothing."
+    return f'<p class="{state}">{as_expected} of {len(claims)} verdicts are as expected: {", ".join(kinds)}.</p><p>{note}</p>'
 
 
 def _section(result: _Result) -> str:
