@@ -184,9 +184,10 @@ def _slope_claims(record: xr.Dataset, case: int, side: str) -> list[Claim] | Non
         "expected": HOLDS if side == "scanning" else FAILS,
     }
     mended = f"{what} (both: B(0) = 0, rate eta_Z/K; corrected: factor K, weight of distinct tokens, floor 1/M of the coupling)"
+    on_default_task = "premise_growth" in record  # of a user's classes it is not known how far the factor K alone goes
     return [
         *pair(record, case, _NEEDS, "0.5", mended, source, **fits),
-        claim(record, case, _NEEDS, source=f"{source}, self-consistent", **factor_only),
+        *([claim(record, case, _NEEDS, source=f"{source}, self-consistent", **factor_only)] if on_default_task else []),
         claim(record, case, _NEEDS, source=f"{source}, self-consistent", **local),
     ]
 
