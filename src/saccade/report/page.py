@@ -27,7 +27,8 @@ _COLUMNS = ("statement", "source", "assumptions", "predicted", "measured", "tole
 def write_page(out: str | Path) -> Path:
     """Write OUT/report.html from every experiment folder in OUT and return its path."""
     folder = Path(out)
-    results = [result for path in sorted(folder.glob("[!.]*/about.json")) if (result := _read(path.parent))]
+    in_order = sorted(folder.glob("[!.]*/about.json"), key=lambda path: path.stat().st_mtime_ns)  # as they were run
+    results = [result for path in in_order if (result := _read(path.parent))]
     if not results:
         raise InputError(f"{folder} holds no results to report; run `saccade reproduce --out {folder}` first.")
     claims = [claim for result in results for claim in result.claims]
