@@ -1,4 +1,7 @@
-"""Lemmas 13 to 17 on random classes: what weak overlaps E allow the couplings E' to be. Part of `backprop-gradient`."""
+"""Lemmas 13 to 17 on random classes: what weak overlaps E allow the couplings E' to be. Part of `backprop-gradient`.
+
+These are theorems of linear algebra: the claims check the theory's own E' and its bounds, not a simulation.
+"""
 
 from __future__ import annotations
 
