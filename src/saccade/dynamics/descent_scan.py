@@ -203,8 +203,8 @@ def _compiled_scan() -> Callable[..., tuple[DescentState, Saved]]:
     """`_scan`, compiled at its first call for each shape; the state it is given becomes the state it returns.
 
     Options of this executable alone: packs already keep all cores busy, so its operations need no threads of their own; the other
-    two about halve compilation and cost the run some 5 % (benchmarks/compilation.py), a gain while runs are short. A JAX that does not know them says so on a
-    trivial function, and then goes without.
+    two about halve compilation and cost the run some 5 % (benchmarks/compilation.py), a gain while runs are short. A JAX that does
+    not know them says so on a trivial function, and then goes without.
     """
     options = {
         "xla_cpu_multi_thread_eigen": False,
