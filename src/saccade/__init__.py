@@ -15,7 +15,9 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "SequenceClasses": "saccade.data.sequence_classes",
+    "MarkovChain": "saccade.data.markov",
     "Pairwise": "saccade.model.pairwise",
+    "Embedded": "saccade.model.embedded",
     "train": "saccade.laboratory",
     "flow": "saccade.laboratory",
     "reduced_flow": "saccade.laboratory",
@@ -29,12 +31,14 @@ _PUBLIC = {
 __all__ = list(_PUBLIC)
 
 if TYPE_CHECKING:
+    from saccade.data.markov import MarkovChain as MarkovChain
     from saccade.data.sequence_classes import SequenceClasses as SequenceClasses
     from saccade.errors import InputError as InputError
     from saccade.experiments import EXPERIMENTS as EXPERIMENTS
     from saccade.laboratory import flow as flow
     from saccade.laboratory import reduced_flow as reduced_flow
     from saccade.laboratory import train as train
+    from saccade.model.embedded import Embedded as Embedded
     from saccade.model.pairwise import Pairwise as Pairwise
     from saccade.observe import measures as measures
     from saccade.records.claim import Claim as Claim

@@ -39,6 +39,19 @@ def checked_count(name: str, value: object, *, low: int = 1, high: float = math.
     return int(number)
 
 
+def checked_seed(name: str, value: object) -> int:
+    """`value` as the name of a random stream, kept to the last digit."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 0 <= value < 2**63:
+        raise InputError(f"`{name}` must be whole numbers from 0 to 2**63 - 1; got {shortened(value)}.")
+    return int(value)
+
+
+def checked_size(name: str, value: object, *, high: float) -> float:
+    """A whole number from 1 to `high`, or infinity."""
+    infinite = isinstance(value, float) and value == math.inf
+    return math.inf if infinite else float(checked_count(name, value, high=high))
+
+
 def checked_list(name: str, values: object, *, low: float, high: float = 1e30) -> list[float]:
     """`values` as numbers in [low, high], at least one and none twice."""
     if not isinstance(values, list | tuple) or len(values) == 0:

@@ -1,45 +1,56 @@
-"""The three dynamics as users call them. Each record also says which assumptions of the theory its task and rates meet.
+"""The three dynamics as users call them, for either kind of data. Each record also says which assumptions of the theory it meets.
 
+`SequenceClasses` are learnt by the pairwise model of Scan and Snap, a `MarkovChain` by the embedded model of Focus and Dilution.
 Dynamics know no theory and theory knows no dynamics; this is where a run meets the validator.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.dynamics import descent
+from saccade.data.markov import MarkovChain
+from saccade.dynamics import descent, embedded_descent, embedded_flow, rank_one_flow
 from saccade.dynamics import flow as flows
-from saccade.theory.scan_and_snap import check_assumptions
+from saccade.model.embedded import Embedded
+from saccade.theory import focus_and_dilution, scan_and_snap
 
 if TYPE_CHECKING:
     import xarray as xr
 
-P = ParamSpec("P")
 _listeners: list[list[dict[str, Any]]] = []
 _MOST_ENTRIES = 10_000_000  # of P(l|n); beyond it the validator's dense overlaps would cost more than the run
 
 
-def with_assumptions(dynamics: Callable[P, xr.Dataset]) -> Callable[P, xr.Dataset]:
-    """The same function, whose records hold the validator's answer as JSON in `attrs["assumptions"]`."""
+def train(task: Any, **settings: Any) -> xr.Dataset:
+    """(A) Mini-batch training. Settings of `dynamics.descent.train` for classes, `dynamics.embedded_descent.train` for a chain."""
+    return _recorded(embedded_descent.train if isinstance(task, MarkovChain) else descent.train, task, settings)
 
-    @functools.wraps(dynamics)
-    def recorded(*args: P.args, **kwargs: P.kwargs) -> xr.Dataset:
-        record = dynamics(*args, **kwargs)
-        found = assumptions_of(record)
-        record.attrs["assumptions"] = json.dumps(found)
-        for heard in _listeners:
-            heard.extend(entry for entry in found if entry not in heard)
-        return record
 
-    return recorded
+def flow(task: Any, **settings: Any) -> xr.Dataset:
+    """(B) Population gradient flow. Settings of `dynamics.flow.flow` for classes, `dynamics.embedded_flow.flow` for a chain."""
+    return _recorded(embedded_flow.flow if isinstance(task, MarkovChain) else flows.flow, task, settings)
+
+
+def reduced_flow(task: Any, **settings: Any) -> xr.Dataset:
+    """(C) The theory's own flow. Settings of `dynamics.flow.reduced_flow` for classes, `dynamics.rank_one_flow` for a chain."""
+    return _recorded(rank_one_flow.rank_one_flow if isinstance(task, MarkovChain) else flows.reduced_flow, task, settings)
+
+
+def _recorded(dynamics: Callable[..., xr.Dataset], task: Any, settings: dict[str, Any]) -> xr.Dataset:
+    """Run, and keep the validator's answer as JSON in `attrs["assumptions"]`."""
+    record = dynamics(task, **settings)
+    found = assumptions_of(record)
+    record.attrs["assumptions"] = json.dumps(found)
+    for heard in _listeners:
+        heard.extend(entry for entry in found if entry not in heard)
+    return record
 
 
 @contextmanager
@@ -54,40 +65,53 @@ def heard_assumptions() -> Iterator[list[dict[str, Any]]]:
 
 
 def assumptions_of(record: xr.Dataset) -> list[dict[str, Any]]:
-    """Conditions of Assumptions 1 and 2 and of the theorems that add to them, for each pair of rates in the record.
+    """Conditions of the theory that this record's data belong to, for each pair of rates in the record.
 
     None for a task of more than ten million probabilities, where the validator would cost more than the run.
     """
-    if record.token_prob.size > _MOST_ENTRIES:
+    of_chain = "transition" in record
+    if (record.transition if of_chain else record.token_prob).size > _MOST_ENTRIES:
         return []
     config = json.loads(record.attrs["config"])
-    model = config.get("model", {"init": "zero"})
-    uniform = model["init"] == "uniform"
     pairs = np.atleast_2d(np.stack([record.lr_decoder, record.lr_attention], axis=-1))
+    check = _chain_conditions if of_chain else _class_conditions
     return [
         {
             "task": config["task"],
             "lr_decoder": float(lr_decoder),
             "lr_attention": float(lr_attention),
-            "conditions": [
-                asdict(condition)
-                for condition in check_assumptions(
-                    record.token_prob.values,
-                    record.class_query.values,
-                    record.class_weight.values,
-                    n_vocab=record.sizes["token"],
-                    lr_decoder=float(lr_decoder),
-                    lr_attention=max(float(lr_attention), sys.float_info.min),
-                    n_context=float(config.get("context", "inf")),
-                    init_scale=(model.get("init_scale") or record.sizes["token"] ** -0.5) if uniform else 0.0,
-                    n_steps=config.get("steps"),
-                )
-            ],
+            "conditions": [asdict(condition) for condition in check(record, config, float(lr_decoder), float(lr_attention))],
         }
         for lr_decoder, lr_attention in pairs
     ]
 
 
-train = with_assumptions(descent.train)
-flow = with_assumptions(flows.flow)
-reduced_flow = with_assumptions(flows.reduced_flow)
+def _class_conditions(record: xr.Dataset, config: dict[str, Any], lr_decoder: float, lr_attention: float) -> list[Any]:
+    """Assumptions 1 and 2 of Scan and Snap, and of the theorems that add to them."""
+    model = config.get("model", {"init": "zero"})
+    uniform = model["init"] == "uniform"
+    return scan_and_snap.check_assumptions(
+        record.token_prob.values,
+        record.class_query.values,
+        record.class_weight.values,
+        n_vocab=record.sizes["token"],
+        lr_decoder=lr_decoder,
+        lr_attention=max(lr_attention, sys.float_info.min),
+        n_context=float(config.get("context", "inf")),
+        init_scale=(model.get("init_scale") or record.sizes["token"] ** -0.5) if uniform else 0.0,
+        n_steps=config.get("steps"),
+    )
+
+
+def _chain_conditions(record: xr.Dataset, config: dict[str, Any], lr_decoder: float, lr_attention: float) -> list[Any]:
+    """What Focus and Dilution assumes of the chain, the context and the start."""
+    return focus_and_dilution.check_assumptions(
+        record.stationary.values,
+        record.transition.values,
+        n_context=float(config.get("context", "inf")),
+        init_scale=config["model"]["init_scale"],
+        d_model=config["model"]["d_model"],
+        phi_scale=Embedded(**config["model"]).phi_scale,
+        lr_decoder=lr_decoder,
+        lr_attention=lr_attention,
+    )

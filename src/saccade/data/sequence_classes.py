@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from saccade.data.checks import MOST_ENTRIES, checked_names, checked_numbers, checked_rows
 from saccade.errors import InputError, checked_count, shortened
-
-_SUM_TOLERANCE = 1e-5  # a dozen probabilities typed with six decimals pass; they are then rescaled to sum to one exactly
-_MOST_ENTRIES = 2**31  # of P(l|n), 17 GB: a mistyped id asks for more than that before anything else can go wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +45,7 @@ class SequenceClasses:
     normalise: bool = False
 
     def __post_init__(self) -> None:
-        prob = _numbers("token_prob", self.token_prob, n_axes=2)
+        prob = checked_numbers("token_prob", self.token_prob, n_axes=2)
         n_classes, n_context_tokens = prob.shape
         if n_classes == 0 or n_context_tokens == 0:
             raise InputError(f"`token_prob` needs at least one class and one token; its shape is {prob.shape}.")
@@ -63,12 +61,12 @@ class SequenceClasses:
             raise InputError(f"`n_vocab` is {n_vocab}, but the tokens named need a vocabulary of at least {needed}.")
         if n_vocab < 2:
             raise InputError("`n_vocab` must be at least 2: with a single token there is nothing to predict.")
-        if n_vocab * n_classes > _MOST_ENTRIES:
+        if n_vocab * n_classes > MOST_ENTRIES:
             raise InputError(
-                f"`n_vocab` of {n_vocab} with {n_classes} classes is more than the {_MOST_ENTRIES} entries that can be held."
+                f"`n_vocab` of {n_vocab} with {n_classes} classes is more than the {MOST_ENTRIES} entries that can be held."
             )
-        names = _names(self.token_names, n_vocab)
-        prob = _distributions(prob, n_vocab, self.normalise)
+        names = checked_names(self.token_names, n_vocab)
+        prob = checked_rows("token_prob", prob, axis="class", n_columns=n_vocab, normalise=self.normalise)
         weight = np.ones(n_classes) / n_classes if self.class_weight is None else _weights(self.class_weight, n_classes)
         for field, value in (("token_prob", prob), ("query", query), ("next_token", next_token), ("class_weight", weight)):
             value.setflags(write=False)  # all are our own copies
@@ -140,23 +138,8 @@ class SequenceClasses:
         return cls.from_table(rows_from_csv(Path(path)), normalise=normalise, name=Path(path).stem)
 
 
-def _numbers(name: str, values: ArrayLike, n_axes: int) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values)
-        if np.iscomplexobj(array):
-            raise TypeError
-        array = array.astype(np.float64, copy=False)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"`{name}` must be an array of numbers with {n_axes} axes; got {shortened(values)}.") from None
-    if array.ndim != n_axes:
-        raise InputError(f"`{name}` must have {n_axes} axes; got an array of shape {array.shape}.")
-    if not np.isfinite(array).all():
-        raise InputError(f"`{name}` must be finite; it holds NaN or infinity.")
-    return array
-
-
 def _token_ids(name: str, values: ArrayLike, n_classes: int) -> NDArray[np.int64]:
-    numbers = _numbers(name, values, n_axes=1)
+    numbers = checked_numbers(name, values, n_axes=1)
     if len(numbers) != n_classes:
         raise InputError(f"`{name}` must have one token for each of the {n_classes} classes; got {len(numbers)}.")
     if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or (numbers > 2**31).any():
@@ -165,7 +148,7 @@ def _token_ids(name: str, values: ArrayLike, n_classes: int) -> NDArray[np.int64
 
 
 def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
-    weight = _numbers("class_weight", values, n_axes=1)
+    weight = checked_numbers("class_weight", values, n_axes=1)
     if len(weight) != n_classes:
         raise InputError(f"`class_weight` must have one weight for each of the {n_classes} classes; got {len(weight)}.")
     if (weight <= 0).any():
@@ -174,39 +157,3 @@ def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
     if (weight == 0).any():
         raise InputError("`class_weight` differ by more than a float can hold: the smallest would never be drawn; leave it out.")
     return weight / weight.sum()
-
-
-def _names(names: Any, n_vocab: int) -> tuple[str, ...]:
-    try:
-        listed = tuple(str(name) for name in names)
-    except TypeError:
-        raise InputError(f"`token_names` must be a list of names; got {shortened(names)}.") from None
-    if listed and len(listed) != n_vocab:
-        raise InputError(f"`token_names` must name all {n_vocab} tokens of the vocabulary; got {len(listed)}.")
-    if len(set(listed)) < len(listed):
-        raise InputError("`token_names` must be different for every token.")
-    return listed
-
-
-def _distributions(prob: NDArray[np.float64], n_vocab: int, normalise: bool) -> NDArray[np.float64]:
-    """Rows that are probabilities over the whole vocabulary, or an error that says which row is not and what to do."""
-    if (prob < 0).any():
-        n, token = np.argwhere(prob < 0)[0]
-        raise InputError(f"`token_prob` must not be negative; class {n} gives token {token} {prob[n, token]:g}.")
-    largest = prob.max(axis=1, keepdims=True)
-    if (largest == 0).any():
-        raise InputError(f"`token_prob` must give every class at least one token; class {largest.argmin()} has none.")
-    whole = np.zeros((len(prob), n_vocab))  # the one copy: a large vocabulary with many classes is most of a task's memory
-    shares = np.divide(prob, largest, out=whole[:, : prob.shape[1]])  # first, so that no sum overflows
-    sums = shares.sum(axis=1, keepdims=True)
-    with np.errstate(over="ignore"):
-        totals = (sums * largest)[:, 0]
-    off = np.abs(totals - 1) > _SUM_TOLERANCE
-    if off.any() and not normalise:
-        n = int(off.argmax())
-        raise InputError(
-            f"`token_prob` must sum to 1 over tokens in every class; class {n} sums to {totals[n]:.6g}. "
-            "Pass `normalise=True` to rescale each class, or mend the table."
-        )
-    shares /= sums
-    return whole

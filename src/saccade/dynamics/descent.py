@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.dynamics.descent_scan import Optimiser, Plan, Saved, descend
+from saccade.dynamics.descent_scan import Plan, Saved, descend
+from saccade.dynamics.optimiser import checked_optimiser
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.schedule import save_steps
-from saccade.errors import InputError, checked_choice, checked_count, checked_kept, checked_kind, checked_number, is_list_like
+from saccade.errors import (
+    InputError,
+    checked_choice,
+    checked_count,
+    checked_kept,
+    checked_kind,
+    checked_number,
+    checked_size,
+    is_list_like,
+)
 from saccade.model.pairwise import Pairwise, Rows
 from saccade.model.token_blocks import TokenBlocks
 from saccade.observe.measures import class_attention
@@ -66,12 +76,12 @@ def train(
     plan = Plan(
         task=checked_kind("task", task, SequenceClasses),
         model=Pairwise() if model is None else checked_kind("model", model, Pairwise),
-        optimiser=_checked_optimiser(optimiser, momentum),
+        optimiser=checked_optimiser(optimiser, momentum),
         rates=_checked_rates(lr_decoder, lr_attention),
         seeds=checked_seeds(seeds),
         steps=checked_count("steps", steps, low=0, high=_MOST_STEPS),
-        batch=_checked_size("batch", batch, _MOST_SEQUENCES),
-        context=_checked_size("context", context, _MOST_TOKENS),
+        batch=checked_size("batch", batch, high=_MOST_SEQUENCES),
+        context=checked_size("context", context, high=_MOST_TOKENS),
         saves=save_steps(checked_count("steps", steps, low=0, high=_MOST_STEPS), save),
         keep_decoder="decoder" in keep,
         dtype=checked_choice("dtype", dtype, ("float32", "float64")),
@@ -132,16 +142,6 @@ def _record(plan: Plan, saved: Saved, blocks: TokenBlocks, keep: Sequence[str], 
     )
 
 
-def _checked_optimiser(name: str, momentum: float) -> Optimiser:
-    checked_choice("`optimiser`", name, ("sgd", "adam"))
-    momentum = checked_number("momentum", momentum, low=0.0)
-    if momentum >= 1:
-        raise InputError(f"`momentum` must be below 1, or past steps never fade; got {momentum:g}.")
-    if name == "adam" and momentum:
-        raise InputError("`momentum` belongs to optimiser 'sgd'; Adam has its own. Leave it at 0.")
-    return Optimiser(name, momentum)
-
-
 def _checked_rates(lr_decoder: Any, lr_attention: Any) -> np.ndarray:
     named = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
     lists = {
@@ -152,9 +152,3 @@ def _checked_rates(lr_decoder: Any, lr_attention: Any) -> np.ndarray:
     if 0 in sizes.values() or len(set(sizes.values()) - {1}) > 1:
         raise InputError(f"`lr_decoder` and `lr_attention` pair up: lists must have one length; got {sizes}.")
     return np.stack(np.broadcast_arrays(*lists.values()), axis=1)
-
-
-def _checked_size(name: str, value: float, most: float) -> float:
-    """A whole number of at least 1, or infinity."""
-    infinite = isinstance(value, float) and value == math.inf
-    return math.inf if infinite else float(checked_count(name, value, high=most))

@@ -22,6 +22,7 @@ from jax import Array, lax
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.dynamics.batches import Batches, arrange, draw, population, rows_needed
+from saccade.dynamics.optimiser import DIVERGED, Optimiser
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.dynamics.workers import workers
 from saccade.model.pairwise import Pairwise, Parameters, Rows, forward, gradients, mean_loss
@@ -31,20 +32,6 @@ _BYTES_PER_PACK = 3 * 2**19  # decoder blocks of the runs in a pack: about a cor
 _RUNS_PER_PACK = 16  # no more, or there are too few packs to keep all cores busy to the end
 _BYTES_DRAWN_AHEAD = 2**28  # batches of all seeds are drawn for as many steps as fit here,
 _STEPS_AT_ONCE = 250  # and for no more than these, so that progress is seen and Ctrl-C is heard within seconds
-# Times ln(n_vocab), the loss of guessing uniformly. Gradients are bounded, so a rate far too high shows as a huge loss long
-# before anything overflows; rates that learn stay below ten times it (tests/dynamics/test_descent.py).
-_DIVERGED = 1000.0
-
-
-@dataclass(frozen=True)
-class Optimiser:
-    """`"sgd"` with momentum, or `"adam"` with Optax's defaults."""
-
-    name: str
-    momentum: float
-
-    def at(self, rate: Array | float) -> optax.GradientTransformation:
-        return optax.sgd(rate, self.momentum or None) if self.name == "sgd" else optax.adam(rate)
 
 
 @dataclass(frozen=True)
@@ -234,7 +221,7 @@ def _observed_step(
     state, saved = carry
     new_state, loss = descent_step(state, batch, rate, blocks=blocks, model=model, optimiser=optimiser)
     put = partial(lax.dynamic_update_index_in_dim, index=saved_as, axis=0)
-    beyond = ~(loss <= _DIVERGED * jnp.log(blocks.n_vocab))  # true for NaN as well
+    beyond = ~(loss <= DIVERGED * jnp.log(blocks.n_vocab))  # true for NaN as well
     return new_state, Saved(
         loss=put(saved.loss, loss),
         attention=jax.tree.map(put, saved.attention, state.parameters.attention),

@@ -28,9 +28,9 @@ import numpy as np
 from jax import Array
 
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.dynamics.log_time import Solution, integrate
+from saccade.dynamics.log_time import Solution, checked_rates, solve
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
-from saccade.errors import InputError, checked_count, checked_kept, checked_kind, checked_number
+from saccade.errors import InputError, checked_kept, checked_kind
 from saccade.model.pairwise import AnyArray, Pairwise, Parameters, Rows, class_attention_logits, forward, gradients, mean_loss
 from saccade.model.token_blocks import TokenBlocks
 from saccade.observe.measures import class_attention
@@ -85,10 +85,21 @@ def flow(
     model = Pairwise() if model is None else checked_kind("model", model, Pairwise)
     blocks = model.blocks(checked_kind("task", task, SequenceClasses))
     (seed,) = checked_seeds([seed])
-    rates = _checked_rates(lr_decoder, lr_attention)
+    rates = checked_rates(lr_decoder, lr_attention)
     setting = Setting(blocks, task.class_weight, *rates)
     start = model.initial(blocks, generator(seed, Purpose.INITIALISATION), np.dtype("float64"))
-    solution = _solved(*_plain(model), start, setting, t1, n_times, method, rtol, atol, on_progress)
+    solution = solve(
+        *_plain(model),
+        start,
+        setting,
+        t1=t1,
+        n_times=n_times,
+        rates=rates,
+        method=method,
+        rtol=rtol,
+        atol=atol,
+        on_progress=on_progress,
+    )
     states: Parameters = solution.states
     extra = {}
     if "decoder" in keep:
@@ -119,13 +130,25 @@ def reduced_flow(
     started = time.perf_counter()
     checked_kept(keep, ("attention", "attention_logits"))
     blocks = Pairwise().blocks(checked_kind("task", task, SequenceClasses))
-    rates = _checked_rates(lr_decoder, lr_attention)
+    rates = checked_rates(lr_decoder, lr_attention)
     if np.linalg.matrix_rank(task.token_prob) < task.n_classes:
         raise InputError("the reduced flow needs linearly independent classes; some `token_prob` is a mixture of the others.")
     setting = Setting(blocks, task.class_weight, *rates)
     zero = Pairwise().initial(blocks, generator(0, Purpose.INITIALISATION), np.dtype("float64"))
     start = ReducedState(np.zeros(task.n_classes), np.zeros(task.n_classes), zero.attention)
-    solution = _solved(_reduced_velocity, _reduced_loss, start, setting, t1, n_times, method, rtol, atol, on_progress)
+    solution = solve(
+        _reduced_velocity,
+        _reduced_loss,
+        start,
+        setting,
+        t1=t1,
+        n_times=n_times,
+        rates=rates,
+        method=method,
+        rtol=rtol,
+        atol=atol,
+        on_progress=on_progress,
+    )
     states: ReducedState = solution.states
     extra = {name: (("time", "class"), getattr(states, name)) for name in ("own_logit", "other_logit")}
     label = "C: reduced flow of the theory"
@@ -196,41 +219,6 @@ def _backpropagated(f: Array, products: Array, n_shared: int) -> Array:
     gram = shared @ shared.T + jnp.diag(jnp.sum(own * own, axis=-1))
     mix = jnp.linalg.solve(gram, products)  # (k, n): how much of f_k is in g_n
     return jnp.concatenate([mix.T @ shared, jnp.diag(mix)[:, None] * own], axis=-1)
-
-
-def _checked_rates(lr_decoder: float, lr_attention: float) -> tuple[float, float]:
-    return (
-        checked_number("lr_decoder", lr_decoder, low=0.0, high=1e30),
-        checked_number("lr_attention", lr_attention, low=0.0, high=1e30),
-    )
-
-
-def _solved(
-    velocity: Callable[[Any, Setting], Any],
-    loss: Callable[[Any, Setting], Array],
-    start: Any,
-    setting: Setting,
-    t1: float,
-    n_times: int,
-    method: str,
-    rtol: float,
-    atol: float,
-    on_progress: Callable[[float], None],
-) -> Solution:
-    end = checked_number("t1", t1, low=0.0, high=1e300, open_low=True)
-    unit = min(1 / max(setting.lr_decoder, setting.lr_attention, 1e-30), end)
-    return integrate(
-        velocity,
-        loss,
-        start,
-        setting,
-        times=np.append(0.0, np.geomspace(unit / 10, end, checked_count("n_times", n_times, low=2, high=1e6))),
-        unit=unit,
-        method=method,
-        rtol=checked_number("rtol", rtol, low=1e-13, high=1e-1),
-        atol=checked_number("atol", atol, low=0.0, high=1e-1, open_low=True),
-        on_progress=on_progress,
-    )
 
 
 def _record(

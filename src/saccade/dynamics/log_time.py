@@ -16,7 +16,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.integrate import solve_ivp
 
-from saccade.errors import checked_choice
+from saccade.errors import checked_choice, checked_count, checked_number
 
 _METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
 _MOST_UNKNOWNS_FOR_A_JACOBIAN = 8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
@@ -31,6 +31,44 @@ class Solution(NamedTuple):
     stop_reason: str
     stop_time: float
     settings: dict[str, Any]
+
+
+def checked_rates(lr_decoder: float, lr_attention: float) -> tuple[float, float]:
+    return (
+        checked_number("lr_decoder", lr_decoder, low=0.0, high=1e30),
+        checked_number("lr_attention", lr_attention, low=0.0, high=1e30),
+    )
+
+
+def solve(
+    velocity: Callable[[Any, Any], Any],
+    loss: Callable[[Any, Any], Any],
+    start: Any,
+    setting: Any,
+    *,
+    t1: float,
+    n_times: int,
+    rates: tuple[float, float],
+    method: str,
+    rtol: float,
+    atol: float,
+    on_progress: Callable[[float], None],
+) -> Solution:
+    """A user's settings, checked: from 0 to `t1`, looked at 0 and at `n_times` log-spaced times, in units of the larger rate."""
+    end = checked_number("t1", t1, low=0.0, high=1e300, open_low=True)
+    unit = min(1 / max(*rates, 1e-30), end)
+    return integrate(
+        velocity,
+        loss,
+        start,
+        setting,
+        times=np.append(0.0, np.geomspace(unit / 10, end, checked_count("n_times", n_times, low=2, high=1e6))),
+        unit=unit,
+        method=method,
+        rtol=checked_number("rtol", rtol, low=1e-13, high=1e-1),
+        atol=checked_number("atol", atol, low=0.0, high=1e-1, open_low=True),
+        on_progress=on_progress,
+    )
 
 
 def integrate(

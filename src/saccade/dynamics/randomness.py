@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from saccade.errors import InputError, shortened
+from saccade.errors import InputError, checked_seed, shortened
 
 _MOST_SEEDS = 1_000_000  # a count beyond it is a typing error: their batches alone would not fit in any memory
 
@@ -33,9 +33,7 @@ def checked_seeds(seeds: object) -> list[int]:
     listed = list(range(seeds)) if isinstance(seeds, int | np.integer) and not isinstance(seeds, bool) else seeds
     if not isinstance(listed, list | tuple | range | np.ndarray) or len(listed) == 0:
         raise InputError(f"`seeds` must be a count of at least 1, or a list of seeds; got {shortened(seeds)}.")
-    for seed in listed:
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-            raise InputError(f"`seeds` must be whole numbers from 0 to 2**63 - 1; got {shortened(seed)}.")
-    if len(set(listed)) < len(listed):
+    checked = [checked_seed("seeds", seed) for seed in listed]
+    if len(set(checked)) < len(checked):
         raise InputError("`seeds` must not name the same seed twice: it would be the same run.")
-    return [int(seed) for seed in listed]
+    return checked

@@ -36,3 +36,31 @@ def distinct_entropy(attention: NDArray, distinct: NDArray[np.bool_]) -> NDArray
     numbers do: (1) mixes sparsity among distinct tokens with the loss of common ones.
     """
     return entropy(np.where(distinct, attention, 0.0))
+
+
+def focus(attention: NDArray, frequency: NDArray) -> NDArray:
+    """Attention on each token over its share of the context: 1 = no preference, > 1 = sought, < 1 = avoided. Unitless, >= 0."""
+    return attention / frequency
+
+
+def probe_attention(attention_logits: NDArray) -> NDArray:
+    """Attention of each query over an input that holds every token once: softmax of its logits. In [0, 1]; 1/n = no preference."""
+    return class_attention(attention_logits, np.ones(attention_logits.shape[-1]))
+
+
+def singular_values(matrix: NDArray) -> NDArray:
+    """Singular values over the last two axes, largest first (axis: rank). NaN where the matrix is not finite."""
+    whole = np.isfinite(matrix).all(axis=(-2, -1))
+    values = np.linalg.svd(np.where(whole[..., None, None], matrix, 0.0), compute_uv=False)
+    return np.where(whole[..., None], values, np.nan)
+
+
+def top_share(values: NDArray) -> NDArray:
+    """s_1^2 over the sum of s_k^2: 1 = rank one, 1/n = all n directions alike. From singular values (axis: rank)."""
+    power = values**2
+    return power[..., 0] / power.sum(axis=-1)
+
+
+def effective_rank(values: NDArray) -> NDArray:
+    """exp of the entropy of s_k^2 / sum s^2: 1 = rank one, n = all n directions alike. From singular values (axis: rank)."""
+    return np.exp(entropy(values**2))

@@ -15,11 +15,25 @@ from saccade.records.provenance import provenance
 
 VARIABLES: dict[str, tuple[str, str]] = {
     "loss": ("nats", "cross-entropy of the next token: of the batch about to be learned from, or of the population in a flow"),
-    "attention": ("1", "attention over tokens of an infinitely long context of the class: P(l|n) exp(z), normalised"),
+    "attention": (
+        "1",
+        "attention over tokens of an infinitely long context, of a class or of a last token: chance of the token times exp(logit), "
+        "normalised",
+    ),
     "attention_logits": ("1", "Z: how much each query token seeks each context token"),
     "decoder": ("1", "Y: how much each context token speaks for each next token"),
     "own_logit": ("1", "w_nn: logit that a class gives its own next token, in the reduced flow"),
     "other_logit": ("1", "w_nj: logit that a class gives any other token, in the reduced flow"),
+    "embedding": ("1", "W0: where each token lies"),
+    "query_matrix": ("1", "WQ: from an embedding to what it seeks"),
+    "key_matrix": ("1", "WK: from an embedding to what it is found by"),
+    "projection": ("1", "W1: from an embedding to logits of the next token"),
+    "gamma": ("1", "how far each token lies along the one direction of a rank-one embedding"),
+    "beta": ("1", "what that direction says about the next token"),
+    "query_scale": ("1", "lambda_Q: size of the rank-one query matrix"),
+    "key_scale": ("1", "lambda_K: size of the rank-one key matrix"),
+    "stationary": ("1", "pi: how often each token comes in the long run"),
+    "transition": ("1", "P: chance of each next token given the last one"),
     "stop_reason": (
         "",
         "finished: ran to its end; diverged: left all bounds; solver failed: could not go on; values from there on are missing",
@@ -36,8 +50,8 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "query": ("token", "query token of each row of the attention logits"),
     "n_queries": ("tokens", "query tokens of the task, each with two next tokens"),
     "ratio": ("1", "decoder rate over attention rate"),
-    "lr_decoder": ("1/time", "learning rate of the decoder, eta_Y"),
-    "lr_attention": ("1/time", "learning rate of the attention logits, eta_Z"),
+    "lr_decoder": ("1/time", "learning rate of the decoder, eta_Y; of embedding and projection in the embedded model"),
+    "lr_attention": ("1/time", "learning rate of the attention logits, eta_Z; of the query and key matrices in the embedded model"),
 }
 
 

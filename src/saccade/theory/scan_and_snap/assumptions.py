@@ -5,11 +5,10 @@ threshold and keep the number. Features are those of Z(0) = 0. Not here: whether
 often do, and which is for experiments to measure.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..condition import Condition, at_least, at_most, below
 from .features import class_overlap, common_tokens, distinct_tokens, normalised_feature
 
 __all__ = ["Condition", "check_assumptions"]
@@ -18,32 +17,6 @@ MUCH_LARGER = 10.0  # our reading of ">>" where the paper gives no number
 RATE_RATIO = 100.0  # Theorem 3 in joint training was seen 2 % off at 100 and 9 to 22 % off at 10 (experiments/relative_gain.py)
 SHOWN = 3.0  # count of the rarest token: on Syn-Small it falls in all runs at 0.8 (T = 128), in 1 of 22 at 3.3 (T = 512)
 TIE = 1e-9  # probabilities read from a file count as equal
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One condition: the number that decides it, the bound it is held against, and what the number is.
-
-    The name opens with its source: 1(b) for Assumption 1(b), T for a theorem, C for a corollary.
-    """
-
-    name: str
-    holds: bool
-    value: float
-    bound: float
-    why: str
-
-
-def _below(name: str, value: float, bound: float, why: str) -> Condition:
-    return Condition(name, bool(value < bound), float(value), float(bound), why)
-
-
-def _at_most(name: str, value: float, bound: float, why: str) -> Condition:
-    return Condition(name, bool(value <= bound), float(value), float(bound), why)
-
-
-def _at_least(name: str, value: float, bound: float, why: str) -> Condition:
-    return Condition(name, bool(value >= bound), float(value), float(bound), why)
 
 
 def check_assumptions(
@@ -92,8 +65,8 @@ def check_assumptions(
 def _assumption_1(prob: NDArray[np.float64], *, rate_ratio: float, n_context: float) -> list[Condition]:
     rarest = n_context * prob[prob > 0].min()
     return [
-        _at_least("1(b) long context", rarest, SHOWN, "expected count of the rarest token; one seldom seen drifts down"),
-        _at_least("1(c) fast decoder", rate_ratio, RATE_RATIO, "lr_decoder / lr_attention; Y must forget older features"),
+        at_least("1(b) long context", rarest, SHOWN, "expected count of the rarest token; one seldom seen drifts down"),
+        at_least("1(c) fast decoder", rate_ratio, RATE_RATIO, "lr_decoder / lr_attention; Y must forget older features"),
     ]
 
 
@@ -102,26 +75,26 @@ def _assumption_2(E: NDArray[np.float64], *, M: int) -> list[Condition]:
     size = np.abs(np.linalg.eigvalsh(E))
     isolated = (E.max(axis=1) == 0).sum()
     return [
-        _at_least("2 large vocabulary", M / K**2, MUCH_LARGER, "M / K^2"),
-        _below("2 largest eigenvalue", size.max(), 1 / K, "of E, in modulus; E' stays close to E only below 1/K"),
-        _below("2 largest overlap", E.max(), 1 / K, "necessary: no entry of E exceeds its largest eigenvalue"),
-        _at_least("2 smallest eigenvalue", size.min(), 6 / np.sqrt(M), "of E, in modulus; against terms of size 1/M"),
-        _at_least("2 smallest eigenvalue, proof", size.min(), np.sqrt(6 / M), "the weaker bound the proof needs"),
-        _at_most("2 isolated classes", isolated, 0, "a class that overlaps no other has zero drive and eigenvalue"),
+        at_least("2 large vocabulary", M / K**2, MUCH_LARGER, "M / K^2"),
+        below("2 largest eigenvalue", size.max(), 1 / K, "of E, in modulus; E' stays close to E only below 1/K"),
+        below("2 largest overlap", E.max(), 1 / K, "necessary: no entry of E exceeds its largest eigenvalue"),
+        at_least("2 smallest eigenvalue", size.min(), 6 / np.sqrt(M), "of E, in modulus; against terms of size 1/M"),
+        at_least("2 smallest eigenvalue, proof", size.min(), np.sqrt(6 / M), "the weaker bound the proof needs"),
+        at_most("2 isolated classes", isolated, 0, "a class that overlaps no other has zero drive and eigenvalue"),
     ]
 
 
 def _theorem_1(weight: NDArray[np.float64], *, M: int, eta_Y: float, init_scale: float, n_steps: float | None) -> list[Condition]:
     K = len(weight)
     conditions = [
-        _at_most("T1 zero start", init_scale, 0.0, "Lemma 5 starts every class at height 0"),
-        _at_least("T1 large vocabulary", M, 100 * MUCH_LARGER, "M >> 100"),
-        _at_least("T1 decoder rate above", eta_Y * M**0.99, MUCH_LARGER, "eta_Y M^0.99 >> 1"),
-        _below("T1 decoder rate below", eta_Y, 1.0, "larger steps leave the continuous height"),
-        _at_most("T1 uniform classes", np.abs(K * weight - 1).max(), TIE, "largest |K P(n) - 1|; all reach height h(t/K)"),
+        at_most("T1 zero start", init_scale, 0.0, "Lemma 5 starts every class at height 0"),
+        at_least("T1 large vocabulary", M, 100 * MUCH_LARGER, "M >> 100"),
+        at_least("T1 decoder rate above", eta_Y * M**0.99, MUCH_LARGER, "eta_Y M^0.99 >> 1"),
+        below("T1 decoder rate below", eta_Y, 1.0, "larger steps leave the continuous height"),
+        at_most("T1 uniform classes", np.abs(K * weight - 1).max(), TIE, "largest |K P(n) - 1|; all reach height h(t/K)"),
     ]
     if n_steps is not None:
-        conditions.append(_at_least("T1 long run", n_steps / K**2, MUCH_LARGER, "t / K^2; draws settle to their share"))
+        conditions.append(at_least("T1 long run", n_steps / K**2, MUCH_LARGER, "t / K^2; draws settle to their share"))
     return conditions
 
 
@@ -130,7 +103,7 @@ def _theorem_2(prob: NDArray[np.float64], query: NDArray[np.int_]) -> list[Condi
     bare = sum(not distinct_tokens(prob)[query == m].any() for m in np.unique(query))
     return [
         Condition("T2(b) one common token", bool(n_common == 1), float(n_common), 1.0, "several: see Corollary 2"),
-        _at_most("T2(b) bare queries", bare, 0, "queries whose classes have no distinct token"),
+        at_most("T2(b) bare queries", bare, 0, "queries whose classes have no distinct token"),
     ]
 
 
@@ -139,7 +112,7 @@ def _corollary_2(prob: NDArray[np.float64], query: NDArray[np.int_]) -> list[Con
     ranked = np.sort(np.where(distinct, prob, 0.0), axis=1)
     unlike = np.ptp(prob[:, common], axis=0).max(initial=0.0)
     return [
-        _at_most("C2(1) one query", len(np.unique(query)), 1, "number of queries"),
-        _at_most("C2(2) matching distinct tokens", np.ptp(ranked, axis=0).max(), TIE, "largest spread of P over classes"),
-        _at_most("C2(3) alike common tokens", unlike, TIE, "largest spread of P over classes"),
+        at_most("C2(1) one query", len(np.unique(query)), 1, "number of queries"),
+        at_most("C2(2) matching distinct tokens", np.ptp(ranked, axis=0).max(), TIE, "largest spread of P over classes"),
+        at_most("C2(3) alike common tokens", unlike, TIE, "largest spread of P over classes"),
     ]

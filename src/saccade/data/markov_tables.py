@@ -1,0 +1,73 @@
+"""A transition table from a CSV file: the header names the tokens, each row says what follows one of them.
+
+```
+,sun,rain          sun,rain
+sun,0.9,0.1        0.9,0.1
+rain,0.5,0.5       0.5,0.5
+```
+
+With one more column than tokens (left) the first cell of a row names its token, and rows may come in any order.
+Without it (right) rows are in the order of the header. An empty cell is zero.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from saccade.errors import InputError, shortened
+
+
+def table_from_csv(path: Path) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """The table (token, next_token) and the names of its tokens."""
+    header, rows = _cells(path)
+    if len(header) == len(rows) + 1:
+        header = header[1:]
+        rows = _in_order(path, header, rows)
+    elif len(header) != len(rows) or not header[0]:
+        raise InputError(
+            f"{path}: a transition table is square; this one has {len(header)} columns and {len(rows)} rows below the header. "
+            "It needs a header of token names and a row for each, which may start with its name."
+        )
+    table = [[_number(path, token, name, cell) for name, cell in zip(header, row)] for token, row in zip(header, rows)]
+    return np.array(table, np.float64).reshape(len(rows), len(header)), tuple(header)
+
+
+def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Header and rows, all of one length, without blank lines."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            lines = [[cell.strip() for cell in line] for line in csv.reader(file, strict=True) if line]
+    except (OSError, ValueError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it is not a CSV file in UTF-8 ({error})"
+        raise InputError(f"cannot read a transition table from {path}: {reason}.") from None
+    if not lines:
+        raise InputError(f"{path} is empty; the first row names the tokens, and a row for each of them follows.")
+    header, *rows = lines
+    if any(len(row) != len(header) for row in rows):
+        raise InputError(f"{path}: every row must have as many cells as the header, {len(header)}.")
+    if "" in header[1:] or len(set(header)) < len(header):
+        raise InputError(f"{path}: every token needs a name of its own; the header is {', '.join(header)}.")
+    return header, rows
+
+
+def _in_order(path: Path, tokens: list[str], rows: list[list[str]]) -> list[list[str]]:
+    """The rows, each without its name, in the order of the header."""
+    named = {row[0]: row[1:] for row in rows}
+    missing = [token for token in tokens if token not in named]
+    if missing:
+        raise InputError(
+            f"{path}: no row is named {shortened(missing[0])}. The first cell of every row must name one of the header's "
+            "tokens, each once; a table without row names needs a header all the same."
+        )
+    return [named[token] for token in tokens]
+
+
+def _number(path: Path, token: str, following: str, cell: str) -> float:
+    try:
+        return float(cell or 0)
+    except ValueError:
+        raise InputError(f"{path}: from {token!r} to {following!r}, {shortened(cell)} is not a number.") from None

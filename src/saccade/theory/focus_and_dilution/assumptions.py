@@ -1,0 +1,108 @@
+"""Which assumptions of the theory a chain and a training run meet, with the numbers.
+
+The theory is about an infinite context, an infinitesimal start and a lazy chain whose tokens all differ in frequency. Each is
+turned into a number and a threshold, both reported, so that a reader can disagree with the threshold and keep the number.
+Not here: whether the stages appear anyway, which they often do, and which is for experiments to measure.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..condition import Condition, at_least, at_most, below
+from .condensation import condensation_rate
+from .unigram import focus_rate
+
+__all__ = ["LazyFit", "check_assumptions", "lazy_fit"]
+
+SHOWN = 1.0  # expected count of the rarest token: below it most contexts do not show the token at all
+SMALL_START = 1e-3  # at 1e-2 and above stages I and II begin to merge, in the flow on a Zipf law of six tokens
+TIE = 1e-9  # probabilities read from a file count as equal
+
+
+class LazyFit(NamedTuple):
+    """The lazy chain nearest to a table: its chance of staying, and by how much it misses the table's worst entry."""
+
+    stay: float
+    misfit: float
+
+
+def lazy_fit(*, stationary: ArrayLike, transition: ArrayLike) -> LazyFit:
+    r"""Least-squares $\lambda$ in $P = \lambda I + (1-\lambda)1\pi^\top$, the form of the chains in [chen2026, data].
+
+    | ours       | theirs | axes         |
+    |------------|--------|--------------|
+    | stationary | pi     | token        |
+    | transition | P      | token, token |
+    """
+    pi, P = np.asarray(stationary, float), np.asarray(transition, float)
+    shape = np.eye(len(pi)) - pi
+    stay = np.sum((P - pi) * shape) / np.sum(shape**2)
+    return LazyFit(float(stay), float(np.abs(P - pi - stay * shape).max()))
+
+
+def check_assumptions(
+    stationary: ArrayLike,
+    transition: ArrayLike,
+    *,
+    n_context: float,
+    init_scale: float,
+    d_model: int | None = None,
+    phi_scale: float = 1.0,
+    lr_decoder: float = 1.0,
+    lr_attention: float = 1.0,
+) -> list[Condition]:
+    r"""Every condition, in the order of the stages that need it: "data" for all of them, I to IV for one.
+
+    Without `d_model` the room for new directions is not asked. [chen2026, data and Theorems 3.2 to 3.9].
+
+    | ours         | theirs                 | axes         |
+    |--------------|------------------------|--------------|
+    | stationary   | pi                     | token        |
+    | transition   | P                      | token, token |
+    | n_context    | s; may be infinite     |              |
+    | init_scale   | epsilon                |              |
+    | d_model      | d_m                    |              |
+    | phi_scale    | 1 or 1/sqrt(d_m)       |              |
+    | lr_decoder   | rate of W_0 and W_1    |              |
+    | lr_attention | rate of W_Q and W_K    |              |
+    """
+    pi, P = np.asarray(stationary, float), np.asarray(transition, float)
+    slow = condensation_rate(stationary=pi, lr_decoder=lr_decoder)
+    c = focus_rate(stationary=pi, transition=P, phi_scale=phi_scale, lr_attention=lr_attention)
+    return [
+        *_data(pi, P, n_context=n_context),
+        *_first_stages(mu_0=slow, c=c, init_scale=init_scale),
+        *_new_directions(pi, d_model=d_model),
+    ]
+
+
+def _data(pi: NDArray[np.float64], P: NDArray[np.float64], *, n_context: float) -> list[Condition]:
+    stay, misfit = lazy_fit(stationary=pi, transition=P)
+    return [
+        at_least("data long context", n_context * pi.min(), SHOWN, "expected count of the rarest token"),
+        at_most("data stationary law", np.abs(pi @ P - pi).max(), TIE, "largest |pi P - pi|; the drift conserves mass only then"),
+        at_most("data lazy chain", misfit, TIE, f"largest entry off the lazy chain with stay {stay:.4g}"),
+    ]
+
+
+def _first_stages(*, mu_0: float, c: float, init_scale: float) -> list[Condition]:
+    conditions = [
+        Condition("I unequal tokens", mu_0 > TIE, mu_0, TIE, "condensation rate; a uniform law has nothing to condense to"),
+        at_most("I small start", init_scale, SMALL_START, "init_scale; the linear stages hold as it tends to 0"),
+    ]
+    if mu_0 > TIE:
+        conditions.append(below("I frozen attention", abs(c) / mu_0, 1.0, "focus rate / condensation rate, in modulus"))
+    conditions.append(
+        Condition("II positive focus rate", c > 0, c, 0.0, "negative: attention first turns away from frequent tokens")
+    )
+    return conditions
+
+
+def _new_directions(pi: NDArray[np.float64], *, d_model: int | None) -> list[Condition]:
+    gap = float(np.diff(np.sort(pi)).min())
+    conditions = [Condition("IV distinct masses", gap > TIE, gap, TIE, "smallest gap of two masses; equal tokens stall the flow")]
+    if d_model is not None:
+        conditions.append(at_least("IV room for directions", d_model, len(pi) - 1, "d_model; up to d - 1 directions open"))
+    return conditions

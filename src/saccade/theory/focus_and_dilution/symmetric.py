@@ -1,0 +1,194 @@
+r"""Equal low tokens: the degenerate points where the rank-one flow gets stuck, and what sets it free.
+
+Token 0 has mass $\pi_1$, the other m = d - 1 tokens share the rest equally, and the chain is lazy. On the rank-one manifold low
+tokens cannot be told apart: the flow reaches the right prediction after token 0 and the class mean after the others. There both
+composite gradients vanish, so no new direction grows. Two things end the stall: an asymmetry of the low tokens, which opens a new
+direction at a rate of its own size, or a stay above a critical value, where the symmetry breaks inside the manifold.
+
+These points form a curve, here labelled by the attention of token 0 on itself. Which of them the flow reaches depends on its path;
+`critical_stay` does not. Domain: equal rates, phi_scale = 1, stay > 0, token 0 more frequent than the others.
+
+| ours           | theirs            | axes      |
+|----------------|-------------------|-----------|
+| high           | pi_1              |           |
+| n_vocab        | d                 |           |
+| stay           | lambda            |           |
+| high_attention | A_11              |           |
+| low_attention  | A_l1              |           |
+| asymmetry      | delta c, sum zero | low token |
+| growth         | f                 |           |
+| point          | a degenerate point|           |
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from ...errors import InputError
+from .rank_one import RankOneState
+
+__all__ = [
+    "DegeneratePoint",
+    "TwoLevelTargets",
+    "critical_stay",
+    "degenerate_point",
+    "escape_time",
+    "symmetry_hessian",
+    "transverse_pattern",
+    "transverse_rate",
+    "two_level_targets",
+]
+
+
+class TwoLevelTargets(NamedTuple):
+    """Next-token probabilities at a degenerate point: after token 0, and after any low token (the class mean).
+
+    `high_low` is that of one low token after token 0. Theirs: P_11, P_1l, p, P_ll.
+    """
+
+    high_high: float
+    high_low: float
+    low_high: float
+    low_low: float
+
+
+class DegeneratePoint(NamedTuple):
+    """One degenerate point: its law, its state, and the attention on token 0 of token 0 and of a low token."""
+
+    high: float
+    stay: float
+    state: RankOneState
+    high_attention: float
+    low_attention: float
+
+
+def two_level_targets(*, high: float, n_vocab: int, stay: float) -> TwoLevelTargets:
+    r"""$P_{11} = \lambda+(1-\lambda)\pi_1$, $P_{1l} = (1-\lambda)\pi_l$, $p = (1-\lambda)\pi_1$, and the class mean
+    $P_{ll} = (1-p)/m$.
+
+    [chen2026, Theorem 3.9] states the class mean; the numbers follow from the lazy chain.
+    """
+    n_low, low_high = n_vocab - 1, (1 - stay) * high
+    return TwoLevelTargets(stay + low_high, (1 - stay) * (1 - high) / n_low, low_high, (1 - low_high) / n_low)
+
+
+def _log_odds(targets: TwoLevelTargets) -> tuple[float, float]:
+    """Logit of token 0 above that of a low token, after token 0 and after a low token. Theirs: x_1, x_l."""
+    return float(np.log(targets.high_high / targets.high_low)), float(np.log(targets.low_high / targets.low_low))
+
+
+def critical_stay(high: float, n_vocab: int) -> float:
+    r"""The stay above which exact symmetry breaks by itself: the $\lambda_c$ at which
+    $\lambda^2\pi_l = [\pi_1x_1^2P_{1l} + (1-\pi_1)x_l^2P_{ll}]\,p(1-p)$, $x_1 = \log(P_{11}/P_{1l})$, $x_l = \log(p/P_{ll})$.
+
+    [derived, degenerate point]: where the determinant of `symmetry_hessian` changes sign, at every degenerate point alike. Both
+    sides depend on $\lambda$; the left is smaller at 0 and larger at 1.
+    """
+    if not 1 / n_vocab < high < 1:
+        raise InputError(f"`high` must be above 1/n_vocab = {1 / n_vocab:.4g} and below 1; got {high:g}.")
+
+    def excess(stay: float) -> float:
+        targets = two_level_targets(high=high, n_vocab=n_vocab, stay=stay)
+        (x_1, x_l), p = _log_odds(targets), targets.low_high
+        held = high * x_1**2 * targets.high_low + (1 - high) * x_l**2 * targets.low_low
+        return stay**2 * (1 - high) / (n_vocab - 1) - held * p * (1 - p)
+
+    return float(brentq(excess, 0.0, np.nextafter(1.0, 0.0), xtol=1e-14))
+
+
+def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: float) -> DegeneratePoint:
+    r"""The degenerate point at which token 0 attends to itself with weight $A_{11} > \pi_1$.
+
+    With $D = \gamma_1-\gamma_l$, $x = \beta_1-\beta_l$ and log odds $a_i$ of attention on token 0 ($a$ for its share):
+    $\kappa D^2 = a_1-a_l$, $\gamma_l/D = (a_l-a)/(a_1-a_l)$, $xD = (x_1-x_l)/(A_{11}-A_{l1})$, and the balance
+    $\lVert\gamma\rVert^2 = \lVert\beta\rVert^2 + 2\kappa$ gives D. What remains is one equation for $a_l$.
+
+    [derived, degenerate point].
+    """
+    if not (high < high_attention < 1 and stay > 0):
+        raise InputError(f"A degenerate point needs `high_attention` between {high:g} and 1, and `stay` above 0.")
+    x_1, x_l = _log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
+    m, a, a_1 = n_vocab - 1, float(logit(high)), float(logit(high_attention))
+    a_l = _low_log_odds(x_1, x_l, a=a, a_1=a_1)
+    low, span = (a_l - a) / (a_1 - a_l), (x_1 - x_l) / (high_attention - expit(a_l))
+    D = ((span**2 * m / n_vocab + 2 * (a_1 - a_l)) / ((1 + low) ** 2 + m * low**2)) ** 0.25
+    gamma, beta = D * np.append(1 + low, np.full(m, low)), span / D * (np.eye(n_vocab)[0] - 1 / n_vocab)
+    scale = float(np.sqrt(a_1 - a_l) / D)
+    return DegeneratePoint(high, stay, RankOneState(gamma, beta, scale, scale), high_attention, float(expit(a_l)))
+
+
+def _low_log_odds(x_1: float, x_l: float, *, a: float, a_1: float) -> float:
+    """Log odds of a low query for which h_1 / h_l = x_1 / x_l; they lie below a_1, where the mismatch is negative."""
+
+    def mismatch(a_l: float) -> float:
+        return float(x_l * (a_l - a + expit(a_1) * (a_1 - a_l)) - x_1 * (a_l - a + expit(a_l) * (a_1 - a_l)))
+
+    step = 1.0
+    while mismatch(a_1 - step) <= 0:  # it grows without bound below
+        step *= 2
+    return float(brentq(mismatch, a_1 - step, a_1, xtol=1e-14))
+
+
+def _levels(point: DegeneratePoint) -> tuple[float, float, float, float]:
+    """Averages h_1 and h_l of gamma as the two kinds of query see them, strength, and variance of gamma for a low query."""
+    (high_gamma, low_gamma), state = point.state.gamma[:2], point.state
+    step = high_gamma - low_gamma
+    variance = point.low_attention * (1 - point.low_attention) * step**2
+    averages = low_gamma + step * np.array([point.high_attention, point.low_attention])
+    return averages[0], averages[1], state.query_scale * state.key_scale, variance
+
+
+def symmetry_hessian(point: DegeneratePoint) -> NDArray[np.float64]:
+    r"""Hessian of the loss for moves of $(\beta, \gamma)$ that sum to zero over low tokens, the same block for each such move:
+
+    $\begin{pmatrix}\sum_i\pi_ih_i^2p_{il} & -\lambda\pi_l\kappa V\\ -\lambda\pi_l\kappa V & \pi_l\kappa^2V^2p(1-p)x^2\end{pmatrix}$
+    with $V = \mathrm{Var}_{A_l}\gamma$ and $x = \beta_1-\beta_l$.
+
+    [derived, degenerate point]. A negative determinant means that the symmetry breaks by itself (`critical_stay`).
+    """
+    n_vocab, pi_1, stay = len(point.state.gamma), point.high, point.stay
+    h_1, h_l, kappa, V = _levels(point)
+    targets, pi_l = two_level_targets(high=pi_1, n_vocab=n_vocab, stay=stay), (1 - pi_1) / (n_vocab - 1)
+    p, x = targets.low_high, point.state.beta[0] - point.state.beta[1]
+    held = pi_1 * h_1**2 * targets.high_low + (1 - pi_1) * h_l**2 * targets.low_low
+    mixed = -stay * pi_l * kappa * V
+    return np.array([[held, mixed], [mixed, pi_l * (kappa * V * x) ** 2 * p * (1 - p)]])
+
+
+def transverse_pattern(point: DegeneratePoint) -> NDArray[np.float64]:
+    r"""Embedding pattern a of the direction that an asymmetry opens, $\partial L/\partial M = a(\delta c)^\top + O(\delta^2)$.
+
+    The rank-one state first follows the asymmetry, $(\Delta\beta_l, \Delta\gamma_l) = (Y, X)\,\delta c$ with H of
+    `symmetry_hessian`, $H(Y, X)^\top = (\lambda h_l + (1-\lambda)\sum_i\pi_ih_i, 0)^\top$; then
+    $a_j = Y\sum_i\pi_iA_{ij}h_ip_{il} - (1-\lambda)\sum_i\pi_iA_{ij} - \lambda A_{lj}[1 + \pi_l\kappa X(\gamma_j-h_l)]$.
+
+    [derived, degenerate point]. $a\perp\gamma$, and $\partial L/\partial\Phi = O(\delta^2)$. Axis: token.
+    """
+    n_vocab, pi_1, stay, gamma = len(point.state.gamma), point.high, point.stay, point.state.gamma
+    h_1, h_l, kappa, _ = _levels(point)
+    targets, pi_l = two_level_targets(high=pi_1, n_vocab=n_vocab, stay=stay), (1 - pi_1) / (n_vocab - 1)
+    force = stay * h_l + (1 - stay) * (pi_1 * h_1 + (1 - pi_1) * h_l)
+    Y, X = np.linalg.solve(symmetry_hessian(point), [force, 0.0])
+    A_1, A_l = (np.append(A, np.full(n_vocab - 1, (1 - A) / (n_vocab - 1))) for A in (point.high_attention, point.low_attention))
+    fitted = Y * (pi_1 * A_1 * h_1 * targets.high_low + (1 - pi_1) * A_l * h_l * targets.low_low)
+    resampled = (1 - stay) * (pi_1 * A_1 + (1 - pi_1) * A_l)
+    return fitted - resampled - stay * A_l * (1 + pi_l * kappa * X * (gamma - h_l))
+
+
+def transverse_rate(point: DegeneratePoint, *, asymmetry: ArrayLike) -> float:
+    r"""Growth rate of the new direction, $\lVert a\rVert\,\lVert\delta c\rVert$, to first order: the rank-one state moves along.
+
+    That it is $\Theta(\delta)$ is [chen2026, Theorem 3.9]; the factor is [derived, degenerate point].
+    """
+    return float(np.linalg.norm(transverse_pattern(point)) * np.linalg.norm(asymmetry))
+
+
+def escape_time(point: DegeneratePoint, *, asymmetry: ArrayLike, growth: float) -> float:
+    r"""Time at a degenerate point until the new direction has grown by a factor, $\ln(f)/(\lVert a\rVert\lVert\delta c\rVert)$:
+    inversely proportional to the asymmetry, infinite without one. [derived, degenerate point].
+    """
+    rate = transverse_rate(point, asymmetry=asymmetry)
+    return float(np.log(growth) / rate) if rate > 0 else float("inf")
