@@ -11,6 +11,7 @@ An experiment is a module with
 | `table(record)`                 | the numbers behind the figure, as rows                                |
 | `figure(record)`, `CAPTION`     | a Matplotlib figure, and the sentence that says what to look at       |
 | `caption(record)`               | instead of `CAPTION` where what to look at depends on the settings    |
+| `files(record)`                 | optional: more CSV files, name -> (columns, rows)                     |
 | `SECONDS`                       | about how long it takes on two cores                                  |
 
 A new one is a new file and a line in `EXPERIMENTS`.
@@ -39,6 +40,7 @@ EXPERIMENTS = {
     "scan-then-snap": "saccade.experiments.scan_then_snap",
     "snap-phase-diagram": "saccade.experiments.snap_phase_diagram",
     "growth-figures": "saccade.experiments.growth_figures",
+    "focus-dilution-cycle": "saccade.experiments.focus_dilution_cycle",
 }
 
 

@@ -36,7 +36,7 @@ def reproduce(
     command: str = "",
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> Outcome:
-    """Run experiment `name` and write OUT/NAME: claims, table, figure (SVG and PNG), record and `about.json`.
+    """Run experiment `name` and write OUT/NAME: claims, table, its own files, figure (SVG and PNG), record and `about.json`.
 
     The folder appears whole when everything is written; an earlier one stays as it is until then.
     """
@@ -57,15 +57,21 @@ def _write(folder: Path, module: Any, record: xr.Dataset, claims: list[Claim], c
     save_record(record, folder / "record.zarr")
     _write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
     rows = module.table(record)
-    with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    _write_csv(folder / "table.csv", list(rows[0]), rows)
+    for name, (columns, extra_rows) in (module.files(record) if hasattr(module, "files") else {}).items():
+        _write_csv(folder / name, columns, extra_rows)
     save_figure(module.figure(record), folder / "figure")
     caption = module.caption(record) if hasattr(module, "caption") else module.CAPTION
     attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
     about = {"statement": statement(module), "caption": caption, "command": command, **attributes}
     _write_json(folder / "about.json", about)
+
+
+def _write_csv(path: Path, columns: list[str], rows: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=columns)
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _write_json(path: Path, value: Any) -> None:

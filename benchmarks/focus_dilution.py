@@ -1,0 +1,142 @@
+"""The population flow of Focus and Dilution: six tokens to t = 5000, ten seeds of it, and how time grows with the vocabulary.
+
+The opponent is what one writes first: the closed-form gradient in NumPy, SciPy's LSODA with the same tolerances and no Jacobian.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring import fresh_process, progress, publish, publish_figure, seconds_of
+
+T_END = 5000.0
+RTOL, ATOL = 1e-10, 1e-12
+TOKENS = (4, 6, 8, 12, 16, 24, 32, 48, 64)
+BARS = {"one seed": 3.0, "ten seeds": 20.0}  # s, compiled
+
+
+def main() -> None:
+    process = fresh_process("from benchmarks.focus_dilution import timed; answer = timed()")
+    one, ten, drift, plain, plain_drift, gap = process.answer
+    rows = [
+        {
+            "what": "one seed",
+            "saccade (s)": one,
+            "bar (s)": BARS["one seed"],
+            "plain SciPy and NumPy (s)": plain,
+            "ratio": plain / one,
+        },
+        {"what": "ten seeds", "saccade (s)": ten, "bar (s)": BARS["ten seeds"], "plain SciPy and NumPy (s)": "", "ratio": ""},
+    ]
+    note = f"drift of the invariants {drift:.1e} (plain {plain_drift:.1e}); attention of the two differs by at most {gap:.1e}"
+    publish("focus_dilution", "zipf(6) to t = 5000, compiled", rows, note)
+    rows = [_row(n) for n in progress(TOKENS, "flow by tokens")]
+    publish("focus_dilution_tokens", "zipf(n) to t = 5000 by tokens, width 8", rows)
+    _draw(rows)
+
+
+def timed() -> tuple[float, ...]:
+    """Seconds of one seed and of ten, largest drift of an invariant, and the same of the opponent with its distance to us."""
+    import saccade
+    from saccade.dynamics.embedded_flow import invariants, weights_of
+
+    chain = saccade.MarkovChain.zipf(6, stay=0.5)
+    saccade.flow(chain, t1=10.0)
+    records: list[Any] = []
+    one = seconds_of(lambda: records.append(saccade.flow(chain, t1=T_END)))
+    ten = seconds_of(lambda: saccade.flow(chain, t1=T_END, seeds=10))
+    weights = weights_of(records[0].isel(seed=0))
+    drift = max(np.abs(matrix - matrix[0]).max() for matrix in invariants(weights))
+    paths: list[Any] = []
+    plain = seconds_of(lambda: paths.append(_plain_flow(chain, [part[0] for part in weights], records[0].time.values)))
+    plain_drift = max(np.abs(matrix - matrix[0]).max() for matrix in invariants(type(weights)(*paths[0])))
+    gap = np.abs(paths[0][0] - weights.embedding).max()
+    return one, ten, float(drift), plain, float(plain_drift), float(gap)
+
+
+def _plain_flow(chain: Any, start: list[np.ndarray], times: np.ndarray) -> list[np.ndarray]:
+    """The four matrices at `times`."""
+    from scipy.integrate import solve_ivp
+
+    pi, P = chain.stationary, chain.transition
+    shapes = [matrix.shape for matrix in start]
+    ends = np.cumsum([matrix.size for matrix in start])
+
+    def unpacked(y: np.ndarray) -> list[np.ndarray]:
+        return [part.reshape(*y.shape[1:], *shape) for part, shape in zip(np.split(y, ends[:-1]), shapes, strict=True)]
+
+    def downhill(t: float, y: np.ndarray) -> np.ndarray:
+        embedding, query, key, projection = unpacked(y)
+        score = pi * np.exp(embedding @ query @ key.T @ embedding.T)
+        attention = score / score.sum(axis=1, keepdims=True)
+        decoder = embedding @ projection
+        odds = np.exp(attention @ decoder)
+        error = pi[:, None] * (odds / odds.sum(axis=1, keepdims=True) - P)
+        d_decoder = attention.T @ error
+        d_attention = error @ decoder.T
+        d_score = attention * (d_attention - (attention * d_attention).sum(axis=1, keepdims=True))
+        to_query, to_key = d_score @ embedding @ key, d_score.T @ embedding @ query
+        slopes = (
+            d_decoder @ projection.T + to_query @ query.T + to_key @ key.T,
+            embedding.T @ to_query,
+            embedding.T @ to_key,
+            embedding.T @ d_decoder,
+        )
+        return -np.concatenate([slope.ravel() for slope in slopes])
+
+    y0 = np.concatenate([matrix.ravel() for matrix in start])
+    solved = solve_ivp(downhill, (0.0, times[-1]), y0, method="LSODA", t_eval=times, rtol=RTOL, atol=ATOL)
+    return [part.reshape(-1, *shape) for part, shape in zip(np.split(solved.y.T, ends[:-1], axis=1), shapes, strict=True)]
+
+
+def _row(n_tokens: int) -> dict[str, Any]:
+    process = fresh_process(f"from benchmarks.focus_dilution import follow; answer = follow({n_tokens})")
+    seconds, unknowns, evaluations = process.answer
+    return {
+        "tokens": n_tokens,
+        "unknowns": unknowns,
+        "evaluations": evaluations,
+        "compiled (s)": seconds,
+        "cold (s)": process.seconds,
+    }
+
+
+def follow(n_tokens: int) -> tuple[float, int, int]:
+    """Seconds of a compiled flow, its unknowns and its evaluations of the velocity."""
+    import json
+
+    import saccade
+
+    chain = saccade.MarkovChain.zipf(n_tokens, stay=0.5)
+    saccade.flow(chain, t1=1.0, n_times=100)
+    records: list[Any] = []
+    seconds = seconds_of(lambda: records.append(saccade.flow(chain, t1=T_END, n_times=100)))
+    solver = json.loads(records[0].attrs["config"])["solver"]
+    return seconds, solver["n_unknowns"], solver["n_evaluations"]
+
+
+def _draw(rows: list[dict[str, Any]]) -> None:
+    from saccade.report.style import categorical, new_figure
+
+    figure = new_figure(width=6, height=5)
+    axes = figure.subplots()
+    tokens = np.array([row["tokens"] for row in rows])
+    for i, quantity in enumerate(("compiled (s)", "cold (s)")):
+        axes.plot(tokens, [row[quantity] for row in rows], "o-", color=categorical(i), label=quantity.split()[0])
+    unknowns = np.array([row["unknowns"] for row in rows])
+    evaluations = np.array([row["evaluations"] for row in rows])
+    seconds = np.array([row["compiled (s)"] for row in rows])
+    for power, style in ((1, ":"), (2, "--")):
+        work = evaluations * unknowns.astype(float) ** power
+        label = "evaluations x unknowns" + (f"$^{power}$" if power > 1 else "")
+        axes.plot(tokens, seconds[-1] * work / work[-1], ls=style, color="black", lw=1, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel="time to t = 5000 (s)", xticks=tokens, xticklabels=tokens)
+    axes.minorticks_off()
+    axes.legend()
+    publish_figure(figure, "focus_dilution_tokens")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Stages and turning points of a training run, found in what can be observed of it: any model, flow or noisy descent.
+
+| event              | when                                                            | value                                 |
+|--------------------|-----------------------------------------------------------------|---------------------------------------|
+| `condensation`     | embeddings lie along one direction                              | share of that direction               |
+| `attention_frozen` | all is learnt that can be learnt before attention moves         | mean attention on the frequent token  |
+| `focus_onset`      | the attention matrices have begun to grow, or to align          | growth, or effective rank             |
+| `focus_peak`       | a query's attention on the frequent token is highest            | that attention                        |
+| `dilution`         | a query's attention on it is lowest, or gone, after a focus     | that attention                        |
+| `new_direction`    | embeddings open another direction                               | number of directions                  |
+| `next_cycle`       | first focus peak after a new direction                          | attention at that peak                |
+
+The frequent token is the most frequent one; highest and lowest are local. Times are those of samples. Give what there is: an
+observable that is left out leaves out its events. Noise: `turning_points.py`. Not here: what any theory says about when or why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from saccade.errors import checked_number
+from saccade.observe.measures import effective_rank, top_share
+from saccade.observe.observables import Array, Observables, checked_observables
+from saccade.observe.turning_points import DEVIATIONS, VISIBLE, Turn, dips, local_noise, peaks, smoothed, thresholds
+
+CONDENSED = 0.999  # share of the top direction: the others together have 3 % of its length
+GROWN = 3.0  # growth of the query matrix at which focus counts as begun; three times the start is out of reach of the start's noise
+ALIGNED = 1.5  # effective rank of the product of query and key matrices; that of a random start is above 2, of one direction 1
+OPEN = 0.1  # s_k / s_1 of a direction that counts as open: it then bears a hundredth of the top direction's square
+CLOSED = OPEN / 2  # where a direction must have been before it opens; at a random start some hover around the level itself
+LEARNT = 0.99  # share of the fall of the loss after which a plateau counts as reached
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens at a time. `query` is None for what concerns the whole model.
+
+    `prominence` is by how much it stands out, in the unit of what is observed: for a turn its prominence, for a level that is
+    crossed the highest value after less the lowest before, for frozen attention the fall of the loss until then.
+    """
+
+    name: str
+    query: int | None
+    time: float
+    value: float
+    prominence: float
+    definition: str
+
+
+def find_events(
+    time: ArrayLike,
+    *,
+    attention_on_frequent: ArrayLike | None = None,
+    embedding_singular_values: ArrayLike | None = None,
+    query_key_singular_values: ArrayLike | None = None,
+    query_norm: ArrayLike | None = None,
+    loss: ArrayLike | None = None,
+    prominence: float | None = None,
+) -> list[Event]:
+    """All events, in order of time.
+
+    | argument                    | axes        | meaning                                                            |
+    |-----------------------------|-------------|--------------------------------------------------------------------|
+    | `time`                      | time        | when samples were taken, rising                                    |
+    | `attention_on_frequent`     | time, query | attention of each query on the most frequent token                 |
+    | `embedding_singular_values` | time, rank  | of the embedding, largest first                                    |
+    | `query_key_singular_values` | time, rank  | of query matrix times key matrix, largest first                    |
+    | `query_norm`                | time        | norm of the query matrix; tells the onset of focus if it is given  |
+    | `loss`                      | time        | training loss                                                      |
+    | `prominence`                |             | least prominence of a turn; default: from the noise of the run     |
+
+    A run that diverged may end in NaN; what comes before is looked at. Few samples are no error, but hold few events.
+    """
+    if prominence is not None:
+        checked_number("prominence", prominence, low=0.0, high=1.0)
+    run = checked_observables(
+        time,
+        attention_on_frequent=attention_on_frequent,
+        embedding_singular_values=embedding_singular_values,
+        query_key_singular_values=query_key_singular_values,
+        query_norm=query_norm,
+        loss=loss,
+    )
+    if len(run.time) == 0:
+        return []
+    directions = _new_directions(run)
+    turns = _focus_and_dilution(run, prominence)
+    events = [*_condensation(run), *_frozen(run), *_onset(run), *turns, *directions, *_next_cycles(directions, turns)]
+    return sorted(events, key=lambda event: event.time)
+
+
+def stage_bands(events: list[Event], t1: float) -> list[tuple[str, float, float]]:
+    """Stages as (name, start, end) from 0 to `t1`, each up to the event that opens the next.
+
+    Dilution begins where the first query turns, and cycle n where the n-th direction opens. A stage is left out if nothing opens
+    it, or if a later stage opens before it does.
+    """
+    starts = [("condensation", 0.0)]
+    for name, stage in (("attention_frozen", "frozen"), ("focus_onset", "focus"), ("focus_peak", "dilution")):
+        starts += [(stage, event.time) for event in events if event.name == name][:1]
+    directions = [event.time for event in events if event.name == "new_direction"]
+    starts += [(f"cycle {number}", time) for number, time in enumerate(directions, start=2)]
+    bands: list[tuple[str, float, float]] = []
+    end = float(t1)
+    for stage, start in reversed(starts):
+        if start < end:
+            bands.append((stage, start, end))
+            end = start
+    return bands[::-1]
+
+
+def _condensation(run: Observables) -> list[Event]:
+    if run.embedding_singular_values is None:
+        return []
+    with np.errstate(invalid="ignore"):  # an embedding of zero has no share
+        share = top_share(run.embedding_singular_values)
+    return _rise(run.time, share, CONDENSED, "condensation", f"s_1^2 / sum s_k^2 of the embedding rises to {CONDENSED:g}")
+
+
+def _frozen(run: Observables) -> list[Event]:
+    """Where the loss comes within a hundredth of the level that it keeps until attention moves (or within its noise)."""
+    if run.loss is None or run.attention_on_frequent is None:
+        return []
+    attention, noise = run.attention_on_frequent, float(local_noise(run.loss[:, None]).max())
+    loss = smoothed(run.loss[:, None], np.array([[noise]]))[:, 0]
+    moved = np.abs(attention - attention[0]).max(axis=1) > VISIBLE
+    last = int(moved.argmax()) - 1 if moved.any() else len(loss) - 1
+    fall = float(loss[0] - loss[last])
+    if fall <= VISIBLE + noise:  # of the same size as noise, or as what counts as no change of attention
+        return []
+    i = int((loss <= loss[last] + max((1 - LEARNT) * fall, noise)).argmax())
+    definition = f"the loss has made {LEARNT:g} of its fall until attention on the frequent token moves by {VISIBLE:g}"
+    return [Event("attention_frozen", None, float(run.time[i]), float(attention[i].mean()), float(loss[0] - loss[i]), definition)]
+
+
+def _onset(run: Observables) -> list[Event]:
+    if run.query_norm is not None and run.query_norm[0] > 0:
+        growth = run.query_norm / run.query_norm[0]
+        return _rise(run.time, growth, GROWN, "focus_onset", f"norm of the query matrix rises to {GROWN:g} times its start")
+    if run.query_key_singular_values is None:
+        return []
+    with np.errstate(invalid="ignore"):
+        rank = effective_rank(run.query_key_singular_values)
+    definition = f"effective rank of query matrix times key matrix falls to {ALIGNED:g}"
+    return [replace(event, value=-event.value) for event in _rise(run.time, -rank, -ALIGNED, "focus_onset", definition)]
+
+
+def _new_directions(run: Observables) -> list[Event]:
+    if run.embedding_singular_values is None:
+        return []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = run.embedding_singular_values / run.embedding_singular_values[:, :1]
+    found = []
+    for k in range(2, ratio.shape[1] + 1):
+        definition = f"s_{k} / s_1 of the embedding rises to {OPEN:g} from below {CLOSED:g}; value: k"
+        opened = _rise(run.time, ratio[:, k - 1], OPEN, "new_direction", definition, rest=CLOSED)
+        found += [replace(event, value=float(k)) for event in opened]
+    return found
+
+
+def _focus_and_dilution(run: Observables, prominence: float | None) -> list[Event]:
+    """Peaks of every query, and dips after the first peak of any: a query whose own focus is too small to see dilutes as well."""
+    if run.attention_on_frequent is None:
+        return []
+    noise = local_noise(run.attention_on_frequent)
+    curves, least = smoothed(run.attention_on_frequent, noise), thresholds(noise, prominence)
+    tops = [peaks(curve, level) for curve, level in zip(curves.T, least.T, strict=True)]
+    first = min((turn.place for found in tops for turn in found), default=len(curves))
+    rule = "the one asked for" if prominence is not None else f"{VISIBLE:g} and {DEVIATIONS:g} times the noise there"
+    events = []
+    for query, (curve, level) in enumerate(zip(curves.T, least.T, strict=True)):
+        lows = [turn for turn in dips(curve, level) if turn.place > first]
+        gone = _gone(curve, max(tops[query] + lows, default=None), lows, first)
+        events += [_turn(run.time, query, turn, "focus_peak", f"local maximum, prominence at least {rule}") for turn in tops[query]]
+        events += [
+            _turn(run.time, query, turn, "dilution", f"local minimum after a focus, prominence at least {rule}") for turn in lows
+        ]
+        events += [_turn(run.time, query, turn, "dilution", f"falls below {VISIBLE:g} and stays there") for turn in gone]
+    return events
+
+
+def _gone(curve: Array, last: Turn | None, lows: list[Turn], first: int) -> list[Turn]:
+    """Attention that leaves for good turns no more, so it has no minimum that stands out: the first one below what is visible."""
+    begin = first if last is None else last.place
+    if last in lows or begin >= len(curve) or curve[begin] < VISIBLE or curve[-1] >= VISIBLE:
+        return []
+    start = int(np.flatnonzero(curve >= VISIBLE)[-1]) + 1
+    low = dips(curve[start:], np.zeros(len(curve) - start))
+    i = start + (low[0].place if low else 0)
+    return [Turn(i, float(curve[i]), float(curve[begin] - curve[i]))]
+
+
+def _next_cycles(directions: list[Event], turns: list[Event]) -> list[Event]:
+    found: dict[tuple[int | None, float], Event] = {}
+    for direction in directions:
+        later = [turn for turn in turns if turn.name == "focus_peak" and turn.time > direction.time]
+        if later:
+            first = min(later, key=lambda turn: turn.time)
+            definition = f"first focus peak after direction {direction.value:.0f} opened"
+            found.setdefault((first.query, first.time), replace(first, name="next_cycle", definition=definition))
+    return list(found.values())
+
+
+def _rise(time: Array, series: Array, level: float, name: str, definition: str, rest: float | None = None) -> list[Event]:
+    """The first sample at which `series` has risen to `level`, if it was below it before (below `rest`, where that is given)."""
+    above, rested = series >= level, np.logical_or.accumulate(series < (level if rest is None else rest))
+    risen = np.flatnonzero(above[1:] & ~above[:-1] & rested[:-1]) + 1
+    if len(risen) == 0:
+        return []
+    i = int(risen[0])
+    return [Event(name, None, float(time[i]), float(series[i]), float(np.max(series[i:]) - np.min(series[:i])), definition)]
+
+
+def _turn(time: Array, query: int, turn: Turn, name: str, definition: str) -> Event:
+    return Event(name, query, float(time[turn.place]), turn.value, turn.prominence, definition)

@@ -1,0 +1,64 @@
+"""What was observed of a training run, sample by sample: arrays of matching lengths, cut where a run that diverged ends."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from saccade.errors import InputError
+
+Array = NDArray[np.float64]
+_AXES = {
+    "attention_on_frequent": ("time", "query"),
+    "embedding_singular_values": ("time", "rank"),
+    "query_key_singular_values": ("time", "rank"),
+    "query_norm": ("time",),
+    "loss": ("time",),
+}
+
+
+class Observables(NamedTuple):
+    """Samples that are whole; None for what was not observed. `events.find_events` says what each is."""
+
+    time: Array
+    attention_on_frequent: Array | None
+    embedding_singular_values: Array | None
+    query_key_singular_values: Array | None
+    query_norm: Array | None
+    loss: Array | None
+
+
+def checked_observables(time: ArrayLike, **given: ArrayLike | None) -> Observables:
+    """Arrays of numbers over one rising time, up to the last whole sample, or an error that says what does not fit."""
+    at = _array("time", time, ("time",))
+    if not np.isfinite(at).all() or (np.diff(at) <= 0).any():
+        raise InputError("`time` must be finite and rise from each sample to the next.")
+    series = {name: _array(name, values, _AXES[name]) for name, values in given.items() if values is not None}
+    if not series:
+        raise InputError(f"Events need something that was observed; give some of {', '.join(_AXES)}.")
+    for name, values in series.items():
+        if len(values) != len(at):
+            raise InputError(f"`{name}` must have a sample for each of the {len(at)} times; got {len(values)}.")
+    n_whole = _n_whole(list(series.values()))
+    return Observables(at[:n_whole], *(series[name][:n_whole] if name in series else None for name in _AXES))
+
+
+def _n_whole(series: list[Array]) -> int:
+    """Samples before the first that is not finite. After it there must be no finite one: a gap is not an end."""
+    whole = np.logical_and.reduce([np.isfinite(values).all(axis=tuple(range(1, values.ndim))) for values in series])
+    n_whole = int(np.logical_and.accumulate(whole).sum())
+    if whole[n_whole:].any():
+        raise InputError(f"Sample {n_whole} (from 0) is not finite, but later ones are; leave out samples with gaps.")
+    return n_whole
+
+
+def _array(name: str, values: Any, axes: tuple[str, ...]) -> Array:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` must be an array of numbers with axes ({', '.join(axes)}).") from None
+    if array.ndim != len(axes) or 0 in array.shape[1:]:
+        raise InputError(f"`{name}` must have axes ({', '.join(axes)}); its shape is {array.shape}.")
+    return array

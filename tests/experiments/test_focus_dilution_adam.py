@@ -1,0 +1,46 @@
+"""The Adam experiment: what it reads off a run, and why noise-free Adam waits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saccade.experiments import focus_dilution_adam as adam
+from saccade.records.claim import OUTSIDE
+
+
+@pytest.fixture(scope="module")
+def small():
+    config = adam.Config(steps=600, seeds=3, saves=60, batch=64, context=31, sequences=499, t1=200.0)
+    return adam.run(config)
+
+
+def test_noise_free_adam_moves_every_token_alike(small):
+    quiet = small.sel(regime="noise-free")
+    assert adam._when_half_grown(quiet.direction_uniform, quiet).min() > 0.999
+    assert adam._when_half_grown(quiet.direction_law, quiet).max() < 0.7
+
+
+def test_epsilon_is_what_noise_free_adam_waits_for(small):
+    """Same start, same gradients: only the size below which Adam stops rescaling them differs."""
+    usual, sensitive = (adam.moved_at(small.sel(regime=f"noise-free{name}")) for name in ("", ", small epsilon"))
+    assert sensitive.notnull().all()
+    assert (usual.fillna(np.inf) > sensitive).all()
+
+
+def test_the_first_move_is_read_off_the_step_it_happens(small):
+    runs = small.sel(regime="noise-free").copy(deep=True)
+    runs["on_frequent"][:] = runs.share
+    runs["on_frequent"][1, 7:, 2] -= 0.05
+    assert adam.moved_at(runs)[1] == runs.time[7]
+    assert adam.moved_at(runs)[[0, 2]].isnull().all()
+    np.testing.assert_array_equal(adam.first_side(runs), [0, -1, 0])
+
+
+def test_other_settings_are_outside_the_claims(small):
+    assert {claim.verdict for claim in adam.claims(small)} == {OUTSIDE}
+
+
+def test_the_table_has_a_row_for_every_run(small):
+    rows = adam.table(small)
+    assert [(row["regime"], row["seed"]) for row in rows] == [(name, seed) for name in adam.REGIMES for seed in range(3)]
