@@ -19,7 +19,7 @@ import pytest
 
 from saccade import EXPERIMENTS, load_record
 from saccade.cli import main
-from saccade.experiments import syn_small_attention
+from saccade.experiments.scan_and_snap import syn_small_attention
 
 CLAIM_KEYS = ["statement", "source", "assumptions", "predicted", "measured", "tolerance", "verdict", "expected"]
 FILES = {"about.json", "claims.json", "table.csv", "figure.svg", "figure.png", "record.zarr"}
@@ -476,7 +476,7 @@ def everything():
 
 before = everything()
 import saccade
-from saccade.experiments import syn_small_attention
+from saccade.experiments.scan_and_snap import syn_small_attention
 from saccade.experiments.reproduce import reproduce
 task = saccade.SequenceClasses([[.5, .5, 0], [0, .5, .5]])
 assert saccade.train(task, steps=2, batch=3, context=5, dtype="float64").loss.dtype == "float64"

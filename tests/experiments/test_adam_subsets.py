@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from saccade.experiments import adam_subsets
+from saccade.experiments.scan_and_snap import adam_subsets
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 
 

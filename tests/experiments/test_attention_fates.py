@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from saccade.experiments import attention_fates
-from saccade.experiments.fates import finite_context, lemma_4, published_tasks, theorem_2
+from saccade.experiments.scan_and_snap import attention_fates
+from saccade.experiments.scan_and_snap.fates import finite_context, lemma_4, published_tasks, theorem_2
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 from saccade.records.store import load_record, save_record
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments import decoder_dynamics as experiment
+from saccade.experiments.scan_and_snap import decoder_dynamics as experiment
 from saccade.records.claim import FAILS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from saccade.experiments import focus_dilution_adam as adam
+from saccade.experiments.focus_and_dilution import focus_dilution_adam as adam
 from saccade.records.claim import OUTSIDE
 
 

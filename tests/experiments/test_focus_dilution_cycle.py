@@ -10,9 +10,9 @@ import pytest
 
 from saccade.cli import main
 from saccade.errors import InputError
-from saccade.experiments import focus_dilution_cycle
-from saccade.experiments.embedded_events import events_of
-from saccade.experiments.focus_dilution_cycle import Config
+from saccade.experiments.focus_and_dilution import focus_dilution_cycle
+from saccade.experiments.focus_and_dilution.embedded_events import events_of
+from saccade.experiments.focus_and_dilution.focus_dilution_cycle import Config
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 from saccade.records.store import load_record, save_record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saccade.experiments import growth_figures
+from saccade.experiments.scan_and_snap import growth_figures
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 
 

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import saccade
-from saccade.experiments.log_growth import entropy_at, exponent, fates, growth, leader, one_common_token, onset
+from saccade.experiments.scan_and_snap.log_growth import entropy_at, exponent, fates, growth, leader, one_common_token, onset
 from saccade.theory import scan_and_snap as theory
 
 TASK = {"n_classes": 3, "common_feature": 0.3, "n_distinct": 5, "n_vocab": 211}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saccade.experiments import momentum_and_start
+from saccade.experiments.scan_and_snap import momentum_and_start
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from saccade.experiments import relative_gain
-from saccade.experiments.leads import flow_leads, rank_correlation
+from saccade.experiments.scan_and_snap import relative_gain
+from saccade.experiments.scan_and_snap.leads import flow_leads, rank_correlation
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 from saccade.records.store import load_record, save_record
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments import scan_then_snap
+from saccade.experiments.scan_and_snap import scan_then_snap
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 from saccade.records.store import load_record, save_record
 

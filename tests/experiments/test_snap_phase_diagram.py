@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments import snap_phase_diagram
+from saccade.experiments.scan_and_snap import snap_phase_diagram
 from saccade.records.claim import FAILS, HOLDS
 
 

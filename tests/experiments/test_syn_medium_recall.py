@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import saccade
-from saccade.experiments import syn_medium_recall
+from saccade.experiments.scan_and_snap import syn_medium_recall
 from saccade.records.claim import FAILS, HOLDS
 
 

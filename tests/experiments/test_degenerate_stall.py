@@ -1,0 +1,94 @@
+"""Stall and escape on few asymmetries and a small diagram: verdicts, and that wrong numbers fail them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution import degenerate_points, degenerate_stall
+from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from saccade.theory import focus_and_dilution as theory
+
+SMALL = {
+    "asymmetries": (0.01, 0.005),
+    "point_asymmetries": (1e-3, 1e-4),
+    "init_scales": (1e-3, 1e-4),
+    "t1": 5000.0,
+    "n_times": 250,
+    "masses": (0.45, 0.7),
+    "tokens": (3, 7),
+}
+
+
+@pytest.fixture(scope="module")
+def record():
+    return degenerate_stall.run(degenerate_stall.Config(**SMALL))
+
+
+def verdicts(record, part):
+    return {claim.verdict for claim in degenerate_stall.claims(record) if part in claim.statement}
+
+
+def test_every_verdict_is_the_expected_one(record):
+    claims = degenerate_stall.claims(record)
+    assert len(claims) == 17
+    assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+
+
+def test_a_run_that_escapes_is_no_stall(record):
+    escaped = record.copy(deep=True)
+    escaped.curve_ratio.loc["symmetric"] = record.curve_ratio.sel(curve="symmetric, long stay")
+    escaped.curve_loss.loc["symmetric"] = record.curve_loss.sel(curve="symmetric, long stay")
+    assert verdicts(escaped, "equal low tokens") == {HOLDS, FAILS}
+    assert verdicts(escaped, "s2 / s1 of the embedding") == {FAILS}
+
+
+def test_rates_that_change_places_fail_their_powers(record):
+    swapped = record.assign(transverse=record.tangential, tangential=record.transverse)
+    assert verdicts(swapped, "at the symmetric point") == {FAILS}
+    assert verdicts(swapped, "largest tangential rate") == {FAILS}
+
+
+def test_escape_times_that_do_not_know_the_asymmetry_fail(record):
+    flat = record.assign(escape_time=record.escape_time.mean("asymmetry") + 0 * record.escape_time)
+    assert verdicts(flat, "power of the asymmetry in the escape time") == {FAILS}
+    assert verdicts(flat, "longer per e-fold") == {FAILS}
+
+
+def test_a_stay_beyond_the_critical_one_is_outside_the_claims_of_the_stall(record):
+    settings = degenerate_stall.Config(**SMALL, stays=(0.6, 0.6, 0.9))
+    from saccade.experiments.focus_and_dilution.degenerate_stall_claims import all_claims
+
+    stalled = [claim.verdict for claim in all_claims(record, settings) if "equal low tokens" in claim.statement]
+    assert stalled == [OUTSIDE, OUTSIDE, HOLDS, HOLDS]
+
+
+def test_the_symmetry_breaks_just_above_the_critical_stay_and_not_just_below():
+    limit = theory.critical_stay(0.5, 5)
+    for nearness in (0.2, 0.8):
+        below, above = (
+            degenerate_points.breaking_rate(
+                *degenerate_points.degenerate(high=0.5, n_vocab=5, stay=limit + step, nearness=nearness)
+            )
+            for step in (-1e-3, 1e-3)
+        )
+        assert below < 0 < above
+
+
+def test_a_shifted_diagram_fails(record):
+    assert verdicts(record.assign(critical_stay=record.critical_stay + 1e-4), "critical stay against") == {FAILS}
+
+
+def test_table_and_figure_hold_every_run_and_cell(record):
+    rows = degenerate_stall.table(record)
+    assert len(rows) == 2 * 2 + 2 * 2 * 2 + 2 * 2
+    assert all(np.isfinite(row["value"]) for row in rows)
+    assert len(degenerate_stall.figure(record).axes) == 4
+
+
+def test_a_mass_below_its_even_share_is_named():
+    with pytest.raises(InputError, match="masses"):
+        degenerate_stall.run(degenerate_stall.Config(masses=(0.2,)))
+    with pytest.raises(InputError, match="asymmetries"):
+        degenerate_stall.run(degenerate_stall.Config(asymmetries=(0.01,)))

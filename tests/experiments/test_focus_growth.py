@@ -1,0 +1,71 @@
+"""The plateau and stage II: every verdict as expected, and every claim able to fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import saccade
+from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution import focus_growth, stage_fits
+from saccade.records.claim import FAILS, HOLDS
+from saccade.records.store import load_record, save_record
+from saccade.theory import focus_and_dilution as theory
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    path = tmp_path_factory.mktemp("focus") / "record.zarr"
+    save_record(focus_growth.run(focus_growth.Config(seeds=1)), path)
+    return load_record(path)
+
+
+def verdicts(record, words):
+    found = {claim.verdict for claim in focus_growth.claims(record) if words in claim.statement}
+    assert found
+    return found
+
+
+def test_every_verdict_is_the_expected_one(record):
+    claims = focus_growth.claims(record)
+    assert len(claims) == 24
+    assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+
+
+def test_query_and_key_follow_the_linear_flow_of_the_theory_from_the_unigram_point():
+    chain = stage_fits.chains((0.3, 0.5))["zipf-6"]
+    c, start = stage_fits.focus_rate(chain), stage_fits.near_unigram(chain, 1e-5, seed=3)
+    run = saccade.flow(chain, t1=4 / c, n_times=20, start=start).isel(seed=0)
+    linear = theory.linear_attention(run.time.values, start.query, start.key, direction=np.eye(8)[0], rate=c)
+    np.testing.assert_allclose(run.query_matrix.values, linear.query, rtol=0, atol=1e-5 * np.abs(linear.query[-1]).max())
+
+
+def test_rates_one_percent_off_are_seen(record):
+    assert verdicts(record.assign(grown_rate=0.99 * record.grown_rate), "from the unigram point, law") >= {FAILS}
+    assert verdicts(record.assign(rate=1.01 * record.rate), "growth rate of queries, random") == {FAILS}
+
+
+def test_attention_that_turns_away_is_seen(record):
+    assert verdicts(record.assign(cosine=-record.cosine), "pi pi^T, random") == {FAILS}
+
+
+def test_another_loss_on_the_plateau_is_seen(record):
+    assert verdicts(record.assign(plateau_loss=record.plateau_loss + 1e-3), "loss on the plateau") == {FAILS}
+
+
+def test_a_stage_that_lasts_five_percent_longer_per_fold_is_seen(record):
+    assert verdicts(record.assign(length=1.05 * record.length), "length of stage II") == {FAILS}
+
+
+def test_a_tilt_that_is_wrong_at_first_order_is_seen(record):
+    assert verdicts(record.assign(tilt_power=record.tilt_power - 1), "first-order attention") == {FAILS}
+
+
+def test_table_and_figure_hold_every_start(record):
+    assert len(focus_growth.table(record)) == 2 * 4
+    assert len(focus_growth.figure(record).axes) == 4  # three panels and a second scale
+
+
+def test_a_chain_on_which_attention_does_not_move_is_named():
+    with pytest.raises(InputError, match="zipf-6"):
+        focus_growth.run(focus_growth.Config(stays=(0.3, 0.0)))

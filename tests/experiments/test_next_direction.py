@@ -1,0 +1,77 @@
+"""The next-direction rule and the linear flow on shorter runs: verdicts, and that wrong numbers fail them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution import next_direction
+from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+
+
+@pytest.fixture(scope="module")
+def record():
+    return next_direction.run(next_direction.Config(t1=1800.0, n_times=700, displacements=(1e-2, 1e-3)))
+
+
+def verdicts(record, part):
+    return {claim.verdict for claim in next_direction.claims(record) if part in claim.statement}
+
+
+def test_every_verdict_is_the_expected_one(record):
+    claims = next_direction.claims(record)
+    assert len(claims) == 2 * (2 + 3) + 2 * (2 * 3 + 7)  # directions of both laws; two departures and seven facts for each law
+    assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+
+
+def test_the_first_direction_is_condensation_and_the_second_comes_off_the_plateau(record):
+    first = record.opening_predicted_rate.sel(opening=1).values
+    np.testing.assert_allclose(first, [0.45950, 0.14256], rtol=2e-3)  # |pi| |pi - 1/d| of the paper's and of Zipf's law
+    assert record.opening_rate.sel(law="paper", opening=2).item() == pytest.approx(0.00807, rel=0.01)  # replication
+
+
+def test_a_rate_two_per_cent_off_fails(record):
+    assert verdicts(record.assign(opening_rate=1.02 * record.opening_rate), "growth rate of direction") == {FAILS}
+
+
+def test_a_pattern_of_the_wrong_sign_fails(record):
+    assert verdicts(record.assign(opening_other_cosine=-record.opening_other_cosine), "cosine of direction") == {FAILS}
+
+
+def test_a_state_that_moves_is_outside_the_rule(record):
+    assert verdicts(record.assign(opening_drift=record.opening_drift + 0.1), "of direction") == {OUTSIDE}
+
+
+def test_points_that_change_places_fail_the_orders(record):
+    swapped = record.assign(departure_error_at=record.departure_error_at.copy(data=record.departure_error_at.values[:, ::-1]))
+    assert verdicts(swapped, "error, at") == {FAILS}
+
+
+def test_an_error_linear_in_the_displacement_fails_the_lemma(record):
+    linear = record.assign(departure_error_at=record.departure_error_at * 0 + record.scale)
+    assert verdicts(linear, "falls short of 2") == {FAILS}
+
+
+def test_an_error_that_is_missing_fails_the_lemma(record):
+    assert verdicts(record.assign(departure_error_at=np.nan * record.departure_error_at + 0), "falls short of 2") == {FAILS}
+
+
+def test_table_and_figure_hold_every_direction_and_displacement(record):
+    assert len(next_direction.table(record)) == 5 + 2 * 2 * 2
+    assert len(next_direction.figure(record).axes) == 4
+
+
+def test_a_run_too_short_for_a_second_direction_claims_none():
+    record = next_direction.run(next_direction.Config(t1=100.0, n_times=60, displacements=(1e-2, 1e-3)))
+    statements = [claim.statement for claim in next_direction.claims(record) if "growth rate of direction" in claim.statement]
+    assert len(statements) == 2
+    assert verdicts(record, "second plateau") == {FAILS}  # not found, so not confirmed
+    next_direction.figure(record)
+
+
+def test_a_single_displacement_and_a_stay_of_zero_are_refused():
+    with pytest.raises(InputError, match="stays"):
+        next_direction.run(next_direction.Config(stays=(0.3, 0.0)))
+    with pytest.raises(InputError, match="displacements"):
+        next_direction.run(next_direction.Config(displacements=(1e-3,)))
