@@ -30,7 +30,7 @@ def main() -> None:
         },
         {"what": "ten seeds", "saccade (s)": ten, "bar (s)": BARS["ten seeds"], "plain SciPy and NumPy (s)": "", "ratio": ""},
     ]
-    note = f"drift of the invariants {drift:.1e} (plain {plain_drift:.1e}); attention of the two differs by at most {gap:.1e}"
+    note = f"drift of the invariants {drift:.1e} (plain {plain_drift:.1e}); embeddings of the two differ by at most {gap:.1e}"
     publish("focus_dilution", "zipf(6) to t = 5000, compiled", rows, note)
     rows = [_row(n) for n in progress(TOKENS, "flow by tokens")]
     publish("focus_dilution_tokens", "zipf(n) to t = 5000 by tokens, width 8", rows)

@@ -6,6 +6,7 @@ Dynamics know no theory and theory knows no dynamics; this is where a run meets 
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.data.markov import MarkovChain
+from saccade.data.sequence_classes import SequenceClasses
 from saccade.dynamics import descent, embedded_descent, embedded_flow, rank_one_flow
 from saccade.dynamics import flow as flows
+from saccade.errors import InputError, checked_choice, shortened
 from saccade.model.embedded import Embedded
 from saccade.theory import focus_and_dilution, scan_and_snap
 
@@ -45,6 +48,10 @@ def reduced_flow(task: Any, **settings: Any) -> xr.Dataset:
 
 def _recorded(dynamics: Callable[..., xr.Dataset], task: Any, settings: dict[str, Any]) -> xr.Dataset:
     """Run, and keep the validator's answer as JSON in `attrs["assumptions"]`."""
+    if not isinstance(task, SequenceClasses | MarkovChain):
+        raise InputError(f"`task` must be a SequenceClasses or a MarkovChain; got {shortened(task)}.")
+    for name in settings:
+        checked_choice("setting", name, list(inspect.signature(dynamics).parameters)[1:])
     record = dynamics(task, **settings)
     found = assumptions_of(record)
     record.attrs["assumptions"] = json.dumps(found)

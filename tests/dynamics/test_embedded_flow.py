@@ -139,3 +139,10 @@ def test_a_record_of_a_chain_says_which_assumptions_it_meets():
 def test_bad_settings_are_named(settings, word):
     with pytest.raises(InputError, match=word):
         flow(CHAIN, **({"model": MODEL} | settings))
+
+
+def test_a_setting_that_is_not_known_and_a_task_of_another_kind_are_named():
+    with pytest.raises(InputError, match=r"init_scale.*Known.*model"):
+        saccade.flow(CHAIN, init_scale=1e-3)
+    with pytest.raises(InputError, match="MarkovChain"):
+        saccade.train(3)

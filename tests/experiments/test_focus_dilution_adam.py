@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 from saccade.experiments.focus_and_dilution import focus_dilution_adam as adam
-from saccade.records.claim import OUTSIDE
+from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def test_the_first_move_is_read_off_the_step_it_happens(small):
     runs["on_frequent"][1, 7:, 2] -= 0.05
     assert adam.moved_at(runs)[1] == runs.time[7]
     assert adam.moved_at(runs)[[0, 2]].isnull().all()
-    np.testing.assert_array_equal(adam.first_side(runs), [0, -1, 0])
+    np.testing.assert_array_equal(adam.first_side(runs), [np.nan, -1, np.nan])
 
 
 def test_other_settings_are_outside_the_claims(small):
@@ -44,3 +47,37 @@ def test_other_settings_are_outside_the_claims(small):
 def test_the_table_has_a_row_for_every_run(small):
     rows = adam.table(small)
     assert [(row["regime"], row["seed"]) for row in rows] == [(name, seed) for name in adam.REGIMES for seed in range(3)]
+
+
+def by_default(small):
+    """The small record under the settings that the claims are about."""
+    return small.assign_attrs(settings=json.dumps(asdict(adam.Config())))
+
+
+def verdict(record, words):
+    (claim,) = [claim for claim in adam.claims(record) if words in claim.statement]
+    return claim.verdict
+
+
+def test_claims_hold_or_fail_by_what_was_measured(small):
+    record = by_default(small).copy(deep=True)
+    words = "largest attention that all queries have"
+    record["on_frequent"][:] = 0.97
+    assert verdict(record, words) == HOLDS
+    record["on_frequent"].loc[{"query": 2}] = 0.6
+    assert verdict(record, words) == FAILS
+    assert verdict(record, "vector of ones") == HOLDS
+    record["direction_uniform"][:] = 0.9
+    assert verdict(record, "vector of ones") == FAILS
+    record["pull"][:] = 1e-6
+    assert verdict(record, "below Adam's epsilon") == FAILS
+
+
+def test_a_drive_of_the_other_sign_fails_the_claim_about_sides(small):
+    record = by_default(small).copy(deep=True)
+    quiet = {"regime": "noise-free"}
+    record["on_frequent"].loc[quiet] = record.share + 0.05
+    record["drive"].loc[quiet] = 1e-9
+    assert verdict(record, "to the side of the drive") == HOLDS
+    record["drive"].loc[quiet] = -1e-9
+    assert verdict(record, "to the side of the drive") == FAILS

@@ -38,16 +38,6 @@ def distinct_entropy(attention: NDArray, distinct: NDArray[np.bool_]) -> NDArray
     return entropy(np.where(distinct, attention, 0.0))
 
 
-def focus(attention: NDArray, frequency: NDArray) -> NDArray:
-    """Attention on each token over its share of the context: 1 = no preference, > 1 = sought, < 1 = avoided. Unitless, >= 0."""
-    return attention / frequency
-
-
-def probe_attention(attention_logits: NDArray) -> NDArray:
-    """Attention of each query over an input that holds every token once: softmax of its logits. In [0, 1]; 1/n = no preference."""
-    return class_attention(attention_logits, np.ones(attention_logits.shape[-1]))
-
-
 def singular_values(matrix: NDArray) -> NDArray:
     """Singular values over the last two axes, largest first (axis: rank). NaN where the matrix is not finite."""
     whole = np.isfinite(matrix).all(axis=(-2, -1))

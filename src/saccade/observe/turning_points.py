@@ -27,9 +27,8 @@ VISIBLE = 0.01
 DEVIATIONS = 5.0  # the usual "five sigma"; smoothed white noise alone reaches it in fewer than one of a hundred curves
 _SMOOTHED_SHARE = 80  # a moving average takes this part of the samples: an eighth of an e-fold of time if they span ten
 _NOISE_SHARE = 15  # noise comes and goes with the stages, so it is measured in windows of this part of the samples,
-_LEAST_NOISE_WINDOW = (
-    31  # but not of fewer than this, which tell the deviation to about a fifth (each product spreads by 7 sigma^2)
-)
+# but not of fewer than this, which tell the deviation to about a fifth (each product spreads by 7 sigma^2)
+_LEAST_NOISE_WINDOW = 31
 
 
 class Turn(NamedTuple):

@@ -9,7 +9,6 @@ from saccade.theory.focus_and_dilution import (
     composite_gradients,
     critical_stay,
     degenerate_point,
-    escape_time,
     focus_rate,
     next_direction,
     rank_one_attention,
@@ -171,10 +170,3 @@ def test_new_direction_is_orthogonal_to_the_embedding(law):
     pattern = transverse_pattern(point)
     assert abs(pattern @ point.state.gamma) < 1e-12 * np.linalg.norm(pattern) * np.linalg.norm(point.state.gamma)
     assert np.linalg.norm(pattern) > 1e-5
-
-
-def test_escape_takes_inversely_as_long_as_the_asymmetry_and_forever_without():
-    point = degenerate_point(**LAWS[0])
-    times = [escape_time(point, asymmetry=size * np.array([1.0, 0.0, -1.0]), growth=1e3) for size in (0.01, 0.02, 0.0)]
-    assert times[0] == pytest.approx(2 * times[1], rel=1e-12)
-    assert times[2] == np.inf

@@ -112,3 +112,20 @@ def test_independent_tokens_give_attention_nothing_to_learn():
     chain = lazy(PAPER_LAW, 0.0)
     assert focus_rate(**chain) == pytest.approx(0, abs=1e-16)
     assert growth_rates(plateau(chain), chain)[-1] < NUMERIC
+
+
+def test_the_drive_of_any_pattern_is_the_slope_of_the_loss_in_the_strength_of_attention():
+    """With the unigram law as prediction, -dL/d kappa at kappa = 0 is D: by differences of the loss, at patterns of no meaning."""
+    rng = np.random.default_rng(8)
+    pi = np.array([0.41, 0.29, 0.19, 0.11])
+    P = 0.3 * np.eye(4) + 0.7 * pi
+    gamma, beta = rng.standard_normal(4), rng.standard_normal(4)
+
+    def averaged(kappa):
+        """The part of the loss that moves with attention, logits h_i beta met by the errors of the unigram law."""
+        weights = pi * np.exp(kappa * np.outer(gamma, gamma))
+        h = (weights / weights.sum(axis=1, keepdims=True)) @ gamma
+        return np.sum(pi * h * ((P - pi) @ beta))
+
+    slope = (averaged(1e-5) - averaged(-1e-5)) / 2e-5
+    assert plateau_drive(gamma, beta, stationary=pi, transition=P) == pytest.approx(slope, rel=1e-7)

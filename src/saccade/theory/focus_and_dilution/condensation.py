@@ -2,7 +2,7 @@ r"""Stage I, condensation: near the origin embedding and projection grow along o
 
 At the origin $\partial L/\partial\Phi = 0$ and $-\partial L/\partial M = \pi u^\top$ with $u = \pi - 1/d$, a single direction. The
 linear flow is solved exactly, from any start; it ends where the cubic terms do, when the embedding is about half as large as at
-the unigram point (unigram.py). Not here: query and key, whose velocity is cubic in the weights.
+the unigram point (unigram.py). Not here: query and key, whose velocity is of fifth order in the weights.
 
 | ours         | theirs                     | axes         |
 |--------------|----------------------------|--------------|

@@ -14,6 +14,7 @@ Valid while $\kappa\gamma\gamma^\top$ is small. Not here: what the tilt does to 
 | stationary     | pi                          | token            |
 | gamma          | gamma                       | token            |
 | t              | t from the plateau on       |                  |
+| growth         | factor by which queries grow|                  |
 """
 
 from typing import NamedTuple

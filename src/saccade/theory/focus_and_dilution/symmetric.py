@@ -16,7 +16,6 @@ These points form a curve, here labelled by the attention of token 0 on itself. 
 | high_attention | A_11              |           |
 | low_attention  | A_l1              |           |
 | asymmetry      | delta c, sum zero | low token |
-| growth         | f                 |           |
 | point          | a degenerate point|           |
 """
 
@@ -35,7 +34,6 @@ __all__ = [
     "TwoLevelTargets",
     "critical_stay",
     "degenerate_point",
-    "escape_time",
     "symmetry_hessian",
     "transverse_pattern",
     "transverse_rate",
@@ -184,11 +182,3 @@ def transverse_rate(point: DegeneratePoint, *, asymmetry: ArrayLike) -> float:
     That it is $\Theta(\delta)$ is [chen2026, Theorem 3.9]; the factor is [derived, degenerate point].
     """
     return float(np.linalg.norm(transverse_pattern(point)) * np.linalg.norm(asymmetry))
-
-
-def escape_time(point: DegeneratePoint, *, asymmetry: ArrayLike, growth: float) -> float:
-    r"""Time at a degenerate point until the new direction has grown by a factor, $\ln(f)/(\lVert a\rVert\lVert\delta c\rVert)$:
-    inversely proportional to the asymmetry, infinite without one. [derived, degenerate point].
-    """
-    rate = transverse_rate(point, asymmetry=asymmetry)
-    return float(np.log(growth) / rate) if rate > 0 else float("inf")
