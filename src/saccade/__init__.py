@@ -22,6 +22,11 @@ _PUBLIC = {
     "flow": "saccade.laboratory",
     "reduced_flow": "saccade.laboratory",
     "measures": "saccade.observe",
+    "watch": "saccade.observe.recorder",
+    "watched": "saccade.observe.observation_log",
+    "TrainerCallback": "saccade.observe.transformers_callback",
+    "LightningCallback": "saccade.observe.lightning_callback",
+    "observe_checkpoints": "saccade.observe.checkpoints",
     "Claim": "saccade.records.claim",
     "save_record": "saccade.records.store",
     "load_record": "saccade.records.store",
@@ -29,6 +34,7 @@ _PUBLIC = {
     "InputError": "saccade.errors",
 }
 __all__ = list(_PUBLIC)
+_EXTRAS = {"torch": "saccade[torch]", "transformers": "saccade[torch]", "safetensors": "saccade[torch]", "lightning": "lightning"}
 
 if TYPE_CHECKING:
     from saccade.data.markov import MarkovChain as MarkovChain
@@ -41,6 +47,11 @@ if TYPE_CHECKING:
     from saccade.model.embedded import Embedded as Embedded
     from saccade.model.pairwise import Pairwise as Pairwise
     from saccade.observe import measures as measures
+    from saccade.observe.checkpoints import observe_checkpoints as observe_checkpoints
+    from saccade.observe.lightning_callback import LightningCallback as LightningCallback
+    from saccade.observe.observation_log import watched as watched
+    from saccade.observe.recorder import watch as watch
+    from saccade.observe.transformers_callback import TrainerCallback as TrainerCallback
     from saccade.records.claim import Claim as Claim
     from saccade.records.store import load_record as load_record
     from saccade.records.store import save_record as save_record
@@ -49,7 +60,14 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'saccade' has no attribute {name!r}; it has {', '.join(_PUBLIC)}")
-    module = importlib.import_module(_PUBLIC[name])
+    try:
+        module = importlib.import_module(_PUBLIC[name])
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        raise ImportError(
+            f"`saccade.{name}` needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}'"
+        ) from None
     value = importlib.import_module(f"{_PUBLIC[name]}.{name}") if name == "measures" else getattr(module, name)
     globals()[name] = value
     return value

@@ -29,6 +29,7 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
   saccade list [--json]                              what can be reproduced: name, claim, time it takes
   saccade reproduce [NAME ...] [--out DIR] [--json]  run, check, report; without a name: everything
   saccade run NAME [--setting value ...] [--out DIR] one experiment with other settings, into results/own; --help lists them
+  saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  attention and weights over a folder of checkpoints (extra `torch`)
   saccade env [--json]                               versions and settings for a bug report
 
 To begin:  saccade reproduce syn-small-attention
@@ -125,7 +126,21 @@ def _env(arguments: list[str]) -> int:
     return 0
 
 
-_COMMANDS: dict[str, Callable[[list[str]], int]] = {"list": _list, "reproduce": _reproduce, "run": _run, "env": _env}
+def _observe(arguments: list[str]) -> int:
+    try:
+        from saccade.observe.command import observe_command
+    except ModuleNotFoundError as error:
+        raise InputError(f"`saccade observe` needs {error.name}, which is not installed: pip install 'saccade[torch]'.") from None
+    return observe_command(arguments)
+
+
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "list": _list,
+    "reproduce": _reproduce,
+    "run": _run,
+    "observe": _observe,
+    "env": _env,
+}
 
 
 def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> list[Any]:

@@ -1,0 +1,270 @@
+r"""Attention as a PyTorch model computes it, seen from outside: no hooks, no edits, and the model's own kernels stay as they are.
+
+A forward pass under `Capture` goes on as usual; every function it calls is looked at on the way (`torch.overrides`), and those
+that are attention are handed to a listener, one at a time and in the order of the model:
+
+| what the model calls                     | what is seen                                                             |
+|------------------------------------------|--------------------------------------------------------------------------|
+| `F.scaled_dot_product_attention`         | queries and keys; weights are computed again, some query rows at a time  |
+| `flex_attention`                         | the same, with its score and mask functions                              |
+| `F.multi_head_attention_forward`         | the same function, asked for the weights of some query rows              |
+| softmax over keys, then a matrix product | the softmax itself                                                       |
+
+A softmax that is not multiplied by values is not attention: it is listed in `Capture.unseen` if it might have been meant as such.
+Not here: what is measured of the weights (`attention_statistics.py`), when (`recorder.py`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import flex_attention as flex
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+_SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.nn.functional.softmax}
+_PRODUCT = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum}
+# Between softmax and product these leave the weights what they are, but for their type, layout or dropped entries.
+_PASSING = (
+    "dropout",
+    "to",
+    "type_as",
+    "type",
+    "float",
+    "half",
+    "bfloat16",
+    "view",
+    "reshape",
+    "contiguous",
+    "masked_fill",
+    "clone",
+)
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """One attention computation of the model. Axes of weights: batch, head, query, key; a row sums to one, or is zero if it sees
+    no key.
+    """
+
+    kind: str
+    n_batch: int
+    n_heads: int
+    n_queries: int
+    n_keys: int
+    rows: Callable[[int, int, torch.dtype], Tensor]  # weights of query rows start to stop, computed in that type
+    reproduced: Callable[[int, int], float]  # error of rows start to stop times the values against the model's output, relative
+
+
+class Capture(TorchFunctionMode):
+    """Hands every attention call of the forward passes inside its block to `listener`; `n_batch` tells heads from sequences where
+    a model folds them into one axis.
+    """
+
+    def __init__(self, listener: Callable[[AttentionCall], None], n_batch: int) -> None:
+        super().__init__()
+        self.unseen: list[str] = []
+        self._listener = torch.compiler.disable(listener)  # flex_attention is called from inside a compiled frame
+        self._n_batch = n_batch
+        self._weights: WeakIdKeyDictionary = WeakIdKeyDictionary()  # tensors made from a softmax -> that softmax
+        self._waiting: WeakIdKeyDictionary = WeakIdKeyDictionary()  # softmaxes that no product has used yet -> what they are
+        self._lost: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        # PyTorch has switched the mode off in here, so whatever a handler calls is not seen again.
+        kwargs = kwargs or {}
+        output = func(*args, **kwargs)
+        if func is F.scaled_dot_product_attention:
+            self._hand_over(_of_dot_product(output, *args, **kwargs))
+        elif func is F.multi_head_attention_forward:
+            self._hand_over(_of_multi_head(output, args, kwargs))
+        elif func is flex.flex_attention_hop:
+            self._hand_over(_of_flex(output, *args))
+        elif func in _SOFTMAX:
+            self._note_softmax(output, args, kwargs)
+        elif func in _PRODUCT:
+            self._note_product(output, args)
+        elif getattr(func, "__name__", "") in _PASSING:
+            self._pass_on(output, args)
+        return output
+
+    def _hand_over(self, call: AttentionCall) -> None:
+        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):  # the user's, meant for the model alone
+            self._listener(call)
+
+    def __exit__(self, *details: Any) -> None:
+        super().__exit__(*details)
+        self.unseen += self._lost
+        self.unseen += [what for what in self._waiting.values() if what not in self.unseen]
+
+    def _note_softmax(self, output: Tensor, args: tuple, kwargs: dict[str, Any]) -> None:
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if output.ndim >= 3 and isinstance(dim, int) and dim % output.ndim == output.ndim - 1:
+            self._weights[output] = output
+            self._waiting[output] = f"a softmax over {tuple(output.shape)} that no matrix product with values was seen to use"
+        elif output.ndim >= 4:
+            self._lost.append(f"a softmax over axis {dim} of {tuple(output.shape)}; attention is seen over the last axis only")
+
+    def _pass_on(self, output: Any, args: tuple) -> None:
+        weights = self._weights.get(args[0]) if args and isinstance(args[0], Tensor) else None
+        if weights is not None and isinstance(output, Tensor):
+            self._weights[output] = weights
+
+    def _note_product(self, output: Tensor, args: tuple) -> None:
+        operands = args[1] if isinstance(args[0], str) and isinstance(args[1], list | tuple) else args
+        for operand in operands:
+            weights = self._weights.get(operand) if isinstance(operand, Tensor) else None
+            if weights is not None and self._waiting.pop(weights, None) is not None:
+                self._hand_over(_of_softmax(weights, self._n_batch))
+
+
+def given_weights(kind: str, weights: Tensor) -> AttentionCall:
+    """Weights (batch, head, query, key) that are there as a whole; there is nothing to compute again, and nothing to compare."""
+    n_batch, n_heads, n_queries, n_keys = weights.shape
+
+    def rows(start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        return weights[:, :, start:stop].to(dtype)
+
+    return AttentionCall(kind, n_batch, n_heads, n_queries, n_keys, rows, lambda start, stop: 0.0)
+
+
+def _of_softmax(weights: Tensor, n_batch: int) -> AttentionCall:
+    """Weights that the model has made itself; (sequence x head, query, key) if it folds the two."""
+    whole = weights.detach()
+    if whole.ndim == 3:
+        n_heads = len(whole) // n_batch if len(whole) % n_batch == 0 else 1
+        whole = whole.unflatten(0, (-1, n_heads))
+    whole = whole.flatten(1, -3)
+
+    return given_weights("softmax", whole)
+
+
+def _of_dot_product(
+    output: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> AttentionCall:
+    q, k, v, made = (_four_axes(tensor) for tensor in (query, key, value, output))
+    mask = None if attn_mask is None else _four_axes(attn_mask.detach())
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+
+    def scored(start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        scores = factor * _products(q[:, :, start:stop], k, dtype)
+        if is_causal:
+            positions = torch.arange(start, stop, device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
+            scores = scores.masked_fill(positions[0] < positions[1], -math.inf)
+        if mask is None:
+            return scores
+        part = mask if mask.shape[2] == 1 else mask[:, :, start:stop]
+        return scores.masked_fill(~part, -math.inf) if part.dtype == torch.bool else scores + part
+
+    kind = "scaled_dot_product_attention"
+    return _from_scores(kind, q, k, v, made, scored, dropout_p)
+
+
+def _of_flex(output: Any, *args: Any) -> AttentionCall:
+    query, key, value, score_mod, block_mask, scale, *rest = args
+    score_buffers, mask_buffers = rest[1:3] if len(rest) >= 3 else ((), ())
+    q, k = query.detach(), key.detach()
+    score_of, mask_of = _over_indices(score_mod, True, score_buffers), _over_indices(block_mask[-1], False, mask_buffers)
+    batch, heads, keys = (torch.arange(n, device=q.device) for n in (len(q), q.shape[1], k.shape[2]))
+
+    def scored(start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        scores = scale * _products(q[:, :, start:stop], k, dtype)
+        places = batch, heads, torch.arange(start, stop, device=q.device), keys
+        return score_of(scores, *places).masked_fill(~mask_of(*places), -math.inf)
+
+    made = output[0] if isinstance(output, tuple) else output
+    return _from_scores("flex_attention", q, k, value.detach(), made.detach(), scored, 0.0)
+
+
+def _over_indices(function: Callable, with_score: bool, buffers: tuple) -> Callable:
+    """A function of one (score and) place, batch, head, query, key, made a function of all places at once."""
+    for axis in (3, 2, 1, 0):
+        places = tuple(0 if i == axis else None for i in range(4))
+        function = torch.vmap(function, in_dims=((0,) if with_score else ()) + places + (None,) * len(buffers))
+    return lambda *places: function(*places, *buffers)
+
+
+def _of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> AttentionCall:
+    """PyTorch's own function tells the weights, if it is asked for those of some query rows only."""
+    given = _MULTI_HEAD.bind(*args, **kwargs)
+    given.apply_defaults()
+    call = given.arguments
+    query, mask = call["query"].detach(), call["attn_mask"]
+    n_queries, n_batch = query.shape[0], query.shape[1] if query.ndim == 3 else 1
+
+    def asked(start: int, stop: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        part = None if mask is None else mask[..., start:stop, :]
+        changed = {"query": query[start:stop], "attn_mask": part, "need_weights": True, "average_attn_weights": False}
+        quiet = {"is_causal": False, "training": False, "dropout_p": 0.0}
+        settings = {name: _in_type(value, dtype) for name, value in (call | changed | quiet).items()}
+        made, asked_for = F.multi_head_attention_forward(**settings)
+        weights = cast(Tensor, asked_for)
+        return made, weights if weights.ndim == 4 else weights[None]
+
+    def rows(start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        return asked(start, stop, dtype)[1].detach().nan_to_num(0.0)
+
+    def reproduced(start: int, stop: int) -> float:
+        dropped = call["training"] and call["dropout_p"] > 0
+        return 0.0 if dropped else _relative_error(asked(start, stop, torch.float64)[0], output[0][start:stop])
+
+    n_keys = rows(0, 1, torch.float32).shape[-1]
+    return AttentionCall("multi_head_attention_forward", n_batch, int(call["num_heads"]), n_queries, n_keys, rows, reproduced)
+
+
+_MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
+
+
+def _in_type(value: Any, dtype: torch.dtype) -> Any:
+    return value.detach().to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def _from_scores(
+    kind: str, q: Tensor, k: Tensor, v: Tensor, made: Tensor, scored: Callable[[int, int, torch.dtype], Tensor], dropout: float
+) -> AttentionCall:
+    def rows(start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        # A row that sees no key is NaN after the softmax; the kernels give it no weight at all.
+        return torch.softmax(scored(start, stop, dtype), dim=-1).nan_to_num(0.0)
+
+    def reproduced(start: int, stop: int) -> float:
+        if dropout > 0:
+            return 0.0  # what was dropped cannot be known
+        grouped = rows(start, stop, torch.float64).unflatten(1, (v.shape[1], -1)) @ v.to(torch.float64).unsqueeze(2)
+        return _relative_error(grouped.flatten(1, 2), made[:, :, start:stop])
+
+    return AttentionCall(kind, q.shape[0], q.shape[1], q.shape[2], k.shape[2], rows, reproduced)
+
+
+def _products(q: Tensor, k: Tensor, dtype: torch.dtype) -> Tensor:
+    """q . k for every head; heads that share a key (grouped or single) read the same one."""
+    grouped = q.to(dtype).unflatten(1, (k.shape[1], -1)) @ k.to(dtype).unsqueeze(2).mT
+    return grouped.flatten(1, 2)
+
+
+def _four_axes(tensor: Tensor) -> Tensor:
+    """(batch, head, token, width): missing axes in front count as one sequence and one head, further ones as more heads."""
+    tensor = tensor.detach()
+    if tensor.ndim == 3:
+        return tensor[:, None]
+    return tensor[None, None] if tensor.ndim == 2 else tensor.flatten(1, -3)
+
+
+def _relative_error(ours: Tensor, made: Tensor) -> float:
+    size = made.abs().max().double().clamp_min(torch.finfo(torch.float64).tiny)
+    return float((ours.double() - made.double()).abs().max() / size)

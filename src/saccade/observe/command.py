@@ -1,0 +1,114 @@
+"""`saccade observe`: the checkpoints of a training run, looked at from the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saccade.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Variable -> title of its column: means over layers and heads. Single heads and the other variables are in the record.
+_SHOWN = {
+    "relative_entropy": "entropy",
+    "top_mass": "top",
+    "sink_mass": "sink",
+    "previous_mass": "previous",
+    "moved": "moved",
+    "qk_effective_rank": "QK rank",
+    "ov_effective_rank": "OV rank",
+    "embedding_effective_rank": "emb. rank",
+}
+_MOST_ROWS = 24
+
+
+def observe_command(arguments: list[str]) -> int:
+    """Exit code 0, or an `InputError` for a mistake in the call."""
+    import tyro
+
+    from saccade.cli import _options, _parsed, _progress
+
+    kind = _options(
+        "saccade observe",
+        source=(tyro.conf.Positional[str], tyro.MISSING),
+        text=(Path | None, None),
+        revisions=(str, ""),
+        heads=(int | None, None),
+        out=(Path | None, None),
+        trust_remote_code=(bool, False),
+        json=(bool, False),
+    )
+    if not arguments:
+        raise InputError("`saccade observe` needs a folder of checkpoints, or the name of a model on the hub and its --revisions.")
+    options = _parsed(kind, arguments)
+    out = options.out or Path("results/observed") / Path(options.source).resolve().name
+    with (
+        _progress(options.source) as on_progress,
+        contextlib.redirect_stdout(sys.stderr),
+    ):  # the recorder's words are not the answer
+        record = _observed(options, out, on_progress)
+    findings = [{"kind": kind, "steps": steps, "sentence": text} for kind, steps, text in json.loads(record.attrs["findings"])]
+    if options.json:
+        steps = [int(step) for step in record.time.values]
+        print(json.dumps({"record": str(out / "record.zarr"), "steps": steps, "findings": findings}, indent=1))
+        return 0
+    _print(record, [finding["sentence"] for finding in findings])
+    print(f"\nrecord: {out / 'record.zarr'}")
+    return 0
+
+
+def _observed(options: Any, out: Path, on_progress: Any) -> xr.Dataset:
+    try:
+        from saccade.observe.checkpoints import observe_checkpoints
+        from saccade.observe.self_check import UnfaithfulError
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise InputError("`saccade observe` needs PyTorch: pip install 'saccade[torch]'") from None
+    try:
+        return observe_checkpoints(
+            options.source,
+            text=None if options.text is None else _read(options.text),
+            revisions=[revision.strip() for revision in options.revisions.split(",") if revision.strip()],
+            heads=options.heads,
+            out=out,
+            trust_remote_code=options.trust_remote_code,
+            on_progress=on_progress,
+        )
+    except UnfaithfulError as error:
+        raise InputError(str(error)) from None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"cannot read the text {path}: {reason}.") from None
+
+
+def _print(record: xr.Dataset, sentences: list[str]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from saccade.cli import _console
+
+    console = _console()
+    names = [name for name in _SHOWN if name in record]
+    table = Table("step", *(_SHOWN[name] for name in names), box=None)
+    rows = np.unique(np.linspace(0, record.time.size - 1, min(record.time.size, _MOST_ROWS)).round().astype(int))
+    for row in rows:
+        means = (float(record[name].isel(time=row).mean()) for name in names)
+        table.add_row(str(int(record.time[row])), *("" if np.isnan(mean) else f"{mean:.3g}" for mean in means))
+    console.print(table)
+    if len(rows) < record.time.size:
+        console.print(f"({len(rows)} of {record.time.size} steps)", highlight=False)
+    for sentence in sentences:
+        console.print(escape(f"- {sentence}"), soft_wrap=True, highlight=False)

@@ -1,0 +1,44 @@
+"""A watched run inside Lightning: `Trainer(callbacks=[saccade.LightningCallback(probe)])`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch.callbacks import Callback
+
+from saccade.errors import InputError
+from saccade.observe.recorder import Recorder, watch
+
+
+class LightningCallback(Callback):
+    """Watches the module that Lightning trains; `probe` and `settings` are those of `saccade.watch`.
+
+    `part` names the submodule to look at, "model" say, where the Lightning module's own forward is not what takes the probe.
+    """
+
+    def __init__(self, probe: Any, *, part: str = "", **settings: Any) -> None:
+        self._probe, self._part, self._settings = probe, part, settings
+        self._recorder: Recorder | None = None
+
+    @property
+    def record(self) -> Any:
+        if self._recorder is None:
+            raise InputError("nothing has been trained with this callback yet.")
+        return self._recorder.record
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        try:
+            model = pl_module.get_submodule(self._part)
+        except AttributeError:
+            raise InputError(f"`part` names no submodule of the Lightning module: {self._part!r}.") from None
+        self._recorder = watch(model, self._probe, **self._settings).__enter__()
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        if self._recorder is not None:
+            loss = trainer.callback_metrics.get("loss", trainer.callback_metrics.get("train_loss"))
+            self._recorder.step(trainer.global_step, None if loss is None else float(loss))
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.step(trainer.global_step)
+            self._recorder.close()

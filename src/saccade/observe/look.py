@@ -1,0 +1,96 @@
+"""One look at a model: everything that is measured of it on the probe, as arrays with named axes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from saccade.observe.attention_statistics import ProbeTokens, statistics
+from saccade.observe.capture import AttentionCall, Capture
+from saccade.observe.probe import Probe
+from saccade.observe.undisturbed import undisturbed
+
+MAP_ROWS = 32  # query rows kept of a map: evenly spaced, the last among them; all of them if there are fewer
+
+
+@dataclass
+class Look:
+    """Statistics of every attention call in the order of the model, and maps of chosen sequences."""
+
+    layers: list[str] = field(default_factory=list)  # name of the module that computed it
+    statistics: list[dict[str, Tensor]] = field(default_factory=list)
+    maps: list[Tensor | None] = field(default_factory=list)  # (sequence, head, map_query, key); None if sequences are folded
+    unseen: list[str] = field(default_factory=list)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """(layer, head, ...), missing where a layer has fewer heads or keys than another."""
+        names = dict.fromkeys(name for layer in self.statistics for name in layer)
+        found = {name: _stacked([layer.get(name) for layer in self.statistics]) for name in names}
+        if any(layer is not None for layer in self.maps):
+            layers = [None if layer is None else layer.transpose(0, 1) for layer in self.maps]
+            found["attention_map"] = _stacked(layers).transpose(2, 0, 1, 3, 4)
+        return found
+
+
+def look(model: nn.Module, probe: Probe, tokens: ProbeTokens | None, sequences: list[int]) -> Look:
+    """Run the probe once, undisturbed, and measure attention as it goes by."""
+    found = Look()
+    names = {id(module): name for name, module in model.named_modules()}
+
+    def listener(call: AttentionCall) -> None:
+        kept: list[Tensor] = []
+        is_kept = bool(sequences) and call.n_batch == probe.n_batch
+
+        def on_block(start: int, weights: Tensor) -> None:
+            if is_kept:
+                wanted = [row - start for row in map_rows(call.n_queries) if start <= row < start + weights.shape[2]]
+                kept.append(weights[sequences][:, :, wanted].cpu())
+
+        found.layers.append(_calling_module(names))
+        found.statistics.append({name: value.cpu() for name, value in statistics(call, tokens, on_block=on_block).items()})
+        found.maps.append(torch.cat(kept, dim=2) if is_kept else None)
+
+    with undisturbed(model), Capture(listener, probe.n_batch) as capture:
+        probe.run(model)
+    found.unseen = capture.unseen
+    return found
+
+
+def map_rows(n_queries: int) -> list[int]:
+    """Query rows of a map that are kept."""
+    return np.unique(np.linspace(0, n_queries - 1, min(MAP_ROWS, n_queries)).round().astype(int)).tolist()
+
+
+def moved(before: np.ndarray, after: np.ndarray, step_before: int, step: int) -> np.ndarray:
+    """Total variation between two maps (sequence, layer, head, query, key), mean over rows, per unit of log step (layer, head)."""
+    with np.errstate(invalid="ignore"):
+        rows = 0.5 * np.nansum(np.abs(after - before), axis=-1)
+    return rows.mean(axis=(0, 3)) / np.log((step + 1) / (step_before + 1))
+
+
+def _calling_module(names: dict[int, str]) -> str:
+    """The innermost module of the model whose code is running: the one that computes attention."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, nn.Module) and id(owner) in names:
+            return names[id(owner)]
+        frame = frame.f_back
+    return "?"
+
+
+def _stacked(parts: list[Tensor | None]) -> np.ndarray:
+    """Arrays of the same number of axes, stacked along a new first one, filled up with NaN to the largest."""
+    known = [part for part in parts if part is not None]
+    shape = [max(sizes) for sizes in zip(*(part.shape for part in known), strict=True)]
+    whole = np.full((len(parts), *shape), np.nan, dtype=np.float32)
+    for index, part in enumerate(parts):
+        if part is not None:
+            places: Any = (index, *(slice(size) for size in part.shape))
+            whole[places] = part.numpy()
+    return whole

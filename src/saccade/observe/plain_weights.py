@@ -1,0 +1,37 @@
+"""Reading the weight of a module that is a plain matrix, and refusing those whose values are not what the model computes with."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class Unreadable(Exception):
+    """Why weights that look familiar cannot be read: part of a sentence for the user."""
+
+
+def plain_weight(name: str, module: nn.Module) -> Tensor:
+    """Weight (out, in) of a linear map, or (token, width) of an embedding.
+
+    Modules with further parameters are refused: LoRA and its like add something to the weight, which would be left out, and asking
+    a parametrised module for its weight may change its state.
+    """
+    own = dict(module.named_parameters())
+    transposed = type(module).__name__ == "Conv1D"  # of Transformers
+    if (
+        not (isinstance(module, nn.Linear | nn.Embedding) or transposed)
+        or "weight" not in own
+        or not own.keys() <= {"weight", "bias"}
+    ):
+        parameters = ", ".join(sorted(own)) or "none"
+        raise Unreadable(f"{name} is a {type(module).__name__} with parameters {parameters}, not a plain matrix")
+    weight = checked_matrix(name, own["weight"])
+    return weight.T if transposed else weight
+
+
+def checked_matrix(name: str, weight: Tensor) -> Tensor:
+    """`weight` if it is a whole matrix of floating-point numbers; sharded training leaves a process with parts of it or nothing."""
+    if weight.is_meta or hasattr(weight, "full_tensor") or weight.ndim != 2 or weight.numel() == 0:
+        raise Unreadable(f"the values of {name} are not all in this process")
+    if not weight.is_floating_point():
+        raise Unreadable(f"{name} holds {str(weight.dtype).removeprefix('torch.')}, not floating-point numbers")
+    return weight

@@ -1,0 +1,224 @@
+"""Watch attention learn in any PyTorch model: `saccade.watch(model, probe)` around a training loop that stays as it is.
+
+At the steps of a schedule the probe is run through the model and measured (`look.py`); nothing of the model or of the random
+generators is different afterwards (`undisturbed.py`), and the time it takes is kept within a budget (`budget.py`). Before the
+first step what is seen is checked against what the model computes (`self_check.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from saccade.errors import InputError, checked_count, checked_kind, shortened
+from saccade.observe import attention_statistics, weight_statistics
+from saccade.observe.budget import Budget, schedule
+from saccade.observe.forwarding import forwarders
+from saccade.observe.look import Look, look, map_rows, moved
+from saccade.observe.observation_log import ObservationLog
+from saccade.observe.probe import Probe
+from saccade.observe.self_check import Check, self_check
+from saccade.observe.token_statistics import TokenStatistics
+from saccade.observe.undisturbed import unwrapped
+from saccade.records.provenance import provenance
+from saccade.records.store import save_record
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_AXES = {name: ["layer", "head"] for name in attention_statistics.DEFINITIONS} | {
+    "decile_focus": ["layer", "head", "decile"],
+    "attention_map": ["sequence", "layer", "head", "map_query", "key"],
+    "moved": ["layer", "head"],
+    "loss": [],
+    "look_seconds": [],
+}
+_DEFINITIONS = attention_statistics.DEFINITIONS | {
+    "attention_map": ("1", "attention of some query rows of chosen sequences: a row sums to one; padding of the array is missing"),
+    "moved": ("1/log step", "total variation of the kept maps since the last look, over the log of the steps: 0 = frozen"),
+    "loss": ("", "loss as the caller told it"),
+    "look_seconds": ("s", "time this look took"),
+}
+
+
+def watch(
+    model: nn.Module,
+    probe: Any,
+    *,
+    every: str | int | Sequence[int] = "log",
+    text: Any = None,
+    budget: float | None = 0.02,
+    out: str | Path | None = None,
+    maps: Sequence[int] = (0,),
+    weights: bool = True,
+    forward: Any = (),
+) -> Recorder:
+    """A recorder to use in a `with` block around training; call `recorder.step(step)` once a step.
+
+    | argument  | meaning                                                                                                    |
+    |-----------|------------------------------------------------------------------------------------------------------------|
+    | `model`   | any module; inside `torch.compile` and `DistributedDataParallel` the original one is looked at             |
+    | `probe`   | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
+    | `every`   | `"log"` (0, 1, 2, 4, ... 512, then every 1000), a number of steps, or a list of steps                      |
+    | `text`    | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
+    | `budget`  | share of training time that looking may take; looks beyond it are left out and listed; None: no limit      |
+    | `out`     | a new folder; every look is written there as it is made, and a record at the end. None: memory only        |
+    | `maps`    | sequences of the probe whose attention maps are kept                                                       |
+    | `weights` | whether singular values of weights are taken too: at looks whose step has at least doubled since the last  |
+    | `forward` | where numbers go as well: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function |
+    """
+    return Recorder(model, probe, every, text, budget, out, maps, weights, forward)
+
+
+class Recorder:
+    """What `watch` returns: looks at the model when it is time, and holds the record."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        probe: Any,
+        every: str | int | Sequence[int],
+        text: Any,
+        budget: float | None,
+        out: str | Path | None,
+        maps: Sequence[int],
+        weights: bool,
+        forward: Any,
+    ) -> None:
+        self._model = unwrapped(checked_kind("model", model, nn.Module))
+        self._probe = Probe(probe)
+        self._maps = [checked_count("maps", index, low=0, high=self._probe.n_batch - 1) for index in maps]
+        self._due = schedule(every)
+        self._budget = Budget(budget)
+        self._weights = weights
+        self._forward = forwarders(forward)
+        self._counted = _counted(text, self._probe)
+        self._tokens = self._probe.tokens(self._counted)
+        self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
+        self._out = None if out is None or not self._is_first_rank else Path(out)
+        self._log = ObservationLog(self._out, self._about(every))
+        self._next_step = 0
+        self._weights_due = 0
+        self._last: tuple[int, np.ndarray] | None = None
+        self.check: Check | None = None
+
+    def __enter__(self) -> Recorder:
+        if self._is_first_rank:
+            first = self._probe.first()
+            self.check = self_check(self._model, first, first.tokens(self._counted))
+            seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
+            print(f"saccade: {seen}", file=sys.stderr)
+            self._log.about["config"]["check"] = self.check.as_dict()
+            self._log.write_about()
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self.close()
+
+    def step(self, step: int | None = None, loss: float | None = None) -> None:
+        """Once a step of training, before or after the update; looks at the model if it is time. Without a number it counts."""
+        number = self._next_step if step is None else checked_count("step", step, low=0)
+        self._next_step = number + 1
+        if not self._is_first_rank:
+            return
+        self._budget.start()
+        if self._due(number) and number not in self._log.observations:
+            if self._budget.allows_a_look():
+                self.observe(number, loss)
+            else:
+                self._log.about["config"]["thinned"].append(number)
+
+    def observe(self, step: int, loss: float | None = None) -> None:
+        """Look now, whatever the schedule and the budget say."""
+        started = time.perf_counter()
+        found = look(self._model, self._probe, self._tokens, self._maps)
+        arrays = found.arrays()
+        self._note_layers(found, arrays)
+        if self._weights and step >= self._weights_due:
+            arrays |= self._of_weights()
+            self._weights_due = 2 * step + 1  # weights move slowly, and their spectra cost more than attention does
+        if "attention_map" in arrays:
+            if self._last is not None and self._last[0] < step:
+                arrays["moved"] = moved(self._last[1], arrays["attention_map"], self._last[0], step).astype(np.float32)
+            self._last = step, arrays["attention_map"]
+        if loss is not None:
+            arrays["loss"] = np.asarray(float(loss))
+        self._budget.took(time.perf_counter() - started)
+        arrays["look_seconds"] = np.asarray(time.perf_counter() - started)
+        self._log.about["wall_time_s"] += time.perf_counter() - started
+        self._log.append(step, arrays)
+        for send in self._forward:
+            send(step, arrays, self._log.about["axes"])
+
+    @property
+    def record(self) -> xr.Dataset:
+        """All looks so far as a record."""
+        if not self._log.observations:
+            raise InputError("nothing has been looked at yet: call `recorder.step(step)` in the training loop.")
+        self._log.about["config"] |= {"looking_s": self._budget.looking, "training_s": self._budget.training}
+        return self._log.record()
+
+    def close(self) -> None:
+        """Write what was left out beside the looks, and all of them as one record."""
+        if self._out is not None:
+            self._log.write_about()
+            if self._log.observations:
+                save_record(self.record, self._out / "record.zarr")
+
+    def _about(self, every: Any) -> dict[str, Any]:
+        config = {
+            "task": type(self._model).__name__,
+            "every": every if isinstance(every, str | int) else [int(step) for step in every],
+            "budget": self._budget.share,
+            "n_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
+            "thinned": [],
+        }
+        axes, definitions = dict(_AXES), {name: list(pair) for name, pair in _DEFINITIONS.items()}
+        return {"config": config, "axes": axes, "coords": {}, "definitions": definitions, "wall_time_s": 0.0, **provenance()}
+
+    def _note_layers(self, found: Look, arrays: dict[str, np.ndarray]) -> None:
+        """Names of the layers, once; and, loudly, what was not seen."""
+        if "layer" in self._log.about["coords"]:
+            return
+        for what in dict.fromkeys(found.unseen):
+            warnings.warn(f"saccade does not see {what}.", stacklevel=4)
+        self._log.about["config"]["unseen"] = found.unseen
+        self._log.about["coords"]["layer"] = ("layer", found.layers)
+        if "attention_map" in arrays:
+            self._log.about["coords"] |= {"sequence": ("sequence", self._maps)}
+            if len({layer.shape[2] for layer in found.maps if layer is not None}) == 1:
+                n_queries = self._probe.n_positions
+                self._log.about["coords"] |= {"map_query": ("map_query", map_rows(n_queries))} if n_queries else {}
+        self._log.write_about()
+
+    def _of_weights(self) -> dict[str, np.ndarray]:
+        found, axes, unrecognised = weight_statistics.weight_statistics(self._model)
+        self._log.about["axes"] |= {name: list(of) for name, of in axes.items()}
+        self._log.about["definitions"] |= {name: list(weight_statistics.DEFINITIONS[name]) for name in found}
+        self._log.about["config"]["weights_not_recognised"] = unrecognised
+        if "weight_layer" not in self._log.about["coords"]:
+            self._log.about["coords"]["weight_layer"] = ("weight_layer", weight_statistics.weight_layers(self._model))
+            self._log.write_about()
+        return {name: values.astype(np.float32) for name, values in found.items()}
+
+
+def _counted(text: Any, probe: Probe) -> TokenStatistics | None:
+    """Token statistics of the user's text, or of the probe itself, padding left out; None if the probe holds no token ids."""
+    if probe.ids is None:
+        if text is not None:
+            raise InputError(f"`text` was given, but the probe holds no token ids to look up in it: {shortened(text)}.")
+        return None
+    documents = probe.documents() if text is None else text
+    return TokenStatistics.count(documents, probe_ids=probe.ids.numpy())
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()

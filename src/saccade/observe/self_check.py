@@ -1,0 +1,121 @@
+"""Is what is seen what the model does? Asked once, before anything is recorded, and answered with a number.
+
+Three comparisons of the first look, each independent of the others: statistics from float32 weights against the same from float64;
+weights times values against what the model's own kernel gave out; and, where a Transformers model can give its eager weights,
+statistics from those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from saccade.observe.attention_statistics import ProbeTokens, blocks, largest_difference, statistics
+from saccade.observe.capture import AttentionCall, Capture, given_weights
+from saccade.observe.probe import Probe
+from saccade.observe.undisturbed import undisturbed
+
+WORST = 1e-3  # beyond it nothing is recorded
+_MOST_ENTRIES = 2**22  # of all maps together; beyond it the model is not asked for them, since it keeps them all at once
+
+
+class UnfaithfulError(RuntimeError):
+    """What would be recorded is not what the model computes, or nothing can be seen at all."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Largest errors of the first look; None where a comparison was not possible."""
+
+    n_calls: int
+    statistics: float  # float32 against float64, absolute
+    output: float  # weights times values against the kernel's output, over its largest entry, less what its own type rounds away
+    eager: float | None  # statistics against those of the model's own eager weights, absolute
+
+    @property
+    def worst(self) -> float:
+        return max(self.statistics, self.output, self.eager or 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def self_check(model: nn.Module, probe: Probe, tokens: ProbeTokens | None) -> Check:
+    """The comparisons on `model`; an `UnfaithfulError` if nothing is seen or an error is above `WORST`."""
+    seen: list[dict[str, Tensor]] = []
+    errors: list[tuple[float, float]] = []
+    sizes: list[int] = []
+
+    def listener(call: AttentionCall) -> None:
+        seen.append(statistics(call, tokens))
+        sizes.append(call.n_batch * call.n_heads * call.n_queries * call.n_keys)
+        exact = statistics(call, tokens, torch.float64)
+        made = max(call.reproduced(start, start + weights.shape[2]) for start, weights in blocks(call, torch.float32))
+        errors.append((largest_difference(seen[-1], exact), max(0.0, made - _rounding(model))))
+
+    with undisturbed(model), Capture(listener, probe.n_batch) as capture:
+        probe.run(model)
+    if not seen:
+        hint = " What was seen: " + "; ".join(capture.unseen) + "." if capture.unseen else ""
+        raise UnfaithfulError(
+            "no attention was seen in this model: it calls none of scaled_dot_product_attention, flex_attention, "
+            "multi_head_attention_forward, nor a softmax over keys followed by a product with values." + hint
+        )
+    check = Check(
+        len(seen),
+        max(e[0] for e in errors),
+        max(e[1] for e in errors),
+        _against_eager(model, probe, tokens, seen, sum(sizes) > _MOST_ENTRIES),
+    )
+    if not check.worst <= WORST:
+        raise UnfaithfulError(
+            f"what is seen of this model's attention differs from what it computes by {check.worst:.2g}, above {WORST:g} ("
+            f"statistics {check.statistics:.2g}, output {check.output:.2g}, eager {check.eager}); nothing was recorded."
+        )
+    return check
+
+
+def _rounding(model: nn.Module) -> float:
+    """What a kernel may round away in the type that the model's parameters have."""
+    return max((4 * torch.finfo(p.dtype).eps for p in model.parameters() if p.is_floating_point()), default=0.0)
+
+
+def _against_eager(
+    model: nn.Module, probe: Probe, tokens: ProbeTokens | None, seen: list[dict[str, Tensor]], too_large: bool
+) -> float | None:
+    """Statistics from the weights that a Transformers model returns itself; None for models that cannot, or not for this probe."""
+    if not hasattr(model, "set_attn_implementation") or not hasattr(model, "config") or too_large:
+        return None
+    try:
+        with undisturbed(model), _eager(model):
+            weights = _returned_weights(probe.run(model, output_attentions=True))
+    except (TypeError, ValueError, NotImplementedError):
+        return None
+    if len(weights) != len(seen):
+        return None
+    return max(
+        largest_difference(ours, statistics(given_weights("eager", w), tokens)) for ours, w in zip(seen, weights, strict=True)
+    )
+
+
+@contextmanager
+def _eager(model: Any) -> Iterator[None]:
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def _returned_weights(answer: Any) -> list[Tensor]:
+    """In the order in which they were computed: an encoder's, then a decoder's own and cross attention in turn."""
+    if getattr(answer, "attentions", None) is not None:
+        return list(answer.attentions)
+    own, cross, encoder = (getattr(answer, f"{part}_attentions", None) or () for part in ("decoder", "cross", "encoder"))
+    return [*encoder, *(w for pair in zip(own, cross, strict=True) for w in pair)]

@@ -1,0 +1,145 @@
+"""Watching inside other people's training loops: Transformers' Trainer, Lightning, and two processes of DDP."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("lightning")
+
+import saccade  # noqa: E402
+from saccade.errors import InputError  # noqa: E402
+from tests.observe import model_zoo as zoo  # noqa: E402
+
+TEXTS = ["the eye scans the line", "then it snaps to the word that matters", "and rests"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = ["<pad>", "<unk>", *sorted({word for text in TEXTS for word in text.split()})]
+    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", unk_token="<unk>")
+
+
+def gpt2():
+    torch.manual_seed(1)
+    return zoo.transformers_case("gpt2", "sdpa", None).model
+
+
+def trainer_losses(tmp_path, callbacks) -> list[float]:
+    data = [{"input_ids": row, "labels": row} for row in zoo.ids().repeat(8, 1)]
+    settings = transformers.TrainingArguments(
+        output_dir=str(tmp_path),
+        max_steps=5,
+        per_device_train_batch_size=4,
+        logging_steps=1,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        save_strategy="no",
+        seed=3,
+    )
+    trainer = transformers.Trainer(model=gpt2(), args=settings, train_dataset=data, callbacks=callbacks)
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_trainer_is_watched_and_not_disturbed(tmp_path, tokenizer):
+    callback = saccade.TrainerCallback(TEXTS, tokenizer, every=1, budget=None, out=tmp_path / "watched")
+    assert trainer_losses(tmp_path / "a", [callback]) == trainer_losses(tmp_path / "b", [])
+    record = saccade.load_record(tmp_path / "watched" / "record.zarr")
+    assert record.time.values.tolist() == [0, 1, 2, 3, 4, 5]
+    assert record.loss.notnull().sum() == 5
+    assert record.sizes["layer"] == 2
+    assert record.entropy.notnull().all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_is_watched(tmp_path):
+    import lightning
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = zoo.HandWritten("fused")
+
+        def training_step(self, batch, index):
+            loss = self.model(batch[0]).square().mean()
+            self.log("loss", loss)
+            return loss
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    callback = saccade.LightningCallback(zoo.ids(), part="model", every=2, budget=None)
+    trainer = lightning.Trainer(
+        max_steps=5,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        callbacks=[callback],
+        enable_model_summary=False,
+        default_root_dir=str(tmp_path),
+    )
+    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(zoo.ids().repeat(8, 1)), batch_size=4)
+    trainer.fit(Module(), data)
+    assert callback.record.time.values.tolist() == [0, 2, 4]
+    assert (np.diff(callback.record.loss.values[1:]) < 0).all()
+
+
+def test_of_two_processes_the_first_records_and_both_train_as_before(tmp_path):
+    code = f"""
+        import os, sys, torch
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel
+        import saccade
+        from tests.observe import model_zoo as zoo
+        dist.init_process_group("gloo")
+        rank = dist.get_rank()
+        torch.manual_seed(0)
+        model = DistributedDataParallel(zoo.HandWritten("fused"))
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+        with saccade.watch(model, zoo.ids(), every=1, budget=None, out={str(tmp_path / "run")!r}) as recorder:
+            for step in range(4):
+                recorder.step(step)
+                loss = model((zoo.ids() + rank) % zoo.N_VOCAB).square().mean()
+                optimiser.zero_grad(); loss.backward(); optimiser.step()
+        total = sum(p.double().sum() for p in model.parameters())
+        sums = [torch.zeros((), dtype=torch.double) for _ in range(2)]
+        dist.all_gather(sums, total.detach())
+        assert sums[0] == sums[1], sums
+        dist.destroy_process_group()
+    """
+    ended = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "tests.observe.run_code"],
+        input=None,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"SACCADE_TEST_CODE": textwrap.dedent(code)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    assert saccade.load_record(tmp_path / "run" / "record.zarr").time.values.tolist() == [0, 1, 2, 3]
+
+
+def test_bad_arguments_of_callbacks_are_named(tokenizer):
+    with pytest.raises(InputError, match="probe_texts"):
+        saccade.TrainerCallback("one text", tokenizer)
+    with pytest.raises(InputError, match="tokenizer"):
+        saccade.TrainerCallback(TEXTS, None)
+    with pytest.raises(InputError, match="nothing has been trained"):
+        _ = saccade.LightningCallback(zoo.ids()).record

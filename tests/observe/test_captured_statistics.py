@@ -1,0 +1,69 @@
+"""Statistics of every kind of model, kernel and mask against whole float64 maps that the model's eager form gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from saccade.observe.look import look  # noqa: E402
+from saccade.observe.probe import Probe  # noqa: E402
+from saccade.observe.token_statistics import TokenStatistics  # noqa: E402
+from tests.observe import model_zoo as zoo  # noqa: E402
+from tests.observe.dense_statistics import dense_statistics  # noqa: E402
+
+MASKS = {"whole": None, "right-padded": zoo.padding("right"), "left-padded": zoo.padding("left")}
+KERNELS = {
+    "gpt2": ("eager", "sdpa"),
+    "llama-grouped": ("eager", "sdpa", "flex_attention"),
+    "llama-single-key": ("eager", "sdpa"),
+    "neox": ("eager", "sdpa"),
+    "mistral-sliding": ("eager", "sdpa"),
+    "bert": ("eager", "sdpa"),
+    "t5": ("eager", "sdpa"),
+}
+CASES = {
+    f"{family}, {kernel}, {name}": lambda family=family, kernel=kernel, mask=mask: zoo.transformers_case(family, kernel, mask)
+    for family, kernels in KERNELS.items()
+    for kernel in kernels
+    for name, mask in MASKS.items()
+    if not (name == "left-padded" and (kernel == "flex_attention" or family in ("bert", "t5")))
+}
+DOCUMENTS = torch.block_diag(*(torch.ones(n, n, dtype=torch.bool) for n in (4, 2, 5)))  # two packed boundaries
+for kernel in ("by_hand", "einsum", "folded", "fused", "flex"):
+    CASES[f"hand-written, {kernel}"] = lambda kernel=kernel: zoo.hand_written_case(kernel)
+for kernel in ("by_hand", "fused_boolean", "fused_additive"):
+    CASES[f"hand-written, {kernel}, packed documents"] = lambda kernel=kernel: zoo.hand_written_case(kernel, DOCUMENTS)
+for causal in (False, True):
+    for name in ("whole", "right-padded"):
+        CASES[f"nn.TransformerEncoder, causal {causal}, {name}"] = lambda c=causal, m=MASKS[name]: zoo.encoder_case(c, m)
+
+
+def test_at_least_forty_combinations_are_compared():
+    assert len(CASES) >= 40
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_statistics_equal_those_of_eager_float64_attention(name):
+    case = CASES[name]()
+    found, expected = compared(case)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert set(theirs) <= set(ours)
+        for what, value in theirs.items():
+            np.testing.assert_allclose(ours[what].numpy(), value, atol=1e-5, rtol=1e-5, err_msg=what)
+
+
+def compared(case: zoo.Case) -> tuple[list, list]:
+    probe = Probe(case.probe)
+    tokens = probe.tokens(TokenStatistics.count(list(probe.ids.numpy()), probe_ids=probe.ids.numpy()))
+    found = look(case.model, probe, tokens, sequences=[])
+    assert not found.unseen
+    expected = []
+    for weights in case.reference():
+        own = weights.shape[-1] == probe.n_positions and len(weights) == probe.n_batch
+        known = (tokens.is_token.numpy(), tokens.document_start.numpy(), tokens.decile.numpy()) if own else ()
+        expected.append(dense_statistics(weights.numpy(), *known))
+    return found.statistics, expected

@@ -1,0 +1,279 @@
+"""`saccade.watch` around real training loops: it sees, it writes, it stays within its budget, and it leaves no trace."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import saccade  # noqa: E402
+from saccade.errors import InputError  # noqa: E402
+from saccade.observe.budget import Budget, schedule  # noqa: E402
+from saccade.observe.self_check import UnfaithfulError  # noqa: E402
+from tests.observe import model_zoo as zoo  # noqa: E402
+
+
+class Small(nn.Module):
+    """Dropout, a running statistic and a buffer that every pass writes to: all that a careless look would disturb."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = zoo.HandWritten("fused")
+        self.norm = nn.BatchNorm1d(zoo.WIDTH)
+        self.dropout = nn.Dropout(0.3)
+        self.head = nn.Linear(zoo.WIDTH, zoo.N_VOCAB)
+        self.register_buffer("n_passes", torch.zeros(()))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        self.n_passes += 1
+        x = self.norm(self.dropout(self.body(tokens)).flatten(0, 1)).unflatten(0, tokens.shape)
+        return self.head(x)
+
+
+def trained(watched: bool, steps: int = 9, wrap=lambda model: model) -> tuple[list[float], nn.Module]:
+    """Losses of a short run whose batches come from all three global generators."""
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    random.seed(0)
+    model = Small()
+    model.norm.eval()  # a mode of its own, frozen by the user
+    run = wrap(model)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    recorder = saccade.watch(run, zoo.ids(), every=2, budget=None) if watched else None
+    if recorder:
+        recorder.__enter__()
+    losses = []
+    for step in range(steps):
+        if recorder:
+            recorder.step(step, loss=losses[-1] if losses else None)
+        shift = int(np.random.randint(zoo.N_VOCAB)) + random.randrange(5)  # noqa: NPY002
+        batch = (torch.randint(0, zoo.N_VOCAB, (4, zoo.LENGTH)) + shift) % zoo.N_VOCAB
+        loss = F.cross_entropy(run(batch)[:, :-1].flatten(0, 1), batch[:, 1:].flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        if recorder:
+            recorder.step(step)  # between backward and update: gradients must survive
+        optimiser.step()
+        losses.append(loss.item())
+    return losses, model
+
+
+def test_the_loss_curve_is_bit_identical_with_and_without_the_recorder():
+    bare, watched = trained(False), trained(True)
+    assert bare[0] == watched[0]
+    for name, value in bare[1].state_dict().items():
+        assert torch.equal(value, watched[1].state_dict()[name]), name
+
+
+def test_modes_gradients_and_buffers_are_as_before_after_a_look():
+    model = Small()
+    model.norm.eval()
+    model(zoo.ids()).sum().backward()
+    before = copy.deepcopy(model.state_dict()), [m.training for m in model.modules()], [p.grad.clone() for p in model.parameters()]
+    state = torch.get_rng_state()
+    with saccade.watch(model, zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert [m.training for m in model.modules()] == before[1]
+    assert all(torch.equal(value, before[0][name]) for name, value in model.state_dict().items())
+    assert all(torch.equal(p.grad, grad) for p, grad in zip(model.parameters(), before[2], strict=True))
+    assert torch.equal(state, torch.get_rng_state())
+    assert torch.is_grad_enabled()
+
+
+def test_the_record_is_a_labelled_dataset_with_definitions(tmp_path):
+    model = Small()
+    with saccade.watch(model, zoo.ids(), every=1, budget=None, out=tmp_path / "run") as recorder:
+        for step in range(3):
+            recorder.step(step, loss=1.0 / (step + 1))
+    record = saccade.load_record(tmp_path / "run" / "record.zarr")
+    assert record.entropy.dims == ("time", "layer", "head")
+    assert record.layer.values.tolist() == ["body.blocks.0", "body.blocks.1"]
+    assert record.attention_map.dims == ("time", "sequence", "layer", "head", "map_query", "key")
+    np.testing.assert_allclose(record.attention_map.sum("key"), 1, atol=1e-5)
+    assert all(record[name].attrs["definition"] for name in record.data_vars)
+    np.testing.assert_allclose(record.loss, [1, 1 / 2, 1 / 3])
+    assert json.loads(record.attrs["config"])["check"]["n_calls"] == 2
+    assert record.moved.isel(time=0).isnull().all()
+    assert (record.moved.isel(time=1) == 0).all()  # nothing was trained in between
+    assert record.qk_effective_rank.sizes["weight_layer"] == 2
+
+
+def test_a_killed_run_keeps_every_finished_observation(tmp_path):
+    code = f"""
+        import torch, saccade, time
+        from tests.observe import model_zoo as zoo
+        model = zoo.HandWritten("fused")
+        recorder = saccade.watch(model, zoo.ids(), every=1, budget=None, out={str(tmp_path / "run")!r}).__enter__()
+        for step in range(10_000):
+            recorder.step(step)
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=Path(__file__).parents[2], env=os.environ | {})
+    deadline = time.monotonic() + 90
+    while len(list((tmp_path / "run" / "observations").glob("*.npz"))) < 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    record = saccade.watched(tmp_path / "run")
+    assert record.sizes["time"] >= 4
+    assert record.time.values.tolist() == list(range(record.sizes["time"]))
+    assert record.entropy.notnull().all()
+
+
+@pytest.mark.parametrize("wrap", [lambda m: torch.compile(m, backend="eager"), nn.DataParallel], ids=["compiled", "data parallel"])
+def test_a_wrapped_model_is_watched_through_its_original(wrap):
+    bare, wrapped = trained(False, steps=3), trained(True, steps=3, wrap=wrap)
+    np.testing.assert_allclose(bare[0], wrapped[0], rtol=1e-6)
+
+
+def test_a_compiled_part_inside_a_model_is_seen():
+    model = zoo.HandWritten("fused")
+    model.blocks[1] = torch.compile(model.blocks[1], backend="eager")
+    with saccade.watch(model, zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert recorder.record.sizes["layer"] == 2
+
+
+def test_narrow_types_and_autocast_are_watched():
+    model = zoo.HandWritten("fused").to(torch.bfloat16)
+    with saccade.watch(model, zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert recorder.check.worst < 1e-3
+    with torch.autocast("cpu", dtype=torch.bfloat16), saccade.watch(zoo.HandWritten("by_hand"), zoo.ids()) as recorder:
+        recorder.observe(0)
+        assert torch.is_autocast_enabled("cpu")
+
+
+class NoAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.layer(x), dim=-1)
+
+
+class OwnSoftmax(nn.Module):
+    """Attention by exponentials and a division: nothing that can be recognised."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores = torch.exp(x @ x.mT)
+        return scores / scores.sum(-1, keepdim=True) @ x
+
+
+@pytest.mark.parametrize("model", [NoAttention(), OwnSoftmax()], ids=["none", "by exponentials"])
+def test_a_model_of_which_nothing_is_seen_is_refused_loudly(model):
+    with pytest.raises(UnfaithfulError, match="no attention was seen"), saccade.watch(model, torch.randn(2, 5, 3)):
+        pass
+
+
+class Unused(zoo.HandWritten):
+    def forward(self, tokens, mask=None):
+        x = super().forward(tokens, mask)
+        torch.softmax(x @ x.mT, dim=-1).sum()
+        return x
+
+
+def test_a_softmax_that_is_not_followed_is_named():
+    with saccade.watch(Unused("fused"), zoo.ids()) as recorder, pytest.warns(UserWarning, match="softmax over"):
+        recorder.observe(0)
+    assert json.loads(recorder.record.attrs["config"])["unseen"]
+
+
+def test_wrong_weights_are_refused(monkeypatch):
+    from saccade.observe import capture
+
+    true = capture._products
+    monkeypatch.setattr(capture, "_products", lambda q, k, dtype: 1.02 * true(q, k, dtype))
+    with pytest.raises(UnfaithfulError, match="differs from what it computes"), saccade.watch(zoo.HandWritten("fused"), zoo.ids()):
+        pass
+
+
+def test_the_default_schedule_is_log_spaced_and_then_regular():
+    due = schedule("log")
+    assert [step for step in range(3001) if due(step)] == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000]
+
+
+def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch):
+    from saccade.observe import recorder as module
+
+    true = module.look
+    monkeypatch.setattr(module, "look", lambda *args: (time.sleep(0.05), true(*args))[1])
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=0.1, weights=False) as recorder:
+        for step in range(60):
+            time.sleep(0.02)
+            recorder.step(step)
+    record = recorder.record
+    config = json.loads(record.attrs["config"])
+    assert sorted(config["thinned"] + record.time.values.tolist()) == list(range(60))
+    assert len(config["thinned"]) > 40
+    assert record.time.values.tolist()[:3] == [0, 1, 2]
+
+
+def test_a_budget_of_two_percent_is_kept(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("saccade.observe.budget.time.perf_counter", lambda: clock[0])
+    budget = Budget(0.02)
+    budget.start()
+    for _ in range(100_000):
+        clock[0] += 0.01
+        if budget.allows_a_look():
+            clock[0] += 0.3
+            budget.took(0.3)
+    assert 0.015 < budget.looking / budget.training <= 0.02
+
+
+def test_numbers_are_forwarded_by_path(tmp_path):
+    from torch.utils.tensorboard import SummaryWriter
+
+    seen: list[tuple[int, dict[str, float]]] = []
+    logged: list[dict[str, float]] = []
+
+    class Run:
+        def log(self, values, step):
+            logged.append(values)
+
+    writer = SummaryWriter(tmp_path / "board")
+    forward = [lambda step, values: seen.append((step, values)), Run(), writer]
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), forward=forward) as recorder:
+        recorder.observe(7)
+    writer.close()
+    step, values = seen[0]
+    assert step == 7
+    assert values["saccade/layer1/head3/entropy"] == pytest.approx(float(recorder.record.entropy[0, 1, 3]))
+    assert logged == [values]
+    assert list((tmp_path / "board").iterdir())
+
+
+def test_bad_arguments_are_named(tmp_path):
+    model = zoo.HandWritten("fused")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("x")
+    for settings, word in [
+        ({"every": "often"}, "every"),
+        ({"every": 0}, "every"),
+        ({"budget": -1}, "budget"),
+        ({"maps": [99]}, "maps"),
+        ({"out": tmp_path / "full"}, "not empty"),
+        ({"forward": 3}, "forward"),
+    ]:
+        with pytest.raises(InputError, match=word):
+            saccade.watch(model, zoo.ids(), **settings)
+    with pytest.raises(InputError, match="probe"):
+        saccade.watch(model, "text")
+    with pytest.raises(InputError, match="model"):
+        saccade.watch("model", zoo.ids())
