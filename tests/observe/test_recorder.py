@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -277,3 +278,130 @@ def test_bad_arguments_are_named(tmp_path):
         saccade.watch(model, "text")
     with pytest.raises(InputError, match="model"):
         saccade.watch("model", zoo.ids())
+
+
+def test_a_watched_run_leaves_a_page_that_opens_offline(tmp_path):
+    model = zoo.HandWritten("fused")
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
+    with saccade.watch(model, zoo.ids(), every=1, budget=None, out=tmp_path / "run") as recorder:
+        for step in range(4):
+            recorder.step(step)
+            optimiser.zero_grad()
+            model(zoo.ids()).square().mean().backward()
+            optimiser.step()
+    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "4 looks from step 0 to 3" in page
+    assert "<svg" in page
+    assert not re.search(r"""(src|href)=["']http|@import|url\(http""", page)
+    assert (tmp_path / "run" / "figure.png").stat().st_size > 10_000
+    assert float(recorder.record.moved.isel(time=3).max()) > 0
+
+
+def test_packed_documents_have_their_own_first_token():
+    from saccade.observe.probe import Probe
+
+    positions = torch.tensor([[0, 1, 2, 3, 0, 1, 0, 1, 2, 3, 4]] * zoo.BATCH)
+    tokens = Probe({"input_ids": zoo.ids(), "position_ids": positions}).tokens(None)
+    assert tokens.document_start[0].tolist() == [0, 0, 0, 0, 4, 4, 6, 6, 6, 6, 6]
+
+
+class Variant(nn.Module):
+    """One layer of attention written in a way of its own; `way` makes what is read from scores and values."""
+
+    def __init__(self, way) -> None:
+        super().__init__()
+        self.way, self.embedding = way, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH, max_norm=1.0)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+        return self.way(heads @ heads.mT, heads)
+
+
+def test_what_changes_the_weights_after_the_softmax_is_refused():
+    masked = Variant(lambda scores, v: scores.softmax(-1).masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), 0.0) @ v)
+    with pytest.raises(UnfaithfulError, match="differs"), saccade.watch(masked, zoo.ids()):
+        pass
+
+
+def test_axes_of_an_einsum_are_read_from_its_equation():
+    plain = Variant(lambda scores, v: scores.softmax(-1) @ v)
+    turned = Variant(lambda scores, v: torch.einsum("bqhk,bhkd->bhqd", scores.permute(0, 2, 1, 3).softmax(-1), v))
+    named = Variant(lambda scores, v: torch.matmul(input=scores.softmax(-1), other=v))
+    turned.load_state_dict(plain.state_dict())
+    named.load_state_dict(plain.state_dict())
+    found = []
+    for model in (plain, turned, named):
+        with saccade.watch(model, zoo.ids()) as recorder:
+            recorder.observe(0)
+        found.append(recorder.record.entropy.values)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+    np.testing.assert_allclose(found[2], found[0], atol=1e-6)
+
+
+def test_a_gate_is_not_attention():
+    gate = nn.Parameter(torch.randn(zoo.LENGTH, 5))
+    gated = Variant(lambda scores, v: scores.softmax(-1) @ v + 0 * (scores.softmax(-1) @ gate).sum())
+    with pytest.warns(UserWarning, match="softmax over"), saccade.watch(gated, zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert recorder.record.sizes["layer"] == 1
+
+
+def test_weights_that_a_pass_renormalises_are_put_back():
+    model = Variant(lambda scores, v: scores.softmax(-1) @ v)
+    before = model.embedding.weight.detach().clone()
+    with saccade.watch(model, zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert torch.equal(model.embedding.weight, before)
+
+
+class HiddenAttention(nn.Module):
+    """Seen by its name alone."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores = torch.exp(x @ x.mT)
+        return scores / scores.sum(-1, keepdim=True) @ x
+
+
+class Partly(zoo.HandWritten):
+    def __init__(self) -> None:
+        super().__init__("fused")
+        self.hidden = HiddenAttention()
+
+    def forward(self, tokens, mask=None):
+        return self.hidden(super().forward(tokens, mask))
+
+
+def test_a_module_called_attention_in_which_nothing_is_seen_is_named():
+    with saccade.watch(Partly(), zoo.ids()) as recorder, pytest.warns(UserWarning, match="HiddenAttention"):
+        recorder.observe(0)
+
+
+class WithFirstToken(zoo.HandWritten):
+    def forward(self, tokens, mask=None):
+        return super().forward(torch.cat([torch.zeros_like(tokens[:, :1]), tokens], dim=1))
+
+
+def test_a_model_that_adds_a_token_keeps_its_record(tmp_path):
+    with saccade.watch(WithFirstToken("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
+        recorder.observe(0)
+    assert saccade.load_record(tmp_path / "run" / "record.zarr").sizes["map_query"] == zoo.LENGTH + 1
+
+
+def test_weights_that_are_not_numbers_are_refused():
+    model = zoo.HandWritten("fused")
+    nn.init.constant_(model.blocks[0].c_attn.weight, float("nan"))
+    with pytest.raises(UnfaithfulError), saccade.watch(model, zoo.ids()):
+        pass
+
+
+def test_fused_attention_under_autocast_is_watched():
+    with torch.autocast("cpu", dtype=torch.bfloat16), saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert recorder.check.worst < 1e-3
+
+
+def test_without_a_block_the_first_step_checks_and_a_refusal_leaves_no_folder(tmp_path):
+    recorder = saccade.watch(OwnSoftmax(), torch.randn(2, 5, 3), out=tmp_path / "run")
+    with pytest.raises(UnfaithfulError):
+        recorder.step(0)
+    assert not (tmp_path / "run").exists()

@@ -102,7 +102,9 @@ def integrate(
             return np.asarray(right_hand_side(s, y, start, setting, unit))
 
         with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: np.asarray(jacobian(s, y, start, setting, unit))}
-        solved = solve_ivp(watched, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian)
+        # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
+        with np.errstate(invalid="ignore", over="ignore"):
+            solved = solve_ivp(watched, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian)
         path = _finite_part(solved.y.T, len(times))
         states, losses = jax.tree.map(np.asarray, looked_at(path, start, setting))
     n_reached = int(np.isfinite(path).all(axis=1).sum())

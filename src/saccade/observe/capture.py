@@ -19,8 +19,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -61,6 +61,7 @@ class AttentionCall:
     n_keys: int
     rows: Callable[[int, int, torch.dtype], Tensor]  # weights of query rows start to stop, computed in that type
     reproduced: Callable[[int, int], float]  # error of rows start to stop times the values against the model's output, relative
+    dtype: torch.dtype = torch.float64  # of the model's output: what it may round away
 
 
 class Capture(TorchFunctionMode):
@@ -90,7 +91,7 @@ class Capture(TorchFunctionMode):
         elif func in _SOFTMAX:
             self._note_softmax(output, args, kwargs)
         elif func in _PRODUCT:
-            self._note_product(output, args)
+            self._note_product(func, output, args, kwargs)
         elif getattr(func, "__name__", "") in _PASSING:
             self._pass_on(output, args)
         return output
@@ -117,12 +118,52 @@ class Capture(TorchFunctionMode):
         if weights is not None and isinstance(output, Tensor):
             self._weights[output] = weights
 
-    def _note_product(self, output: Tensor, args: tuple) -> None:
-        operands = args[1] if isinstance(args[0], str) and isinstance(args[1], list | tuple) else args
-        for operand in operands:
-            weights = self._weights.get(operand) if isinstance(operand, Tensor) else None
-            if weights is not None and self._waiting.pop(weights, None) is not None:
-                self._hand_over(_of_softmax(weights, self._n_batch))
+    def _note_product(self, func: Any, output: Tensor, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Weights times values. The product is kept as it is, to compare with: what lies between softmax and product may matter."""
+        if func is torch.einsum:
+            equation, operands = args[0], list(args[1] if isinstance(args[1], list | tuple) else args[1:])
+        else:
+            equation, operands = "", [*args, *kwargs.values()]
+        place = next((i for i, operand in enumerate(operands) if self._is_waiting(operand)), None)
+        if place is None or len(operands) != 2:
+            return
+        weights, values = self._weights[operands[place]], operands[1 - place]
+        rule = _einsum_rule(equation, place) if equation else _matmul_rule(weights, values, place)
+        if rule is not None:
+            self._waiting.pop(weights, None)
+            self._hand_over(_of_softmax(weights, values, output, rule, self._n_batch))
+
+    def _is_waiting(self, operand: Any) -> bool:
+        return isinstance(operand, Tensor) and operand in self._weights and self._weights[operand] in self._waiting
+
+
+class _Rule(NamedTuple):
+    """How weights stand in a product: the order of their axes that puts queries and keys last, and an equation for the whole."""
+
+    order: tuple[int, ...]
+    equation: str  # of einsum: weights, values -> output
+
+
+def _matmul_rule(weights: Tensor, values: Tensor, place: int) -> _Rule | None:
+    """Weights on the left, as many axes on the right: with fewer it is a layer, not values of each sequence."""
+    if place != 0 or values.ndim != weights.ndim:
+        return None
+    return _Rule(tuple(range(weights.ndim)), "...qk,...kd->...qd")
+
+
+def _einsum_rule(equation: str, place: int) -> _Rule | None:
+    """Keys are summed over, queries are in the result but not in the values; anything else is not attention."""
+    inputs, _, result = equation.replace(" ", "").partition("->")
+    parts = inputs.split(",")
+    if len(parts) != 2 or not result or "." in equation:
+        return None
+    own, other = parts[place], parts[1 - place]
+    keys = [letter for letter in own if letter in other and letter not in result]
+    queries = [letter for letter in own if letter in result and letter not in other]
+    if len(keys) != 1 or len(queries) != 1:
+        return None
+    rest = [letter for letter in own if letter not in (keys[0], queries[0])]
+    return _Rule(tuple(own.index(letter) for letter in (*rest, queries[0], keys[0])), f"{own},{other}->{result}")
 
 
 def given_weights(kind: str, weights: Tensor) -> AttentionCall:
@@ -135,15 +176,22 @@ def given_weights(kind: str, weights: Tensor) -> AttentionCall:
     return AttentionCall(kind, n_batch, n_heads, n_queries, n_keys, rows, lambda start, stop: 0.0)
 
 
-def _of_softmax(weights: Tensor, n_batch: int) -> AttentionCall:
+def _of_softmax(weights: Tensor, values: Tensor, output: Tensor, rule: _Rule, n_batch: int) -> AttentionCall:
     """Weights that the model has made itself; (sequence x head, query, key) if it folds the two."""
-    whole = weights.detach()
+    whole = weights.detach().permute(rule.order)
     if whole.ndim == 3:
         n_heads = len(whole) // n_batch if len(whole) % n_batch == 0 else 1
         whole = whole.unflatten(0, (-1, n_heads))
-    whole = whole.flatten(1, -3)
 
-    return given_weights("softmax", whole)
+    def reproduced(start: int, stop: int) -> float:
+        """All rows at once, of the first block only: the model holds them all as well."""
+        if start > 0:
+            return 0.0
+        made = torch.einsum(rule.equation, weights.detach().double(), values.detach().double())
+        return _relative_error(made, output.detach())
+
+    call = given_weights("softmax", whole.flatten(1, -3))
+    return replace(call, reproduced=reproduced, dtype=output.dtype)
 
 
 def _of_dot_product(
@@ -225,7 +273,8 @@ def _of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> Attentio
         return 0.0 if dropped else _relative_error(asked(start, stop, torch.float64)[0], output[0][start:stop])
 
     n_keys = rows(0, 1, torch.float32).shape[-1]
-    return AttentionCall("multi_head_attention_forward", n_batch, int(call["num_heads"]), n_queries, n_keys, rows, reproduced)
+    kind = "multi_head_attention_forward"
+    return AttentionCall(kind, n_batch, int(call["num_heads"]), n_queries, n_keys, rows, reproduced, output[0].dtype)
 
 
 _MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
@@ -248,7 +297,7 @@ def _from_scores(
         grouped = rows(start, stop, torch.float64).unflatten(1, (v.shape[1], -1)) @ v.to(torch.float64).unsqueeze(2)
         return _relative_error(grouped.flatten(1, 2), made[:, :, start:stop])
 
-    return AttentionCall(kind, q.shape[0], q.shape[1], q.shape[2], k.shape[2], rows, reproduced)
+    return AttentionCall(kind, q.shape[0], q.shape[1], q.shape[2], k.shape[2], rows, reproduced, made.dtype)
 
 
 def _products(q: Tensor, k: Tensor, dtype: torch.dtype) -> Tensor:

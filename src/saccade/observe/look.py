@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from saccade.observe.capture import AttentionCall, Capture
 from saccade.observe.probe import Probe
 from saccade.observe.undisturbed import undisturbed
 
+_NAMED_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
 MAP_ROWS = 32  # query rows kept of a map: evenly spaced, the last among them; all of them if there are fewer
 
 
@@ -23,6 +25,7 @@ class Look:
     """Statistics of every attention call in the order of the model, and maps of chosen sequences."""
 
     layers: list[str] = field(default_factory=list)  # name of the module that computed it
+    n_queries: list[int] = field(default_factory=list)
     statistics: list[dict[str, Tensor]] = field(default_factory=list)
     maps: list[Tensor | None] = field(default_factory=list)  # (sequence, head, map_query, key); None if sequences are folded
     unseen: list[str] = field(default_factory=list)
@@ -52,13 +55,24 @@ def look(model: nn.Module, probe: Probe, tokens: ProbeTokens | None, sequences: 
                 kept.append(weights[sequences][:, :, wanted].cpu())
 
         found.layers.append(_calling_module(names))
+        found.n_queries.append(call.n_queries)
         found.statistics.append({name: value.cpu() for name, value in statistics(call, tokens, on_block=on_block).items()})
         found.maps.append(torch.cat(kept, dim=2) if is_kept else None)
 
     with undisturbed(model), Capture(listener, probe.n_batch) as capture:
         probe.run(model)
-    found.unseen = capture.unseen
+    found.unseen = [*capture.unseen, *_blind_spots(model, found.layers)]
     return found
+
+
+def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
+    """Modules that are called attention, and in, above and below which none was seen."""
+
+    def is_seen(name: str) -> bool:
+        return any(layer == name or layer.startswith(f"{name}.") or name.startswith(f"{layer}.") for layer in layers)
+
+    suspects = [name for name, module in model.named_modules() if _NAMED_ATTENTION.search(type(module).__name__)]
+    return [f"attention in `{name}`, a {type(model.get_submodule(name)).__name__}" for name in suspects if not is_seen(name)]
 
 
 def map_rows(n_queries: int) -> list[int]:

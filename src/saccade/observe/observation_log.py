@@ -1,6 +1,6 @@
 """Observations on disk as they are made: a file each, whole or not there, so that a killed run keeps all it has finished.
 
-`OUT/observations/000000001000.npz` holds one observation, `OUT/about.json` what they mean; together they are a record.
+`OUT/observations/000000001000.npz` holds one observation, `about.json` beside it what they mean; together they are a record.
 """
 
 from __future__ import annotations
@@ -30,14 +30,23 @@ class ObservationLog:
         self.about = about
         self.observations: dict[int, Observation] = {}
         if self._folder is not None:
+            if self._folder.is_file():
+                raise InputError(f"{self._folder} is a file; `out` must be a new folder.")
             if self._folder.exists() and any(self._folder.iterdir()):
                 raise InputError(f"{self._folder} is not empty; give `out` a new folder, or None to keep all in memory.")
-            (self._folder / "observations").mkdir(parents=True, exist_ok=True)
+
+    def open(self) -> None:
+        """Make the folder; before it nothing is written."""
+        if self._folder is not None:
+            try:
+                (self._folder / "observations").mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"cannot write to {self._folder}: {error.strerror or error}.") from None
             self.write_about()
 
     def write_about(self) -> None:
         if self._folder is not None:
-            _replaced(self._folder / "about.json", json.dumps(self.about, indent=1).encode())
+            _replaced(self._folder / "observations" / "about.json", json.dumps(self.about, indent=1).encode())
 
     def append(self, step: int, observation: Observation) -> None:
         self.observations[step] = observation
@@ -58,9 +67,9 @@ def watched(folder: str | Path) -> xr.Dataset:
     """The record of a watched run that is still going on, or was killed: every observation that was finished."""
     path = Path(folder)
     try:
-        about = json.loads((path / "about.json").read_text(encoding="utf-8"))
+        about = json.loads((path / "observations" / "about.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise InputError(f"{path} is not the folder of a watched run: it has no readable about.json.") from None
+        raise InputError(f"{path} is not the folder of a watched run: it has no readable observations/about.json.") from None
     observations = {}
     for file in sorted((path / "observations").glob("*.npz")):
         try:

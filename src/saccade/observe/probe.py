@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,10 +36,8 @@ class Probe:
         self.n_positions = 0 if self.ids is None else self.ids.shape[1]
 
     def run(self, model: nn.Module, **more: Any) -> Any:
-        """The model's answer; a cache for generation is not asked for."""
+        """The model's answer, called as it is with the probe: another call may mean another mask."""
         named = self._named | more
-        if "use_cache" not in named and "use_cache" in inspect.signature(model.forward).parameters:
-            named["use_cache"] = False
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         return model(*_moved(self._args, device), **_moved(named, device))
 

@@ -30,6 +30,7 @@ from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import unwrapped
 from saccade.records.provenance import provenance
 from saccade.records.store import save_record
+from saccade.report.watched import write_watched
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -69,7 +70,7 @@ def watch(
     | `probe`   | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
     | `every`   | `"log"` (0, 1, 2, 4, ... 512, then every 1000), a number of steps, or a list of steps                      |
     | `text`    | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
-    | `budget`  | share of training time that looking may take; looks beyond it are left out and listed; None: no limit      |
+    | `budget`  | share of training time that looking may take; after three, looks beyond it are left out; None: no limit    |
     | `out`     | a new folder; every look is written there as it is made, and a record at the end. None: memory only        |
     | `maps`    | sequences of the probe whose attention maps are kept                                                       |
     | `weights` | whether singular values of weights are taken too: at looks whose step has at least doubled since the last  |
@@ -111,14 +112,18 @@ class Recorder:
         self.check: Check | None = None
 
     def __enter__(self) -> Recorder:
-        if self._is_first_rank:
+        self._begin()
+        return self
+
+    def _begin(self) -> None:
+        """The self-check, once and before anything is written."""
+        if self._is_first_rank and self.check is None:
             first = self._probe.first()
             self.check = self_check(self._model, first, first.tokens(self._counted))
             seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
             print(f"saccade: {seen}", file=sys.stderr)
             self._log.about["config"]["check"] = self.check.as_dict()
-            self._log.write_about()
-        return self
+            self._log.open()
 
     def __exit__(self, *details: Any) -> None:
         self.close()
@@ -129,6 +134,7 @@ class Recorder:
         self._next_step = number + 1
         if not self._is_first_rank:
             return
+        self._begin()
         self._budget.start()
         if self._due(number) and number not in self._log.observations:
             if self._budget.allows_a_look():
@@ -168,10 +174,14 @@ class Recorder:
 
     def close(self) -> None:
         """Write what was left out beside the looks, and all of them as one record."""
-        if self._out is not None:
+        thinned = self._log.about["config"]["thinned"]
+        if thinned:
+            print(f"saccade: {len(thinned)} looks were left out to keep within the budget; the record lists them", file=sys.stderr)
+        if self._out is not None and self.check is not None:
             self._log.write_about()
             if self._log.observations:
                 save_record(self.record, self._out / "record.zarr")
+                write_watched(self._out, self.record, "saccade.watch")
 
     def _about(self, every: Any) -> dict[str, Any]:
         config = {
@@ -194,9 +204,8 @@ class Recorder:
         self._log.about["coords"]["layer"] = ("layer", found.layers)
         if "attention_map" in arrays:
             self._log.about["coords"] |= {"sequence": ("sequence", self._maps)}
-            if len({layer.shape[2] for layer in found.maps if layer is not None}) == 1:
-                n_queries = self._probe.n_positions
-                self._log.about["coords"] |= {"map_query": ("map_query", map_rows(n_queries))} if n_queries else {}
+            if len(set(found.n_queries)) == 1:
+                self._log.about["coords"] |= {"map_query": ("map_query", map_rows(found.n_queries[0]))}
         self._log.write_about()
 
     def _of_weights(self) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from torch import nn
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
     modes = {module: module.training for module in model.modules()}
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    kept = {name: tensor.detach().clone() for name, tensor in _written_by_passes(model)}
     states = random.getstate(), np.random.get_state()  # noqa: NPY002  # the user's global generator is what must not move
     accelerators = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     try:
@@ -28,17 +28,24 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes.items():
             module.training = training  # not .train(): modules may override it, and children have modes of their own
-        _put_back(model, buffers)
+        _put_back(model, kept)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
 
 
-def _put_back(model: nn.Module, buffers: dict[str, torch.Tensor]) -> None:
-    """A forward pass may write into buffers even in evaluation mode, a cache of positions say."""
+def _written_by_passes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """What a forward pass may write even in evaluation mode: buffers, a cache of positions say, and embeddings kept to a norm."""
+    yield from model.named_buffers()
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
+            yield f"{name}.weight", module.weight
+
+
+def _put_back(model: nn.Module, kept: dict[str, torch.Tensor]) -> None:
     with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            if name in buffers and buffer.shape == buffers[name].shape and not torch.equal(buffer, buffers[name]):
-                buffer.copy_(buffers[name])
+        for name, tensor in _written_by_passes(model):
+            if name in kept and tensor.shape == kept[name].shape and not torch.equal(tensor, kept[name]):
+                tensor.copy_(kept[name])
 
 
 def unwrapped(model: nn.Module) -> nn.Module:

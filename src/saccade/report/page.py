@@ -31,11 +31,23 @@ def write_page(out: str | Path) -> Path:
     results = [result for path in in_order if (result := _read(path.parent))]
     if not results:
         raise InputError(f"{folder} holds no results to report; run `saccade reproduce --out {folder}` first.")
+    return _written(folder, results)
+
+
+def write_own_page(folder: Path) -> Path:
+    """Write FOLDER/report.html from what lies in the folder itself."""
+    result = _read(folder)
+    if result is None:
+        raise InputError(f"{folder} holds no result to report.")
+    return _written(folder, [result])
+
+
+def _written(folder: Path, results: list[_Result]) -> Path:
     claims = [claim for result in results for claim in result.claims]
     sections = [_section(result) for result in results]
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>Saccade report</title><style>{_STYLE}</style><h1>Saccade report</h1>{_summary(claims)}"
+        f"<title>Saccade report</title><style>{_STYLE}</style><h1>Saccade report</h1>{_summary(claims) if claims else ''}"
         f"{''.join(sections)}</html>\n"
     )
     write_text(folder / "report.html", page)
@@ -62,7 +74,8 @@ def _read(folder: Path) -> _Result | None:
 def _summary(claims: list[dict[str, Any]]) -> str:
     as_expected = sum(claim["verdict"] == claim["expected"] for claim in claims)
     kinds = [f"{sum(c['verdict'] == kind for c in claims)} {kind}" for kind in sorted({c["verdict"] for c in claims})]
-    state = "expected" if as_expected == len(claims) else "unexpected"
+    surprises = sum(claim["verdict"] not in (claim["expected"], OUTSIDE) for claim in claims)
+    state = "unexpected" if surprises else "expected"
     note = "A printed formula that is known to be wrong is expected to fail. A claim outside its assumptions decides nothing."
     return f'<p class="{state}">{as_expected} of {len(claims)} verdicts are as expected: {", ".join(kinds)}.</p><p>{note}</p>'
 
@@ -71,12 +84,13 @@ def _section(result: _Result) -> str:
     about, name = result.about, _text(result.name)
     rows = "".join(_row(claim) for claim in result.claims)
     head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
+    claims = f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>' if rows else ""
     shown = ("statement", "caption", "command")
     facts = "".join(f"<tr><th>{_text(k)}</th><td><code>{_text(v)}</code></td></tr>" for k, v in about.items() if k not in shown)
     return (
         f'<section id="{name}"><h2>{name}</h2><p>{_text(about["statement"])}</p>'
         f"<figure>{result.svg}<figcaption>{_text(about['caption'])}</figcaption></figure>"
-        f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'
+        f"{claims}"
         f"<p>Made by <code>{_text(about['command'])}</code></p>"
         f'<details><summary>Settings and versions</summary><div class="wide"><table>{facts}</table></div></details></section>'
     )

@@ -23,6 +23,7 @@ from saccade.observe.checkpoints.integrity import Finding, Fingerprint, fingerpr
 from saccade.observe.checkpoints.looks import ModelLooks, WeightLooks, looks_for
 from saccade.observe.checkpoints.tensors import read_tensors
 from saccade.records.store import save_record
+from saccade.report.watched import write_watched
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -82,6 +83,7 @@ def observe_checkpoints(
     record.attrs["wall_time_s"] = round(time.perf_counter() - started, 3)
     if out is not None:
         save_record(record, Path(out) / "record.zarr")
+        write_watched(Path(out), record, "saccade observe")
     return record
 
 

@@ -1,0 +1,80 @@
+"""The page of a watched run: what its heads attend to over time, from the record alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saccade.records.store import write_text
+from saccade.report.page import write_own_page
+from saccade.report.style import new_figure, save_figure, sequential
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+CAPTION = (
+    "Lines are heads, dark for late layers. Entropy over the log of visible keys: 1 is uniform, 0 all on one key. Focus by "
+    "frequency, mean over heads: above 1 a decile of tokens is sought, below 1 avoided; 0 is the rarest. Sink: attention on "
+    "the first token. Previous: attention on the token before. Moved: how far kept maps moved per unit of log step, 0 is "
+    "frozen. Rank: effective rank of each head's QK circuit. A panel is empty where nothing of the kind could be measured."
+)
+_PANELS = (
+    ("relative_entropy", "entropy / log keys", (0, 1)),
+    ("sink_mass", "sink", (0, 1)),
+    ("previous_mass", "previous token", (0, 1)),
+    ("moved", "moved per log step", (0, None)),
+    ("qk_effective_rank", "rank of QK", (0, None)),
+)
+
+
+def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
+    """Figure, what it says and an offline page, beside the record; returns the page."""
+    save_figure(watched_figure(record), folder / "figure")
+    config = json.loads(record.attrs["config"])
+    statement = f"{config['task']}, {record.sizes['time']} looks from step {int(record.time[0])} to {int(record.time[-1])}"
+    shown = {name: value for name, value in record.attrs.items() if name != "config"} | config
+    about = {"statement": statement, "caption": CAPTION, "command": command, **shown}
+    write_text(folder / "about.json", json.dumps(about, indent=1) + "\n")
+    write_text(folder / "claims.json", "[]\n")
+    return write_own_page(folder)
+
+
+def watched_figure(record: xr.Dataset) -> Figure:
+    figure = new_figure(width=13.0, height=7.0)
+    panels = figure.subplots(2, 3).ravel()
+    for axes, (name, title, limits) in zip(panels, _PANELS, strict=False):
+        _heads(axes, record, name)
+        axes.set(ylim=limits, xlabel="step")
+        axes.set_title(title, loc="left")
+    _deciles(figure, panels[-1], record)
+    for axes in panels:
+        axes.set_xscale("symlog", linthresh=1)
+        axes.set_xlim(0, max(1, int(record.time[-1])))
+    return figure
+
+
+def _heads(axes: Any, record: xr.Dataset, name: str) -> None:
+    if name not in record:
+        return
+    layer, head = record[name].dims[1:3]
+    n_layers = record.sizes[layer]
+    for i in range(n_layers):
+        for j in range(record.sizes[head]):
+            series = record[name].isel({layer: i, head: j}).dropna("time")
+            axes.plot(series.time, series, color=sequential(i, n_layers), lw=0.9, marker="." if series.size < 20 else None)
+
+
+def _deciles(figure: Figure, axes: Any, record: xr.Dataset) -> None:
+    axes.set_title("focus by token frequency", loc="left")
+    axes.set(xlabel="step", ylabel="decile, rare to frequent")
+    if "decile_focus" not in record:
+        return
+    focus = np.log2(np.maximum(record.decile_focus.mean(("layer", "head")).values.T, 2.0**-6))
+    n = record.sizes["time"]
+    edges = np.append(record.time.values[:n], record.time.values[-1] + 1)
+    mesh = axes.pcolormesh(edges, np.arange(-0.5, 10), focus, cmap="PuOr_r", vmin=-2, vmax=2, rasterized=True)
+    figure.colorbar(mesh, ax=axes, label="log2 of focus: 0 = no preference")
