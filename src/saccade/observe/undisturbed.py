@@ -1,7 +1,8 @@
 """A look at a model that leaves no trace: after the block everything is bit for bit as it was before.
 
-Kept: training and evaluation mode of every module, gradients, buffers, the state of all random generators. The look itself is in
-evaluation mode, without gradients, and runs compiled parts as plain Python, so that their calls can be seen.
+Kept: training and evaluation mode of every module, gradients, buffers, embeddings with a largest norm, the state of all random
+generators. The look itself is in evaluation mode, without gradients, and runs compiled parts as plain Python, so that their calls
+can be seen. Limit: a buffer that a pass gives another shape stays as the pass left it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from saccade.theory import focus_and_dilution as theory
 
 if TYPE_CHECKING:
     import saccade
+from saccade.experiments.focus_and_dilution.linear_stages import setting
 
 # The error of a central difference is at most about step^2 / 6 times the third derivative, plus rounding, 1e-16 / step.
 _STEP = 2e-6
@@ -30,7 +31,7 @@ def velocity(weights: Any, chain: saccade.MarkovChain) -> list[NDArray[np.float6
     from saccade.dynamics import embedded_flow
 
     with jax.enable_x64(True):
-        found = jax.jit(embedded_flow.velocity)(embedded_flow.Weights(*weights), _setting(chain))
+        found = jax.jit(embedded_flow.velocity)(embedded_flow.Weights(*weights), setting(chain))
         return [np.asarray(matrix) for matrix in found]
 
 
@@ -40,7 +41,7 @@ def loss(weights: Any, chain: saccade.MarkovChain) -> float:
     from saccade.dynamics import embedded_flow
 
     with jax.enable_x64(True):
-        return float(embedded_flow.loss(embedded_flow.Weights(*weights), _setting(chain)))
+        return float(embedded_flow.loss(embedded_flow.Weights(*weights), setting(chain)))
 
 
 def origin_forces(chain: saccade.MarkovChain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -52,7 +53,7 @@ def origin_forces(chain: saccade.MarkovChain) -> tuple[NDArray[np.float64], NDAr
 
     with jax.enable_x64(True):
         nothing = jnp.zeros((chain.n_vocab, chain.n_vocab))
-        slope = jax.grad(population_loss)(Composite(nothing, nothing), _setting(chain))
+        slope = jax.grad(population_loss)(Composite(nothing, nothing), setting(chain))
         return -np.asarray(slope.decoder), -np.asarray(slope.attention_logits)
 
 
@@ -74,12 +75,6 @@ def _differences(weights: list[NDArray[np.float64]], chain: saccade.MarkovChain)
     stacks = [part.reshape(-1, *matrix.shape) for part, matrix in zip(np.split(moved, ends, axis=1), weights)]
     up, down = np.split(theory.population_loss(*stacks, stationary=chain.stationary, transition=chain.transition), 2)
     return [part.reshape(matrix.shape) for part, matrix in zip(np.split(-(up - down) / (2 * _STEP), ends), weights)]
-
-
-def _setting(chain: saccade.MarkovChain) -> Any:
-    from saccade.dynamics.embedded_flow import Setting
-
-    return Setting(chain.stationary, chain.transition, 1.0, 1.0, 1.0)
 
 
 def attention_force(chain: saccade.MarkovChain) -> NDArray[np.float64]:
