@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, make_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -34,6 +34,9 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
 To begin:  saccade reproduce syn-small-attention
 """
+
+
+_JSON = (bool, False, "print the answer as JSON, for programs")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _list(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS, experiment, statement
 
-    options = _parsed(_options("saccade list", json=(bool, False)), arguments)
+    options = _parsed(_options("saccade list", json=_JSON), arguments)
     rows = [{"name": name, "claim": statement(experiment(name)), "seconds": experiment(name).SECONDS} for name in EXPERIMENTS]
     if options.json:
         print(json.dumps(rows, indent=1))
@@ -84,9 +87,9 @@ def _reproduce(arguments: list[str]) -> int:
 
     kind = _options(
         "saccade reproduce",
-        names=(tyro.conf.Positional[tuple[str, ...]], ()),
-        out=(Path, Path("results")),
-        json=(bool, False),
+        names=(tyro.conf.Positional[tuple[str, ...]], (), "experiments, as `saccade list` names them; none: all"),
+        out=(Path, Path("results"), "folder that results are written into"),
+        json=_JSON,
     )
     options = _parsed(kind, arguments)
     names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names] or list(EXPERIMENTS)
@@ -107,9 +110,9 @@ def _run(arguments: list[str]) -> int:
     kind: Any = experiment(name).Config
     declared = _options(
         f"saccade run {name}",
-        config=(kind, kind()),
-        out=(Path, Path("results/own")),
-        json=(bool, False),
+        config=(kind, kind(), "settings of the experiment"),
+        out=(Path, Path("results/own"), "folder that results are written into"),
+        json=_JSON,
     )
     options = _parsed(declared, arguments[1:])
     outcomes = _run_all([(name, options.config, f"saccade run {shlex.join(arguments)}")], options.out, options.json)
@@ -120,7 +123,7 @@ def _run(arguments: list[str]) -> int:
 def _env(arguments: list[str]) -> int:
     from saccade.records.provenance import provenance
 
-    options = _parsed(_options("saccade env", json=(bool, False)), arguments)
+    options = _parsed(_options("saccade env", json=_JSON), arguments)
     facts = provenance() | {"compilation_cache": os.environ.get("JAX_COMPILATION_CACHE_DIR", "off")}
     print(json.dumps(facts, indent=1) if options.json else "\n".join(f"{key}: {value}" for key, value in facts.items()))
     return 0
@@ -224,9 +227,12 @@ def _console() -> Any:
     return Pipeable()
 
 
-def _options(prog: str, **fields: tuple[Any, Any]) -> Any:
-    """A dataclass for tyro to read flags into: name=(type, default)."""
-    declared = [(name, kind, field(default=default)) for name, (kind, default) in fields.items()]
+def _options(prog: str, **fields: tuple[Any, Any, str]) -> Any:
+    """A dataclass for tyro to read flags into: name=(type, default, what --help says of it)."""
+    declared = [
+        (name, Annotated[kind, tyro.conf.arg(help=meaning)], field(default=default))
+        for name, (kind, default, meaning) in fields.items()
+    ]
     return make_dataclass("Options", declared, namespace={"prog": prog, "__doc__": None})
 
 

@@ -6,7 +6,11 @@ import numpy as np
 
 
 def dense_statistics(
-    weights: np.ndarray, is_token: np.ndarray | None = None, start: np.ndarray | None = None, decile: np.ndarray | None = None
+    weights: np.ndarray,
+    is_token: np.ndarray | None = None,
+    start: np.ndarray | None = None,
+    decile: np.ndarray | None = None,
+    informative: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Means over queries (head) of whole maps (batch, head, query, key); a key is visible if its weight is above 1e-30."""
     n_batch, n_heads, n_queries, n_keys = weights.shape
@@ -29,6 +33,11 @@ def dense_statistics(
                         one["self_mass"] = row[i]
                         if i > first:
                             one["previous_mass"] = row[i - 1]
+                if informative is not None and i < informative.shape[1]:
+                    tells = informative[b, i]
+                    one["distinct_mass"] = sum(row[k] for k in range(n_keys) if tells[k] >= 0.5)
+                    one["common_mass"] = sum(row[k] for k in range(n_keys) if tells[k] <= 0.1)
+                    one["judged_mass"] = sum(row[k] for k in range(n_keys) if tells[k] == tells[k])
                 for name, value in one.items():
                     rows.setdefault(name, []).append(value)
                 if decile is not None:

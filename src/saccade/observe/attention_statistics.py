@@ -38,8 +38,13 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
         "attention on tokens of a frequency decile over the share uniform attention would give them: 1 = no preference, "
         "> 1 = sought, < 1 = avoided; decile 0 holds the rarest tokens, 9 the most frequent",
     ),
-    "distinct_mass": ("1", "attention on keys that tell much about the next token, given the query: 0 to 1"),
-    "common_mass": ("1", "attention on keys that tell little about the next token, given the query: 0 to 1"),
+    "distinct_mass": ("1", "attention on keys that tell much about the next token, given the query: 0 to judged_mass"),
+    "common_mass": ("1", "attention on keys that tell little about the next token, given the query: 0 to judged_mass"),
+    "judged_mass": (
+        "1",
+        "attention on keys that the text has often enough with the query to judge what they tell: 1 = all of it; near 0 = "
+        "distinct_mass and common_mass mean little",
+    ),
 }
 
 
@@ -158,6 +163,7 @@ def _meanings(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tenso
         tells = tokens.informative[:, None, rows]
         means.add("distinct_mass", torch.where(tells >= DISTINCT, weights, 0).sum(dim=-1), counted)
         means.add("common_mass", torch.where(tells <= COMMON, weights, 0).sum(dim=-1), counted)
+        means.add("judged_mass", torch.where(tells.isnan(), 0, weights).sum(dim=-1), counted)
 
 
 DISTINCT = 0.5  # a key is distinct if it takes away at least half of what is unknown of the next token,

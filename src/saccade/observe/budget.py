@@ -17,6 +17,8 @@ def schedule(every: str | int | Sequence[int]) -> Callable[[int], bool]:
         return lambda step: step % _EVERY == 0 or (step <= _LAST_POWER and step & (step - 1) == 0)
     if is_list_like(every):
         wanted = {checked_count("every", step, low=0) for step in every}  # type: ignore[union-attr]
+        if not wanted:
+            raise InputError("`every` lists no step to look at.")
         return lambda step: step in wanted
     if isinstance(every, str):
         raise InputError(f"`every` must be 'log', a number of steps or a list of steps; got {shortened(every)}.")

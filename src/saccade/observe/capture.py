@@ -62,6 +62,7 @@ class AttentionCall:
     rows: Callable[[int, int, torch.dtype], Tensor]  # weights of query rows start to stop, computed in that type
     reproduced: Callable[[int, int], float]  # error of rows start to stop times the values against the model's output, relative
     dtype: torch.dtype = torch.float64  # of the model's output: what it may round away
+    folded: bool = False  # sequences and heads share an axis, taken to be sequence by sequence
 
 
 class Capture(TorchFunctionMode):
@@ -191,7 +192,7 @@ def _of_softmax(weights: Tensor, values: Tensor, output: Tensor, rule: _Rule, n_
         return _relative_error(made, output.detach())
 
     call = given_weights("softmax", whole.flatten(1, -3))
-    return replace(call, reproduced=reproduced, dtype=output.dtype)
+    return replace(call, reproduced=reproduced, dtype=output.dtype, folded=weights.ndim == 3)
 
 
 def _of_dot_product(

@@ -33,22 +33,22 @@ def observe_command(arguments: list[str]) -> int:
     """Exit code 0, or an `InputError` for a mistake in the call."""
     import tyro
 
-    from saccade.cli import _options, _parsed, _progress
+    from saccade.cli import _JSON, _options, _parsed, _progress
 
     kind = _options(
         "saccade observe",
-        source=(tyro.conf.Positional[str], tyro.MISSING),
-        text=(Path | None, None),
-        revisions=(str, ""),
-        heads=(int | None, None),
-        out=(Path | None, None),
-        trust_remote_code=(bool, False),
-        json=(bool, False),
+        source=(tyro.conf.Positional[str], tyro.MISSING, "folder of checkpoints, or name of a model on the Hugging Face hub"),
+        text=(Path | None, None, "UTF-8 text to run the model on, read with the tokenizer beside the weights"),
+        revisions=(str, "", "revisions of a model on the hub, in the order of training: step1,step2"),
+        heads=(int | None, None, "heads in a layer, to look at weights that have no config.json"),
+        out=(Path | None, None, "folder for record and page; default: results/observed/NAME"),
+        trust_remote_code=(bool, False, "run Python code that came with the checkpoints"),
+        json=_JSON,
     )
     if not arguments:
         raise InputError("`saccade observe` needs a folder of checkpoints, or the name of a model on the hub and its --revisions.")
     options = _parsed(kind, arguments)
-    out = options.out or Path("results/observed") / Path(options.source).resolve().name
+    out = options.out or _own_folder(options.source)
     with (
         _progress(options.source) as on_progress,
         contextlib.redirect_stdout(sys.stderr),
@@ -62,6 +62,18 @@ def observe_command(arguments: list[str]) -> int:
     _print(record, [finding["sentence"] for finding in findings])
     print(f"\nrecord: {out / 'record.zarr'}")
     return 0
+
+
+def _own_folder(source: str) -> Path:
+    """`results/observed/NAME`, unless what lies there was made from something else of that name."""
+    from saccade.records.store import load_record
+
+    out = Path("results/observed") / Path(source).resolve().name
+    if (out / "record.zarr").exists():
+        before = json.loads(load_record(out / "record.zarr").attrs["config"]).get("source", "")
+        if Path(before).resolve() != Path(source).resolve():
+            raise InputError(f"{out} holds what was seen of {before}; name another folder with --out.")
+    return out
 
 
 def _observed(options: Any, out: Path, on_progress: Any) -> xr.Dataset:
@@ -102,6 +114,8 @@ def _print(record: xr.Dataset, sentences: list[str]) -> None:
 
     console = _console()
     names = [name for name in _SHOWN if name in record]
+    if not names:
+        console.print("No attention and no weights were recognised; the record holds only how far the weights moved.")
     table = Table("step", *(_SHOWN[name] for name in names), box=None)
     rows = np.unique(np.linspace(0, record.time.size - 1, min(record.time.size, _MOST_ROWS)).round().astype(int))
     for row in rows:

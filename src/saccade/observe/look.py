@@ -24,19 +24,22 @@ MAP_ROWS = 32  # query rows kept of a map: evenly spaced, the last among them; a
 class Look:
     """Statistics of every attention call in the order of the model, and maps of chosen sequences."""
 
-    layers: list[str] = field(default_factory=list)  # name of the module that computed it
+    layers: list[str] = field(default_factory=list)  # name of the module that computed it, with #2, ... for its further calls
     n_queries: list[int] = field(default_factory=list)
     statistics: list[dict[str, Tensor]] = field(default_factory=list)
     maps: list[Tensor | None] = field(default_factory=list)  # (sequence, head, map_query, key); None if sequences are folded
     unseen: list[str] = field(default_factory=list)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """(layer, head, ...), missing where a layer has fewer heads or keys than another."""
+    def arrays(self, layers: list[str]) -> dict[str, np.ndarray]:
+        """(layer, head, ...) in the order of `layers`; missing where one has fewer heads or keys than another, or was not run."""
+        at = {layer: index for index, layer in enumerate(self.layers)}
+        statistics = [self.statistics[at[layer]] if layer in at else {} for layer in layers]
+        maps = [self.maps[at[layer]] if layer in at else None for layer in layers]
         names = dict.fromkeys(name for layer in self.statistics for name in layer)
-        found = {name: _stacked([layer.get(name) for layer in self.statistics]) for name in names}
-        if any(layer is not None for layer in self.maps):
-            layers = [None if layer is None else layer.transpose(0, 1) for layer in self.maps]
-            found["attention_map"] = _stacked(layers).transpose(2, 0, 1, 3, 4)
+        found = {name: _stacked([layer.get(name) for layer in statistics]) for name in names}
+        if any(layer is not None for layer in maps):
+            heads_first = [None if layer is None else layer.transpose(0, 1) for layer in maps]
+            found["attention_map"] = _stacked(heads_first).transpose(2, 0, 1, 3, 4)
         return found
 
 
@@ -54,7 +57,7 @@ def look(model: nn.Module, probe: Probe, tokens: ProbeTokens | None, sequences: 
                 wanted = [row - start for row in map_rows(call.n_queries) if start <= row < start + weights.shape[2]]
                 kept.append(weights[sequences][:, :, wanted].cpu())
 
-        found.layers.append(_calling_module(names))
+        found.layers.append(_numbered(_calling_module(names), found.layers))
         found.n_queries.append(call.n_queries)
         found.statistics.append({name: value.cpu() for name, value in statistics(call, tokens, on_block=on_block).items()})
         found.maps.append(torch.cat(kept, dim=2) if is_kept else None)
@@ -67,6 +70,8 @@ def look(model: nn.Module, probe: Probe, tokens: ProbeTokens | None, sequences: 
 
 def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
     """Modules that are called attention, and in, above and below which none was seen."""
+
+    layers = [layer.partition("#")[0] for layer in layers]
 
     def is_seen(name: str) -> bool:
         return any(layer == name or layer.startswith(f"{name}.") or name.startswith(f"{layer}.") for layer in layers)
@@ -96,6 +101,11 @@ def _calling_module(names: dict[int, str]) -> str:
             return names[id(owner)]
         frame = frame.f_back
     return "?"
+
+
+def _numbered(name: str, before: list[str]) -> str:
+    times = sum(layer.partition("#")[0] == name for layer in before)
+    return f"{name}#{times + 1}" if times else name
 
 
 def _stacked(parts: list[Tensor | None]) -> np.ndarray:

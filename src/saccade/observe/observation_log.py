@@ -90,8 +90,13 @@ def as_record(observations: dict[int, Observation], about: dict[str, Any]) -> xr
     variables: dict[str, Any] = {}
     for name in names:
         known = [observations[step][name] for step in steps if name in observations[step]]
-        missing = np.full_like(known[0], np.nan)
-        variables[name] = (("time", *axes[name]), np.stack([observations[step].get(name, missing) for step in steps]))
+        shape = [max(sizes) for sizes in zip(*(values.shape for values in known), strict=True)]
+        whole = np.full((len(steps), *shape), np.nan, known[0].dtype)
+        for row, step in enumerate(steps):
+            if name in observations[step]:
+                part: Any = (row, *(slice(size) for size in observations[step][name].shape))
+                whole[part] = observations[step][name]
+        variables[name] = (("time", *axes[name]), whole)
     coords: dict[str, Any] = {"time": steps} | {name: (axis, values) for name, (axis, values) in about["coords"].items()}
     used = {axis for name in names for axis in axes[name]} | {"time"}
     return make_record(

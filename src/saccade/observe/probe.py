@@ -30,6 +30,8 @@ class Probe:
         tensors = [value for value in (*self._args, *self._named.values()) if isinstance(value, Tensor) and value.ndim > 0]
         if not tensors:
             raise InputError("the probe holds no tensor; it must be a batch that the model can be called with.")
+        if any(tensor.numel() == 0 for tensor in tensors):
+            raise InputError("the probe is empty; it must hold at least one sequence of at least one token.")
         self.n_batch = len(tensors[0])
         self._given = self._ids()
         self.ids = None if self._given is None else self._given.clamp_min(0)  # below zero is padding

@@ -7,6 +7,7 @@ first step what is seen is checked against what the model computes (`self_check.
 
 from __future__ import annotations
 
+import numbers
 import sys
 import time
 import warnings
@@ -18,14 +19,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from saccade.errors import InputError, checked_count, checked_kind, shortened
+from saccade.errors import InputError, checked_count, checked_kind, is_list_like, shortened
 from saccade.observe import attention_statistics, weight_statistics
 from saccade.observe.budget import Budget, schedule
 from saccade.observe.forwarding import forwarders
 from saccade.observe.look import Look, look, map_rows, moved
 from saccade.observe.observation_log import ObservationLog
 from saccade.observe.probe import Probe
-from saccade.observe.self_check import Check, self_check
+from saccade.observe.self_check import Check, check_folding, self_check, tried
 from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import unwrapped
 from saccade.records.provenance import provenance
@@ -45,6 +46,7 @@ _AXES = {name: ["layer", "head"] for name in attention_statistics.DEFINITIONS} |
 _DEFINITIONS = attention_statistics.DEFINITIONS | {
     "attention_map": ("1", "attention of some query rows of chosen sequences: a row sums to one; padding of the array is missing"),
     "moved": ("1/log step", "total variation of the kept maps since the last look, over the log of the steps: 0 = frozen"),
+    "time": ("", "when the model was looked at: the step as the caller numbers it"),
     "loss": ("", "loss as the caller told it"),
     "look_seconds": ("s", "time this look took"),
 }
@@ -96,7 +98,7 @@ class Recorder:
     ) -> None:
         self._model = unwrapped(checked_kind("model", model, nn.Module))
         self._probe = Probe(probe)
-        self._maps = [checked_count("maps", index, low=0, high=self._probe.n_batch - 1) for index in maps]
+        self._maps = _sequences(maps, self._probe.n_batch)
         self._due = schedule(every)
         self._budget = Budget(budget)
         self._weights = weights
@@ -104,6 +106,8 @@ class Recorder:
         self._counted = _counted(text, self._probe)
         self._tokens = self._probe.tokens(self._counted)
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
+        if not isinstance(out, str | Path | None):
+            raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
         self._log = ObservationLog(self._out, self._about(every))
         self._next_step = 0
@@ -119,7 +123,9 @@ class Recorder:
         """The self-check, once and before anything is written."""
         if self._is_first_rank and self.check is None:
             first = self._probe.first()
+            tried(self._model, self._probe)
             self.check = self_check(self._model, first, first.tokens(self._counted))
+            check_folding(self._model, self._probe)
             seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
             print(f"saccade: {seen}", file=sys.stderr)
             self._log.about["config"]["check"] = self.check.as_dict()
@@ -130,7 +136,10 @@ class Recorder:
 
     def step(self, step: int | None = None, loss: float | None = None) -> None:
         """Once a step of training, before or after the update; looks at the model if it is time. Without a number it counts."""
-        number = self._next_step if step is None else checked_count("step", step, low=0)
+        number = self._next_step if step is None else checked_count("step", _plain(step), low=0)
+        if number + 1 < self._next_step:
+            warnings.warn(f"step {number} after step {self._next_step - 1} is not looked at: steps must grow.", stacklevel=2)
+            return
         self._next_step = number + 1
         if not self._is_first_rank:
             return
@@ -146,8 +155,8 @@ class Recorder:
         """Look now, whatever the schedule and the budget say."""
         started = time.perf_counter()
         found = look(self._model, self._probe, self._tokens, self._maps)
-        arrays = found.arrays()
-        self._note_layers(found, arrays)
+        arrays = found.arrays(self._noted_layers(found))
+        self._note_axes(found, arrays)
         if self._weights and step >= self._weights_due:
             arrays |= self._of_weights()
             self._weights_due = 2 * step + 1  # weights move slowly, and their spectra cost more than attention does
@@ -156,11 +165,12 @@ class Recorder:
                 arrays["moved"] = moved(self._last[1], arrays["attention_map"], self._last[0], step).astype(np.float32)
             self._last = step, arrays["attention_map"]
         if loss is not None:
-            arrays["loss"] = np.asarray(float(loss))
+            arrays["loss"] = np.asarray(_checked_loss(loss))
         self._budget.took(time.perf_counter() - started)
         arrays["look_seconds"] = np.asarray(time.perf_counter() - started)
         self._log.about["wall_time_s"] += time.perf_counter() - started
         self._log.append(step, arrays)
+        self._log.write_about()
         for send in self._forward:
             send(step, arrays, self._log.about["axes"])
 
@@ -194,28 +204,45 @@ class Recorder:
         axes, definitions = dict(_AXES), {name: list(pair) for name, pair in _DEFINITIONS.items()}
         return {"config": config, "axes": axes, "coords": {}, "definitions": definitions, "wall_time_s": 0.0, **provenance()}
 
-    def _note_layers(self, found: Look, arrays: dict[str, np.ndarray]) -> None:
-        """Names of the layers, once; and, loudly, what was not seen."""
-        if "layer" in self._log.about["coords"]:
+    def _noted_layers(self, found: Look) -> list[str]:
+        """All layers seen so far, in the order in which they came; a model may call more of them later, or fewer."""
+        _, layers = self._log.about["coords"].setdefault("layer", ("layer", []))
+        layers += [layer for layer in found.layers if layer not in layers]
+        return layers
+
+    def _note_axes(self, found: Look, arrays: dict[str, np.ndarray]) -> None:
+        """What the axes of maps mean, once; and, loudly, what was not seen or cannot be told."""
+        if "unseen" in self._log.about["config"]:
             return
         for what in dict.fromkeys(found.unseen):
             warnings.warn(f"saccade does not see {what}.", stacklevel=4)
-        self._log.about["config"]["unseen"] = found.unseen
-        self._log.about["coords"]["layer"] = ("layer", found.layers)
+        untold = self._untold(arrays)
+        self._log.about["config"] |= {"unseen": found.unseen, "untold": untold}
         if "attention_map" in arrays:
             self._log.about["coords"] |= {"sequence": ("sequence", self._maps)}
             if len(set(found.n_queries)) == 1:
                 self._log.about["coords"] |= {"map_query": ("map_query", map_rows(found.n_queries[0]))}
-        self._log.write_about()
+
+    def _untold(self, arrays: dict[str, np.ndarray]) -> list[str]:
+        """Statistics that no layer has; said aloud, as is a text too short to judge tokens by."""
+        untold = [name for name in attention_statistics.DEFINITIONS if name not in arrays or np.isnan(arrays[name]).all()]
+        if untold:
+            reason = "it holds no token ids" if self._tokens is None else "attention does not run over its tokens"
+            print(f"saccade: not told by this probe: {', '.join(untold)} ({reason})", file=sys.stderr)
+        elif np.nanmean(arrays["judged_mass"]) < 0.5:
+            print(
+                "saccade: most attention is on tokens too rare in the text to call distinct or common; give more of it as `text`",
+                file=sys.stderr,
+            )
+        return untold
 
     def _of_weights(self) -> dict[str, np.ndarray]:
         found, axes, unrecognised = weight_statistics.weight_statistics(self._model)
         self._log.about["axes"] |= {name: list(of) for name, of in axes.items()}
-        self._log.about["definitions"] |= {name: list(weight_statistics.DEFINITIONS[name]) for name in found}
+        self._log.about["definitions"] |= {name: _of_some_looks(*weight_statistics.DEFINITIONS[name]) for name in found}
         self._log.about["config"]["weights_not_recognised"] = unrecognised
         if "weight_layer" not in self._log.about["coords"]:
             self._log.about["coords"]["weight_layer"] = ("weight_layer", weight_statistics.weight_layers(self._model))
-            self._log.write_about()
         return {name: values.astype(np.float32) for name, values in found.items()}
 
 
@@ -226,7 +253,29 @@ def _counted(text: Any, probe: Probe) -> TokenStatistics | None:
             raise InputError(f"`text` was given, but the probe holds no token ids to look up in it: {shortened(text)}.")
         return None
     documents = probe.documents() if text is None else text
-    return TokenStatistics.count(documents, probe_ids=probe.ids.numpy())
+    return TokenStatistics.count(documents, probe_ids=probe.ids.numpy(), name="text")
+
+
+def _sequences(maps: Any, n_batch: int) -> list[int]:
+    if not is_list_like(maps):
+        raise InputError(f"`maps` must list sequences of the probe, from 0 to {n_batch - 1}; got {shortened(maps)}.")
+    return [checked_count("maps", index, low=0, high=n_batch - 1) for index in maps]
+
+
+def _of_some_looks(unit: str, definition: str) -> list[str]:
+    return [unit, f"{definition}; taken when the step has doubled, missing between"]
+
+
+def _checked_loss(loss: Any) -> float:
+    number = _plain(loss)
+    if isinstance(number, bool) or not isinstance(number, numbers.Real):
+        raise InputError(f"`loss` must be one number; got {shortened(loss)}.")
+    return float(number)
+
+
+def _plain(number: Any) -> Any:
+    """A tensor of one number as that number."""
+    return number.item() if isinstance(number, torch.Tensor) and number.numel() == 1 else number
 
 
 def _is_distributed() -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from saccade.errors import InputError
 from saccade.observe.attention_statistics import ProbeTokens, blocks, largest_difference, statistics
 from saccade.observe.capture import AttentionCall, Capture, given_weights
 from saccade.observe.probe import Probe
@@ -79,6 +80,43 @@ def self_check(model: nn.Module, probe: Probe, tokens: ProbeTokens | None) -> Ch
             f"statistics {check.statistics:.2g}, output {check.output:.2g}, eager {check.eager}); nothing was recorded."
         )
     return check
+
+
+def tried(model: nn.Module, probe: Probe) -> None:
+    """Run the probe without looking: what the model raises is about the probe then, and is said so."""
+    try:
+        with undisturbed(model):
+            probe.run(model)
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, RuntimeError) as error:
+        reason = " ".join(str(error).split()) or "it gave no reason"
+        raise InputError(f"the model cannot be called with this probe: {type(error).__name__}, {reason}.") from error
+
+
+def check_folding(model: nn.Module, probe: Probe) -> None:
+    """Where sequences and heads share an axis, sequences come first: the first sequence looks in the batch as it does alone."""
+    whole, alone = (_folded_rows(model, batch) for batch in (probe, probe.first()))
+    for together, single in zip(whole, alone, strict=False):
+        if together is None or single is None or single.numel() * probe.n_batch != together.numel():
+            continue
+        rows, own = together.flatten(0, 1), single.flatten(0, 1)
+        assumed, other = ((part - own).abs().max() for part in (rows[: len(own)], rows[:: probe.n_batch]))
+        if assumed > 10 * other + 1e-6:  # float32 rounds at 1e-7; heads that are all alike can be in any order
+            raise UnfaithfulError(
+                "this model folds heads and sequences into one axis with heads first, which would be mixed up; "
+                "give a probe of one sequence."
+            )
+
+
+def _folded_rows(model: nn.Module, probe: Probe) -> list[Tensor | None]:
+    """Weights of the last query (sequence, head, 1, key) in each call whose sequences and heads share an axis; None for others."""
+    found: list[Tensor | None] = []
+
+    def listener(call: AttentionCall) -> None:
+        found.append(call.rows(call.n_queries - 1, call.n_queries, torch.float32) if call.folded else None)
+
+    with undisturbed(model), Capture(listener, probe.n_batch):
+        probe.run(model)
+    return found
 
 
 def _beyond(error: float, rounding: float) -> float:

@@ -70,18 +70,20 @@ class TokenStatistics:
         n_vocab: int | None = None,
         window: int = WINDOW,
         probe_ids: ArrayLike | None = None,
+        name: str = "ids",
     ) -> TokenStatistics:
         """`ids`: token ids of one document, or a list of documents (an array with two axes has a document in each row).
 
         The vocabulary holds the tokens of the text and of `probe_ids`, if not said otherwise. 16 bytes are kept of each token.
+        `name` is what a caller calls the ids, for sentences about mistakes in them.
         """
-        text = text_of(ids)
+        text = text_of(ids, name)
         needed = 1 + int(text.token.max())
         if probe_ids is not None:
             needed = max(needed, 1 + int(np.max(probe_ids, initial=0)))
         size = needed if n_vocab is None else checked_count("n_vocab", n_vocab)
         if size < needed:
-            raise InputError(f"`n_vocab` is {size}, but `ids` or `probe_ids` hold token {needed - 1}.")
+            raise InputError(f"`n_vocab` is {size}, but `{name}` or `probe_ids` hold token {needed - 1}.")
         counts = np.bincount(text.token, minlength=size)
         return cls(counts / counts.sum(), frequency_deciles(counts), checked_count("window", window), text)
 

@@ -33,10 +33,10 @@ class Text(NamedTuple):
         return self.followed[first + np.arange(n_taken) * (stop - first) // max(n_taken, 1)]
 
 
-def text_of(ids: Any) -> Text:
+def text_of(ids: Any, name: str = "ids") -> Text:
     """Token ids of one document, or of several in a list or in the rows of an array."""
-    documents = _documents(ids)
-    token = _checked_tokens(documents)
+    documents = _documents(ids, name)
+    token = _checked_tokens(documents, name)
     lengths = np.array([len(document) for document in documents])
     ends = np.cumsum(lengths)
     order = np.argsort(token, kind="stable").astype(np.int32)
@@ -50,22 +50,22 @@ def text_of(ids: Any) -> Text:
     return Text(token, np.repeat(ends - lengths, lengths).astype(np.int32), next_same, followed, first_followed)
 
 
-def _documents(ids: Any) -> list[NDArray[np.int64]]:
+def _documents(ids: Any, name: str) -> list[NDArray[np.int64]]:
     """The documents that hold any token."""
     listed = isinstance(ids, list | tuple) and len(ids) > 0 and np.ndim(ids[0]) > 0
-    whole = [integers("ids", part, 1) for part in ids] if listed else list(np.atleast_2d(integers("ids", ids, 1, 2)))
+    whole = [integers(name, part, 1) for part in ids] if listed else list(np.atleast_2d(integers(name, ids, 1, 2)))
     return [document for document in whole if len(document)]
 
 
-def _checked_tokens(documents: list[NDArray[np.int64]]) -> Ids:
+def _checked_tokens(documents: list[NDArray[np.int64]], name: str) -> Ids:
     if not documents:
-        raise InputError("`ids` must hold at least one token.")
+        raise InputError(f"`{name}` must hold at least one token.")
     token = np.concatenate(documents)
     if len(token) > _MOST_TOKENS:
-        raise InputError(f"`ids` holds {len(token)} tokens, more than {_MOST_TOKENS}; give a part of the text.")
+        raise InputError(f"`{name}` holds {len(token)} tokens, more than {_MOST_TOKENS}; give a part of the text.")
     if token.min() < 0 or token.max() >= _MOST_VOCABULARY:
         raise InputError(
-            f"`ids` must hold token ids from 0 to {_MOST_VOCABULARY - 1}; got {token.min()} to {token.max()}. Leave padding out."
+            f"`{name}` must hold token ids from 0 to {_MOST_VOCABULARY - 1}; got {token.min()} to {token.max()}. Leave padding out."
         )
     return token.astype(np.int32)
 

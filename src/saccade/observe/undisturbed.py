@@ -2,7 +2,7 @@
 
 Kept: training and evaluation mode of every module, gradients, buffers, embeddings with a largest norm, the state of all random
 generators. The look itself is in evaluation mode, without gradients, and runs compiled parts as plain Python, so that their calls
-can be seen. Limit: a buffer that a pass gives another shape stays as the pass left it.
+can be seen. Limit: what a pass keeps in a plain attribute, which is no buffer, stays as the pass left it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,8 @@ from torch import nn
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
     modes = {module: module.training for module in model.modules()}
-    kept = {name: tensor.detach().clone() for name, tensor in _written_by_passes(model)}
+    kept = list(_written_by_passes(model))
+    values = [None if tensor is None else tensor.detach().clone() for _, _, tensor in kept]
     states = random.getstate(), np.random.get_state()  # noqa: NPY002  # the user's global generator is what must not move
     accelerators = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     try:
@@ -29,24 +31,37 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes.items():
             module.training = training  # not .train(): modules may override it, and children have modes of their own
-        _put_back(model, kept)
+        _put_back(model, kept, values)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
 
 
-def _written_by_passes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+_Place = tuple[dict[str, Any], str, torch.Tensor | None]  # the dictionary of a module that holds a tensor, its name there, and it
+
+
+def _written_by_passes(model: nn.Module) -> Iterator[_Place]:
     """What a forward pass may write even in evaluation mode: buffers, a cache of positions say, and embeddings kept to a norm."""
-    yield from model.named_buffers()
-    for name, module in model.named_modules():
+    for module in model.modules():
+        yield from ((module._buffers, name, tensor) for name, tensor in module._buffers.items())
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
-            yield f"{name}.weight", module.weight
+            yield module._parameters, "weight", module.weight
 
 
-def _put_back(model: nn.Module, kept: dict[str, torch.Tensor]) -> None:
+def _put_back(model: nn.Module, kept: list[_Place], values: list[torch.Tensor | None]) -> None:
+    """The same tensors in their places, with the values they had; buffers that the pass made go."""
+    known = {(id(place), name) for place, name, _ in kept}
+    for place, name, _ in list(_written_by_passes(model)):
+        if (id(place), name) not in known:
+            del place[name]
     with torch.no_grad():
-        for name, tensor in _written_by_passes(model):
-            if name in kept and tensor.shape == kept[name].shape and not torch.equal(tensor, kept[name]):
-                tensor.copy_(kept[name])
+        for (place, name, tensor), value in zip(kept, values, strict=True):
+            place[name] = tensor
+            if tensor is None or value is None or torch.equal(tensor, value):
+                continue
+            if tensor.shape != value.shape:  # resized in place
+                tensor.data = value
+            else:
+                tensor.copy_(value)  # others may hold views of it
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
