@@ -11,10 +11,11 @@ def dense_statistics(
     start: np.ndarray | None = None,
     decile: np.ndarray | None = None,
     informative: np.ndarray | None = None,
+    own_queries: bool = True,
 ) -> dict[str, np.ndarray]:
     """Means over queries (head) of whole maps (batch, head, query, key); a key is visible if its weight is above 1e-30."""
     n_batch, n_heads, n_queries, n_keys = weights.shape
-    square = n_queries == n_keys
+    square = own_queries and n_queries == n_keys
     found: list[dict[str, float]] = []
     for h in range(n_heads):
         rows: dict[str, list[float]] = {}
@@ -27,13 +28,13 @@ def dense_statistics(
                     continue
                 one = _of_row(row[seen])
                 if is_token is not None:
-                    first = int(start[b, i]) if square and start is not None else 0
+                    first = int(start[b, i if square else 0])
                     one["sink_mass"] = row[first]
                     if square:
                         one["self_mass"] = row[i]
                         if i > first:
                             one["previous_mass"] = row[i - 1]
-                if informative is not None and i < informative.shape[1]:
+                if informative is not None and square:
                     tells = informative[b, i]
                     one["distinct_mass"] = sum(row[k] for k in range(n_keys) if tells[k] >= 0.5)
                     one["common_mass"] = sum(row[k] for k in range(n_keys) if tells[k] <= 0.1)

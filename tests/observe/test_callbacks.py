@@ -67,6 +67,21 @@ def test_the_trainer_is_watched_and_not_disturbed(tmp_path, tokenizer):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("family, n_layers", [("t5", 6), ("gpt2", 2)])
+def test_texts_are_fitted_to_the_model(family, n_layers, tokenizer):
+    model = zoo.transformers_case(family, "sdpa", None).model
+    if family == "gpt2":
+        model.config.max_position_embeddings = 3
+    callback = saccade.TrainerCallback(TEXTS, tokenizer, budget=None)
+    state = transformers.TrainerState()
+    callback.on_train_begin(None, state, None, model=model)
+    callback.on_train_end(None, state, None)
+    assert callback.record.sizes["layer"] == n_layers
+    if family == "gpt2":
+        assert callback.record.sizes["key"] == 3
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_lightning_is_watched(tmp_path):
     import lightning
 
@@ -134,6 +149,19 @@ def test_of_two_processes_the_first_records_and_both_train_as_before(tmp_path):
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert saccade.load_record(tmp_path / "run" / "record.zarr").time.values.tolist() == [0, 1, 2, 3]
+
+
+def test_weights_that_are_spread_over_processes_are_refused(tmp_path):
+    from torch import distributed
+    from torch.distributed.fsdp import fully_shard
+
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'meet'}", rank=0, world_size=1)
+    try:
+        mesh = distributed.device_mesh.init_device_mesh("cpu", (1,))
+        with pytest.raises(InputError, match="spread over processes"):
+            saccade.watch(fully_shard(zoo.HandWritten("fused"), mesh=mesh), zoo.ids())
+    finally:
+        distributed.destroy_process_group()
 
 
 def test_bad_arguments_of_callbacks_are_named(tokenizer):

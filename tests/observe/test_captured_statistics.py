@@ -10,8 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from saccade.observe.attention_statistics import ProbeTokens  # noqa: E402
 from saccade.observe.look import look  # noqa: E402
-from saccade.observe.probe import Probe  # noqa: E402
+from saccade.observe.probe import LayerTokens, Probe  # noqa: E402
 from saccade.observe.token_statistics import TokenStatistics  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 from tests.observe.dense_statistics import dense_statistics  # noqa: E402
@@ -33,6 +34,7 @@ CASES = {
     for name, mask in MASKS.items()
     if not (name == "left-padded" and (kernel == "flex_attention" or family in ("bert", "t5")))
 }
+CASES["t5, sdpa, texts of equal length"] = lambda: zoo.transformers_case("t5", "sdpa", None, n_decoder=zoo.LENGTH)
 DOCUMENTS = torch.block_diag(*(torch.ones(n, n, dtype=torch.bool) for n in (4, 2, 5)))  # two packed boundaries
 for kernel in ("by_hand", "einsum", "folded", "fused", "flex"):
     CASES[f"hand-written, {kernel}"] = lambda kernel=kernel: zoo.hand_written_case(kernel)
@@ -60,20 +62,32 @@ def test_statistics_equal_those_of_eager_float64_attention(name):
 
 def compared(case: zoo.Case) -> tuple[list, list]:
     probe = Probe(case.probe)
-    tokens = probe.tokens(TokenStatistics.count(list(probe.ids.numpy()), probe_ids=probe.ids.numpy()))
-    tokens = replace(tokens, informative=some_informative(probe))
+    counted = TokenStatistics.count(list(probe.ids.numpy()), probe_ids=probe.all_ids())
+    tokens = LayerTokens(case.model, probe, counted)
+    tokens.main = with_some_informative(tokens.main, 2)
+    if tokens._decoder is not None:
+        tokens._decoder = with_some_informative(tokens._decoder, 3)
     found = look(case.model, probe, tokens, sequences=[])
     assert not found.unseen
-    expected = []
-    for weights in case.reference():
-        own = weights.shape[-1] == probe.n_positions and len(weights) == probe.n_batch
-        known = (tokens.is_token.numpy(), tokens.document_start.numpy(), tokens.decile.numpy(), tokens.informative.numpy())
-        known = known if own else ()
-        expected.append(dense_statistics(weights.numpy(), *known))
+    maps = case.reference()
+    expected = [dense_statistics(weights.numpy(), *known) for weights, known in zip(maps, known_of(case, tokens, len(maps)))]
     return found.statistics, expected
 
 
-def some_informative(probe: Probe) -> torch.Tensor:
+def known_of(case: zoo.Case, tokens: LayerTokens, n_maps: int) -> list[tuple]:
+    """What is known of the keys of each map: in T5 two layers of the encoder, then own and cross attention in turn."""
+    main = *known_arrays(tokens.main), True
+    if n_maps != 6:
+        return [main] * n_maps
+    return [main, main] + [(*known_arrays(tokens._decoder), True), (*known_arrays(tokens.main), False)] * 2
+
+
+def known_arrays(tokens: ProbeTokens) -> tuple:
+    return tuple(part.numpy() for part in (tokens.is_token, tokens.document_start, tokens.decile, tokens.informative))
+
+
+def with_some_informative(tokens: ProbeTokens, seed: int) -> ProbeTokens:
     """Any values from 0 to 1, a quarter of them unknown: the probe is too short to tell its own."""
-    drawn = torch.rand(probe.n_batch, probe.n_positions, probe.n_positions, generator=torch.Generator().manual_seed(2))
-    return torch.where(drawn < 0.25, torch.nan, (drawn - 0.25) / 0.75)
+    n_batch, n_positions = tokens.is_token.shape
+    drawn = torch.rand(n_batch, n_positions, n_positions, generator=torch.Generator().manual_seed(seed))
+    return replace(tokens, informative=torch.where(drawn < 0.25, torch.nan, (drawn - 0.25) / 0.75))

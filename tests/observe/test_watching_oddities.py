@@ -93,7 +93,7 @@ class Folded(nn.Module):
 
 def test_heads_folded_before_sequences_are_refused_unless_there_is_one_sequence():
     model = Folded(heads_first=True)
-    with pytest.raises(UnfaithfulError, match="heads first"), saccade.watch(model, zoo.ids()):
+    with pytest.raises(UnfaithfulError, match="heads before sequences"), saccade.watch(model, zoo.ids()):
         pass
     usual = Folded(heads_first=False)
     usual.load_state_dict(model.state_dict())
@@ -191,3 +191,219 @@ def test_an_empty_probe_and_a_loss_that_is_no_number_are_named():
         saccade.watch(zoo.HandWritten("fused"), zoo.ids()[:0])
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder, pytest.raises(InputError, match="`loss`"):
         recorder.step(0, loss="low")
+
+
+class MergingAdapter(nn.Module):
+    """Adds its update to a weight on `eval()` and takes it off on `train()`, as adapters of low rank do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.weight, self.update = zoo.HandWritten("fused"), nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+        self.is_merged = False
+
+    def train(self, mode: bool = True) -> MergingAdapter:
+        super().train(mode)
+        if mode == self.is_merged:
+            self.weight.data += -self.update if mode else self.update
+            self.is_merged = not mode
+        return self
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.body(tokens)
+
+
+def test_modules_that_do_more_in_eval_than_a_mode_are_left_alone():
+    model = MergingAdapter().train()
+    with saccade.watch(model, zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert not model.is_merged
+    assert model.weight.tolist() == [1, 1, 1]
+    assert all(module.training for module in model.modules())
+
+
+def test_what_is_known_of_tokens_goes_to_the_device_of_the_weights():
+    from saccade.observe.attention_statistics import statistics
+    from saccade.observe.capture import given_weights
+    from saccade.observe.probe import Probe
+    from saccade.observe.token_statistics import TokenStatistics
+
+    probe = Probe(zoo.ids())
+    tokens = probe.tokens(TokenStatistics.count(list(probe.ids.numpy())))
+    call = given_weights("softmax", torch.empty(zoo.BATCH, 2, zoo.LENGTH, zoo.LENGTH, device="meta"))
+    found = statistics(call, tokens)
+    assert {value.device.type for value in found.values()} == {"meta"}
+    assert {"decile_focus", "judged_mass", "previous_mass"} <= set(found)
+
+
+def test_movement_is_the_mean_total_variation_of_rows_that_are_in_both_maps():
+    from saccade.observe.look import moved
+
+    rows = np.random.default_rng(0).dirichlet(np.ones(5), (2, 1, 3, 2, 4)).astype(np.float32)  # which, sequence, layer, head, query
+    before, after = rows[0], rows[1]
+    expected = 0.5 * np.abs(after - before).sum(-1).mean(-1)[0] / np.log(3)
+    np.testing.assert_allclose(moved(before, after, 0, 2), expected, rtol=1e-6)
+    padded = np.pad(after, [(0, 0), (0, 0), (0, 1), (0, 3), (0, 2)], constant_values=np.nan)
+    found = moved(before, padded, 0, 2)
+    np.testing.assert_allclose(found[:, :2], expected, rtol=1e-6)
+    assert np.isnan(found[:, 2]).all()
+    one_layer = moved(before[:, :1], after, 0, 2)
+    np.testing.assert_allclose(one_layer[0], expected[0], rtol=1e-6)
+    assert np.isnan(one_layer[1:]).all()
+
+
+class Sloped(nn.Module):
+    """Scores fall with distance, so steeply that far keys are lost to rounding; the mask has axes (head, query, key)."""
+
+    def __init__(self, slope: float) -> None:
+        super().__init__()
+        self.embedding, self.slope = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), slope
+
+    def bias(self, length: int) -> torch.Tensor:
+        position = torch.arange(length)
+        distance = position[:, None] - position
+        per_head = self.slope * torch.arange(1, zoo.HEADS + 1)[:, None, None]
+        return torch.where(distance >= 0, -per_head * distance, -torch.inf)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+        return F.scaled_dot_product_attention(heads, heads, heads, self.bias(tokens.shape[1]))
+
+
+def test_keys_that_are_visible_but_lost_to_rounding_still_count_as_visible():
+    model, tokens = Sloped(1.0), torch.randint(0, zoo.N_VOCAB, (2, 256), generator=torch.Generator().manual_seed(0))
+    with saccade.watch(model, tokens) as recorder:
+        recorder.observe(0)
+    heads = model.embedding(tokens).detach().double().unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+    weights = torch.softmax(heads @ heads.mT / heads.shape[-1] ** 0.5 + model.bias(256), dim=-1)
+    entropy = -torch.special.xlogy(weights, weights).sum(-1)
+    expected = (entropy[..., 1:] / torch.arange(2, 257).double().log()).mean(dim=(0, 2))
+    np.testing.assert_allclose(recorder.record.relative_entropy[0, 0], expected, atol=1e-5)
+
+
+class PaddedLate(nn.Module):
+    """Takes weights of padding away after the softmax: what is seen at the softmax is not what is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(input_ids)
+        return torch.softmax(x @ x.mT, dim=-1).masked_fill(~attention_mask.bool()[:, None], 0.0) @ x
+
+
+def test_padding_in_any_sequence_is_checked():
+    probe = {"input_ids": zoo.ids(), "attention_mask": zoo.padding("right")}  # none in the first sequence
+    with pytest.raises(UnfaithfulError, match="differs"), saccade.watch(PaddedLate(), probe):
+        pass
+
+
+class FoldedKernel(nn.Module):
+    """Sequences and heads in one axis of the fused kernel, or heads as the first axis of four."""
+
+    def __init__(self, heads_first: bool) -> None:
+        super().__init__()
+        self.heads_first, self.embedding = heads_first, nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).permute(2, 0, 1, 3)
+        part = heads if self.heads_first else heads.transpose(0, 1).flatten(0, 1)
+        return F.scaled_dot_product_attention(part, part, part, is_causal=True)
+
+
+def test_heads_are_found_in_a_folded_axis_of_the_fused_kernel():
+    with saccade.watch(FoldedKernel(False), zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert recorder.record.sizes["head"] == zoo.HEADS
+    assert "sink_mass" in recorder.record
+    square = zoo.ids()[[0, 1, 2, 0]]  # as many sequences as heads: shapes alone tell nothing
+    with pytest.raises(UnfaithfulError, match="heads before sequences"), saccade.watch(FoldedKernel(True), square):
+        pass
+
+
+def test_positions_first_is_found_out_and_then_watched():
+    layer = nn.TransformerEncoderLayer(zoo.WIDTH, zoo.HEADS, 29, dropout=0.0)
+    model = nn.Sequential(nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), nn.TransformerEncoder(layer, 2, enable_nested_tensor=False))
+    turned = zoo.ids().T.contiguous()
+    with pytest.raises(InputError, match="batch_axis=1"), saccade.watch(model, turned):
+        pass
+    with saccade.watch(model, turned, batch_axis=1) as recorder:
+        recorder.observe(0)
+    for module in model.modules():
+        if isinstance(module, nn.MultiheadAttention):
+            module.batch_first = True
+    for encoder in model[1].layers:
+        encoder.self_attn.batch_first = True
+    with saccade.watch(model, zoo.ids()) as usual:
+        usual.observe(0)
+    for name in ("entropy", "sink_mass", "decile_focus", "previous_mass"):
+        np.testing.assert_allclose(recorder.record[name], usual.record[name], atol=1e-6, err_msg=name)
+
+
+def test_documents_say_what_is_padding_and_where_a_document_begins():
+    from saccade.observe.probe import Probe
+
+    numbers = torch.tensor([[1, 1, 1, 2, 2, 7, 7, 7, 0, 0, 0]] * zoo.BATCH)
+    tokens = Probe(zoo.ids(), documents=numbers).tokens(None)
+    assert tokens.is_token[0].tolist() == [True] * 8 + [False] * 3
+    assert tokens.document_start[0, :8].tolist() == [0, 0, 0, 3, 3, 5, 5, 5]
+    with pytest.raises(InputError, match="documents"):
+        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), documents=numbers[:, :4])
+
+
+class Bloomed(nn.Module):
+    """Weights with four axes, folded into three on the way to the product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        heads = self.embedding(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+        weights = torch.softmax(heads @ heads.mT, dim=-1)
+        return torch.bmm(weights.view(-1, *weights.shape[2:]), heads.flatten(0, 1))
+
+
+def test_weights_that_are_folded_on_the_way_to_the_product_are_followed():
+    with saccade.watch(Bloomed(), zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert recorder.record.sizes["head"] == zoo.HEADS
+
+
+def test_writing_and_sending_count_as_looking(monkeypatch):
+    import time
+
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, forward=lambda step, values: time.sleep(0.2)) as recorder:
+        recorder.step(0)
+    config = json.loads(recorder.record.attrs["config"])
+    assert config["looking_s"] > 0.2
+    assert config["training_s"] < 0.2
+
+
+def test_a_schedule_that_no_step_meets_is_said(capsys):
+    recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=10)
+    for step in (3, 7, 13):
+        recorder.step(step)
+    recorder.close()
+    assert "no step was looked at" in capsys.readouterr().err
+
+
+def test_the_end_is_looked_at_once_whatever_the_schedule_says():
+    model = zoo.HandWritten("fused")
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    with saccade.watch(model, zoo.ids(), every=[0], budget=0.0) as recorder:
+        for step in range(5):
+            recorder.step(step)
+            optimiser.zero_grad()
+            model(zoo.ids()).square().mean().backward()
+            optimiser.step()
+    assert recorder.record.time.values.tolist() == [0, 5]
+    with saccade.watch(model, zoo.ids(), every=[0]) as recorder:
+        recorder.step(0)  # nothing is trained after it
+    assert recorder.record.time.values.tolist() == [0]
+    with saccade.watch(model, zoo.ids(), every=[0]) as recorder:
+        recorder.step(0)
+        with torch.no_grad():
+            model.blocks[0].c_attn.weight.zero_()
+        recorder.__exit__(ZeroDivisionError)  # as after an error in the loop
+        assert recorder.record.time.values.tolist() == [0]

@@ -323,7 +323,7 @@ def _of_another_shape(model):
 @pytest.mark.parametrize(
     "change, reason",
     [
-        (_without_heads, "says neither how many heads"),
+        (_without_heads, "not said how many heads"),
         (_on_meta, "the values of c_attn are not all in this process"),
         (_in_integers, "c_attn holds int8"),
         (_of_another_shape, "are not queries, keys and values of equal width"),

@@ -1,13 +1,14 @@
 """What is measured of one attention computation: means over the probe's queries, head by head, from blocks of query rows.
 
 Weights exist for one block of rows at a time, so memory is batch x heads x block x keys however long the sequences are. A query
-counts if it is not padding and sees at least one key; a key is visible if its weight is above 1e-30, which what is masked never is.
+counts if it is not padding and sees at least one key; a key is visible if the mask leaves it, or, where no mask is known, if its
+weight is above 1e-30.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -38,8 +39,11 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
         "attention on tokens of a frequency decile over the share uniform attention would give them: 1 = no preference, "
         "> 1 = sought, < 1 = avoided; decile 0 holds the rarest tokens, 9 the most frequent",
     ),
-    "distinct_mass": ("1", "attention on keys that tell much about the next token, given the query: 0 to judged_mass"),
-    "common_mass": ("1", "attention on keys that tell little about the next token, given the query: 0 to judged_mass"),
+    "distinct_mass": (
+        "1",
+        "attention on keys that take away at least half of what is unknown of the next token, given the query: 0 to judged_mass",
+    ),
+    "common_mass": ("1", "attention on keys that take away at most a tenth of it: 0 to judged_mass"),
     "judged_mass": (
         "1",
         "attention on keys that the text has often enough with the query to judge what they tell: 1 = all of it; near 0 = "
@@ -56,10 +60,19 @@ class ProbeTokens:
     document_start: Tensor  # position of the first token of the document that each token is in
     decile: Tensor | None = None  # frequency decile of each token, -1 if unknown
     informative: Tensor | None = None  # (sequence, query, key): how much the key tells about the next token, NaN if unknown
+    own_queries: bool = True  # the queries are these tokens too; not so in cross attention
 
     def fits(self, call: AttentionCall) -> bool:
-        """Whether queries and keys of the call are the positions of the probe."""
+        """Whether the keys of the call are the positions of the probe."""
         return call.n_keys == self.is_token.shape[1] and call.n_batch == len(self.is_token)
+
+    def is_square(self, call: AttentionCall) -> bool:
+        """Whether its queries are so, too."""
+        return self.own_queries and call.n_queries == call.n_keys
+
+    def on(self, device: torch.device) -> ProbeTokens:
+        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **moved)
 
 
 @dataclass
@@ -93,19 +106,27 @@ def statistics(
     `on_block` is shown each block of weights while it exists, with its first query row.
     """
     means = HeadMeans()
-    own = tokens is not None and tokens.fits(call)
+    known = tokens if tokens is not None and tokens.fits(call) else None
     for start, weights in blocks(call, dtype):
         on_block(start, weights)
+        known = None if known is None else known.on(weights.device)
+        square = known is not None and known.is_square(call)
         rows = torch.arange(start, start + weights.shape[2], device=weights.device)
-        visible = weights > VISIBLE
+        visible = _visible(call, start, weights)
         counted = visible.any(dim=-1)
-        if tokens is not None and own and call.n_queries == call.n_keys:
-            counted = counted & tokens.is_token[:, None, rows]
+        if known is not None and square:
+            counted = counted & known.is_token[:, None, rows]
         _shape(means, weights, visible, counted)
-        if tokens is not None and own:
-            _places(means, weights, counted, rows, tokens, square=call.n_queries == call.n_keys)
-            _meanings(means, weights, visible, counted, rows, tokens)
+        if known is not None:
+            _places(means, weights, counted, rows, known, square=square)
+            _meanings(means, weights, visible, counted, rows, known, square=square)
     return _ratios(means.means())
+
+
+def _visible(call: AttentionCall, start: int, weights: Tensor) -> Tensor:
+    if call.visible is None:
+        return weights > VISIBLE
+    return call.visible(start, start + weights.shape[2]).expand_as(weights)
 
 
 def blocks(call: AttentionCall, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
@@ -143,10 +164,12 @@ def _places(means: HeadMeans, weights: Tensor, counted: Tensor, rows: Tensor, to
         has_previous = (own > tokens.document_start[:, rows])[:, None]
         means.add("previous_mass", on((own - 1).clamp_min(0)), counted & has_previous)
     else:
-        means.add("sink_mass", on(torch.zeros_like(rows).expand(len(weights), -1)), counted)
+        means.add("sink_mass", on(tokens.document_start[:, :1].expand(-1, len(rows))), counted)
 
 
-def _meanings(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor, rows: Tensor, tokens: ProbeTokens) -> None:
+def _meanings(
+    means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor, rows: Tensor, tokens: ProbeTokens, *, square: bool
+) -> None:
     """Attention on keys by what their tokens are."""
     if tokens.decile is not None:
         member = torch.nn.functional.one_hot(tokens.decile.clamp_min(0), N_DECILES) * (tokens.decile >= 0)[..., None]
@@ -159,7 +182,7 @@ def _meanings(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tenso
         uniform = visible.to(weights.dtype) / visible.sum(dim=-1, keepdim=True).clamp_min(1)
         means.add("decile_mass", on_deciles(weights), counted)
         means.add("decile_share", on_deciles(uniform), counted)
-    if tokens.informative is not None and tokens.informative.shape[1] > int(rows[-1]):
+    if tokens.informative is not None and square:
         tells = tokens.informative[:, None, rows]
         means.add("distinct_mass", torch.where(tells >= DISTINCT, weights, 0).sum(dim=-1), counted)
         means.add("common_mass", torch.where(tells <= COMMON, weights, 0).sum(dim=-1), counted)

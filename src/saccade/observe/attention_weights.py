@@ -197,4 +197,4 @@ def _n_heads(module: nn.Module, n_rows: int) -> int:
             width = getattr(owner, name, None)
             if isinstance(width, int) and width > 0 and n_rows % width == 0:
                 return n_rows // width
-    raise Unreadable(f"{type(module).__name__} says neither how many heads it has ({', '.join(_HEAD_COUNT)}) nor how wide they are")
+    raise Unreadable(f"it is not said how many heads there are ({', '.join(_HEAD_COUNT)}) nor how wide they are")

@@ -33,7 +33,7 @@ class Budget:
     """
 
     def __init__(self, share: float | None) -> None:
-        self.share = None if share is None else checked_number("budget", share, low=0.0, high=1e6)
+        self.share = None if share is None else checked_number("budget", share, low=0.0, high=1.0)
         self.looking = 0.0  # s, all looks
         self.n_looks = 0
         self._last = 0.0
@@ -54,3 +54,7 @@ class Budget:
 
     def took(self, seconds: float) -> None:
         self._last, self.looking, self.n_looks = seconds, self.looking + seconds, self.n_looks + 1
+
+    def spent(self, seconds: float) -> None:
+        """On something else than a look: the check before the first."""
+        self.looking += seconds

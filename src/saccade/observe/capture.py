@@ -31,6 +31,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 _SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.nn.functional.softmax}
 _PRODUCT = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum}
+# What is added to the score of a masked key is at or below it: -1e4, -1e9, the least number of a type, -inf. A bias by distance
+# (ALiBi) is above it up to 20,000 tokens.
+_MASKED = -9999.0
 # Between softmax and product these leave the weights what they are, but for their type, layout or dropped entries.
 _PASSING = (
     "dropout",
@@ -62,7 +65,7 @@ class AttentionCall:
     rows: Callable[[int, int, torch.dtype], Tensor]  # weights of query rows start to stop, computed in that type
     reproduced: Callable[[int, int], float]  # error of rows start to stop times the values against the model's output, relative
     dtype: torch.dtype = torch.float64  # of the model's output: what it may round away
-    folded: bool = False  # sequences and heads share an axis, taken to be sequence by sequence
+    visible: Callable[[int, int], Tensor] | None = None  # keys that the mask leaves to query rows start to stop; None: not known
 
 
 class Capture(TorchFunctionMode):
@@ -84,7 +87,7 @@ class Capture(TorchFunctionMode):
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
-            self._hand_over(_of_dot_product(output, *args, **kwargs))
+            self._hand_over(_of_dot_product(self._n_batch, output, *args, **kwargs))
         elif func is F.multi_head_attention_forward:
             self._hand_over(_of_multi_head(output, args, kwargs))
         elif func is flex.flex_attention_hop:
@@ -128,10 +131,11 @@ class Capture(TorchFunctionMode):
         place = next((i for i, operand in enumerate(operands) if self._is_waiting(operand)), None)
         if place is None or len(operands) != 2:
             return
-        weights, values = self._weights[operands[place]], operands[1 - place]
+        softmax, values = self._weights[operands[place]], operands[1 - place]
+        weights = softmax.detach().reshape(operands[place].shape)  # some fold sequences and heads on the way to the product
         rule = _einsum_rule(equation, place) if equation else _matmul_rule(weights, values, place)
         if rule is not None:
-            self._waiting.pop(weights, None)
+            self._waiting.pop(softmax, None)
             self._hand_over(_of_softmax(weights, values, output, rule, self._n_batch))
 
     def _is_waiting(self, operand: Any) -> bool:
@@ -179,23 +183,23 @@ def given_weights(kind: str, weights: Tensor) -> AttentionCall:
 
 def _of_softmax(weights: Tensor, values: Tensor, output: Tensor, rule: _Rule, n_batch: int) -> AttentionCall:
     """Weights that the model has made itself; (sequence x head, query, key) if it folds the two."""
-    whole = weights.detach().permute(rule.order)
+    whole = weights.permute(rule.order)
     if whole.ndim == 3:
-        n_heads = len(whole) // n_batch if len(whole) % n_batch == 0 else 1
-        whole = whole.unflatten(0, (-1, n_heads))
+        whole = _unfolded(whole, n_batch)
 
     def reproduced(start: int, stop: int) -> float:
         """All rows at once, of the first block only: the model holds them all as well."""
         if start > 0:
             return 0.0
-        made = torch.einsum(rule.equation, weights.detach().double(), values.detach().double())
+        made = torch.einsum(rule.equation, weights.double(), values.detach().double())
         return _relative_error(made, output.detach())
 
     call = given_weights("softmax", whole.flatten(1, -3))
-    return replace(call, reproduced=reproduced, dtype=output.dtype, folded=weights.ndim == 3)
+    return replace(call, reproduced=reproduced, dtype=output.dtype)
 
 
 def _of_dot_product(
+    n_batch: int,
     output: Tensor,
     query: Tensor,
     key: Tensor,
@@ -207,22 +211,26 @@ def _of_dot_product(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> AttentionCall:
-    q, k, v, made = (_four_axes(tensor) for tensor in (query, key, value, output))
-    mask = None if attn_mask is None else _four_axes(attn_mask.detach())
+    q, k, v, made = (_four_axes(tensor.detach(), n_batch) for tensor in (query, key, value, output))
+    mask = None if attn_mask is None else _four_axes(_with_axes_of(query, attn_mask.detach()), n_batch)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
+    def of_mask(start: int, stop: int) -> Tensor | None:
+        return mask if mask is None or mask.shape[2] == 1 else mask[:, :, start:stop]
+
+    def visible(start: int, stop: int) -> Tensor:
+        rows, keys = torch.arange(start, stop, device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
+        allowed, part = (rows >= keys)[None, None] | (not is_causal), of_mask(start, stop)
+        return allowed if part is None else allowed & (part if part.dtype == torch.bool else part > _MASKED)
+
     def scored(start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        scores = factor * _products(q[:, :, start:stop], k, dtype)
-        if is_causal:
-            positions = torch.arange(start, stop, device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
-            scores = scores.masked_fill(positions[0] < positions[1], -math.inf)
-        if mask is None:
-            return scores
-        part = mask if mask.shape[2] == 1 else mask[:, :, start:stop]
-        return scores.masked_fill(~part, -math.inf) if part.dtype == torch.bool else scores + part
+        scores, part = factor * _products(q[:, :, start:stop], k, dtype), of_mask(start, stop)
+        if part is not None and part.dtype != torch.bool:
+            return scores + part
+        return scores.masked_fill(~visible(start, stop), -math.inf)
 
     kind = "scaled_dot_product_attention"
-    return _from_scores(kind, q, k, v, made, scored, dropout_p)
+    return replace(_from_scores(kind, q, k, v, made, scored, dropout_p), visible=visible)
 
 
 def _of_flex(output: Any, *args: Any) -> AttentionCall:
@@ -237,8 +245,12 @@ def _of_flex(output: Any, *args: Any) -> AttentionCall:
         places = batch, heads, torch.arange(start, stop, device=q.device), keys
         return score_of(scores, *places).masked_fill(~mask_of(*places), -math.inf)
 
+    def visible(start: int, stop: int) -> Tensor:
+        places = batch, heads, torch.arange(start, stop, device=q.device), keys
+        return mask_of(*places) & (score_of(torch.zeros([len(axis) for axis in places], device=q.device), *places) > _MASKED)
+
     made = output[0] if isinstance(output, tuple) else output
-    return _from_scores("flex_attention", q, k, value.detach(), made.detach(), scored, 0.0)
+    return replace(_from_scores("flex_attention", q, k, value.detach(), made.detach(), scored, 0.0), visible=visible)
 
 
 def _over_indices(function: Callable, with_score: bool, buffers: tuple) -> Callable:
@@ -307,12 +319,22 @@ def _products(q: Tensor, k: Tensor, dtype: torch.dtype) -> Tensor:
     return grouped.flatten(1, 2)
 
 
-def _four_axes(tensor: Tensor) -> Tensor:
-    """(batch, head, token, width): missing axes in front count as one sequence and one head, further ones as more heads."""
-    tensor = tensor.detach()
+def _four_axes(tensor: Tensor, n_batch: int) -> Tensor:
+    """(batch, head, token, width): a missing axis is one sequence or head, a single one both folded, further ones more heads."""
     if tensor.ndim == 3:
-        return tensor[:, None]
+        return _unfolded(tensor, n_batch)
     return tensor[None, None] if tensor.ndim == 2 else tensor.flatten(1, -3)
+
+
+def _unfolded(tensor: Tensor, n_batch: int) -> Tensor:
+    """(sequence x head, ...) as (sequence, head, ...): sequences are taken to come first, which `self_check.py` tests."""
+    n_heads = len(tensor) // n_batch if len(tensor) % n_batch == 0 else 1
+    return tensor.unflatten(0, (-1, n_heads))
+
+
+def _with_axes_of(query: Tensor, mask: Tensor) -> Tensor:
+    """A mask with all leading axes of the queries: PyTorch broadcasts it from the right."""
+    return mask[(None,) * (query.ndim - mask.ndim)].expand(*query.shape[:-2], *mask.shape[-2:])
 
 
 def _relative_error(ours: Tensor, made: Tensor) -> float:

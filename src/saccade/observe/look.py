@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from saccade.observe.attention_statistics import ProbeTokens, statistics
 from saccade.observe.capture import AttentionCall, Capture
-from saccade.observe.probe import Probe
+from saccade.observe.probe import LayerTokens, Probe
 from saccade.observe.undisturbed import undisturbed
 
 _NAMED_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
@@ -43,23 +43,25 @@ class Look:
         return found
 
 
-def look(model: nn.Module, probe: Probe, tokens: ProbeTokens | None, sequences: list[int]) -> Look:
+def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[int]) -> Look:
     """Run the probe once, undisturbed, and measure attention as it goes by."""
     found = Look()
-    names = {id(module): name for name, module in model.named_modules()}
+    names = LayerNames(model)
 
     def listener(call: AttentionCall) -> None:
         kept: list[Tensor] = []
         is_kept = bool(sequences) and call.n_batch == probe.n_batch
+        layer = names.running()
+        known = tokens.of(layer)
 
         def on_block(start: int, weights: Tensor) -> None:
             if is_kept:
                 wanted = [row - start for row in map_rows(call.n_queries) if start <= row < start + weights.shape[2]]
-                kept.append(weights[sequences][:, :, wanted].cpu())
+                kept.append(_without_padding(weights[sequences][:, :, wanted].cpu(), call, known, sequences, start, wanted))
 
-        found.layers.append(_numbered(_calling_module(names), found.layers))
+        found.layers.append(layer)
         found.n_queries.append(call.n_queries)
-        found.statistics.append({name: value.cpu() for name, value in statistics(call, tokens, on_block=on_block).items()})
+        found.statistics.append({name: value.cpu() for name, value in statistics(call, known, on_block=on_block).items()})
         found.maps.append(torch.cat(kept, dim=2) if is_kept else None)
 
     with undisturbed(model), Capture(listener, probe.n_batch) as capture:
@@ -85,27 +87,55 @@ def map_rows(n_queries: int) -> list[int]:
     return np.unique(np.linspace(0, n_queries - 1, min(MAP_ROWS, n_queries)).round().astype(int)).tolist()
 
 
+def _without_padding(
+    rows: Tensor, call: AttentionCall, tokens: ProbeTokens | None, sequences: list[int], start: int, wanted: list[int]
+) -> Tensor:
+    """Rows of maps (sequence, head, query, key) with those of padding missing."""
+    if tokens is None or not tokens.fits(call) or not tokens.is_square(call):
+        return rows
+    is_token = tokens.is_token[sequences][:, [start + row for row in wanted]]
+    return rows.masked_fill(~is_token[:, None, :, None], torch.nan)
+
+
 def moved(before: np.ndarray, after: np.ndarray, step_before: int, step: int) -> np.ndarray:
-    """Total variation between two maps (sequence, layer, head, query, key), mean over rows, per unit of log step (layer, head)."""
-    with np.errstate(invalid="ignore"):
-        rows = 0.5 * np.nansum(np.abs(after - before), axis=-1)
-    return rows.mean(axis=(0, 3)) / np.log((step + 1) / (step_before + 1))
+    """Total variation between two maps (sequence, layer, head, query, key), mean over rows, per unit of log step (layer, head).
+
+    Of rows that are in both; missing where there is none, in a layer that has come later say.
+    """
+    before = _padded(before, after.shape)
+    after = _padded(after, before.shape)
+    in_both = ~(np.isnan(before).all(axis=-1) | np.isnan(after).all(axis=-1))
+    rows = 0.5 * np.nansum(np.abs(after - before), axis=-1)
+    n_rows = in_both.sum(axis=(0, 3))
+    total = np.where(in_both, rows, 0).sum(axis=(0, 3))
+    return np.where(n_rows > 0, total / np.maximum(n_rows, 1), np.nan) / np.log((step + 1) / (step_before + 1))
 
 
-def _calling_module(names: dict[int, str]) -> str:
-    """The innermost module of the model whose code is running: the one that computes attention."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        owner = frame.f_locals.get("self")
-        if isinstance(owner, nn.Module) and id(owner) in names:
-            return names[id(owner)]
-        frame = frame.f_back
-    return "?"
+def _padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """At least of this shape, with NaN where it was smaller."""
+    return np.pad(array, [(0, max(0, size - own)) for own, size in zip(array.shape, shape, strict=True)], constant_values=np.nan)
 
 
-def _numbered(name: str, before: list[str]) -> str:
-    times = sum(layer.partition("#")[0] == name for layer in before)
-    return f"{name}#{times + 1}" if times else name
+class LayerNames:
+    """Names of the modules that compute attention, while they do it; `#2`, ... for a further call of the same one."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._names = {id(module): name for name, module in model.named_modules()}
+        self._times: dict[str, int] = {}
+
+    def running(self) -> str:
+        """The innermost module of the model whose code is running."""
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, nn.Module) and id(owner) in self._names:
+                return self._numbered(self._names[id(owner)])
+            frame = frame.f_back
+        return self._numbered("?")
+
+    def _numbered(self, name: str) -> str:
+        self._times[name] = self._times.get(name, 0) + 1
+        return name if self._times[name] == 1 else f"{name}#{self._times[name]}"
 
 
 def _stacked(parts: list[Tensor | None]) -> np.ndarray:

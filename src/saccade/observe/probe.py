@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import InputError, shortened
+from saccade.errors import InputError, checked_count, shortened
 from saccade.observe.attention_statistics import ProbeTokens
 from saccade.observe.token_statistics import TokenStatistics
 
+_CROSS = re.compile(
+    r"cross|enc_?dec|encoder_att|multihead_attn", re.IGNORECASE
+)  # in a decoder; the last is `nn.Transformer`'s name
+
 
 class Probe:
-    """A batch as the model takes it: a tensor, a tuple of arguments or a mapping of named ones (as tokenizers give)."""
+    """A batch as the model takes it: a tensor, a tuple of arguments or a mapping of named ones (as tokenizers give).
 
-    def __init__(self, batch: Any) -> None:
+    `batch_axis` is that of sequences in all its tensors. `documents` (sequence, position) is 0 on padding and numbers the document
+    of each other token; without it, padding and packing are read from `attention_mask` and `position_ids`, if there are any.
+    """
+
+    def __init__(self, batch: Any, batch_axis: int = 0, documents: Any = None) -> None:
         self._args: tuple[Any, ...]
         self._named: dict[str, Any]
         if isinstance(batch, Tensor):
@@ -27,15 +38,13 @@ class Probe:
             self._args, self._named = tuple(batch), {}
         else:
             raise InputError(f"the probe must be a tensor, a tuple of arguments or named ones; got {shortened(batch)}.")
-        tensors = [value for value in (*self._args, *self._named.values()) if isinstance(value, Tensor) and value.ndim > 0]
-        if not tensors:
-            raise InputError("the probe holds no tensor; it must be a batch that the model can be called with.")
-        if any(tensor.numel() == 0 for tensor in tensors):
-            raise InputError("the probe is empty; it must hold at least one sequence of at least one token.")
-        self.n_batch = len(tensors[0])
-        self._given = self._ids()
+        self._axis = checked_count("batch_axis", batch_axis, low=0, high=1)
+        self.n_batch = self._checked_size()
+        given = self._named.get("input_ids", self._args[0] if self._args else None)
+        self._given = self._ids_in(given)
         self.ids = None if self._given is None else self._given.clamp_min(0)  # below zero is padding
         self.n_positions = 0 if self.ids is None else self.ids.shape[1]
+        self._documents = self._checked_documents(documents)
 
     def run(self, model: nn.Module, **more: Any) -> Any:
         """The model's answer, called as it is with the probe: another call may mean another mask."""
@@ -47,47 +56,113 @@ class Probe:
         """The first sequence alone."""
 
         def cut(value: Any) -> Any:
-            return value[:1] if isinstance(value, Tensor) and value.ndim > 0 and len(value) == self.n_batch else value
+            has_axis = isinstance(value, Tensor) and value.ndim > self._axis and value.shape[self._axis] == self.n_batch
+            return value.narrow(self._axis, 0, 1) if has_axis else value
 
         named = {name: cut(value) for name, value in self._named.items()}
-        return Probe(named if named else tuple(cut(value) for value in self._args))
+        documents = None if self._documents is None else self._documents[:1]
+        return Probe(named if named else tuple(cut(value) for value in self._args), self._axis, documents)
 
     def tokens(self, counted: TokenStatistics | None) -> ProbeTokens | None:
         """What is known of the probe's tokens; None if it holds no token ids."""
         if self.ids is None:
             return None
         is_token = self._is_token()
-        decile = informative = None
-        if counted is not None:
-            decile = torch.as_tensor(counted.decile)[self.ids]
-            informative = torch.as_tensor(counted.informative(self.ids.cpu().numpy()))
-        return ProbeTokens(is_token, self._document_starts(is_token), decile, informative)
+        return _with_meaning(ProbeTokens(is_token, self._document_starts(is_token)), self.ids, counted)
+
+    def decoder_tokens(self, counted: TokenStatistics | None) -> ProbeTokens | None:
+        """The same of `decoder_input_ids`, the second text of a model that has an encoder and a decoder."""
+        given = self._ids_in(self._named.get("decoder_input_ids"))
+        if given is None:
+            return None
+        mask = self._named.get("decoder_attention_mask")
+        is_token = given >= 0 if mask is None else (given >= 0) & self._sequences_first(mask).bool().cpu()
+        return _with_meaning(ProbeTokens(is_token, _first_tokens(is_token)), given.clamp_min(0), counted)
+
+    def all_ids(self) -> np.ndarray:
+        """Of both texts, in one row."""
+        texts = (self.ids, self._ids_in(self._named.get("decoder_input_ids")))
+        return np.concatenate([text.clamp_min(0).numpy().ravel() for text in texts if text is not None])
 
     def documents(self) -> list[Any]:
         """Token ids of each sequence without padding."""
         return [row[kept].numpy() for row, kept in zip(self.ids, self._is_token(), strict=True)] if self.ids is not None else []
 
+    def _checked_size(self) -> int:
+        tensors = [value for value in (*self._args, *self._named.values()) if isinstance(value, Tensor) and value.ndim > self._axis]
+        if not tensors:
+            raise InputError("the probe holds no tensor; it must be a batch that the model can be called with.")
+        if any(tensor.numel() == 0 for tensor in tensors):
+            raise InputError("the probe is empty; it must hold at least one sequence of at least one token.")
+        return tensors[0].shape[self._axis]
+
+    def _checked_documents(self, documents: Any) -> Tensor | None:
+        if documents is None:
+            return None
+        numbers = torch.as_tensor(documents).detach().cpu()
+        if numbers.shape != (self.n_batch, self.n_positions) or numbers.is_floating_point():
+            raise InputError(
+                "`documents` must number the document of each token of the probe, 0 on padding, with shape "
+                f"{(self.n_batch, self.n_positions)} (sequence, position); got {numbers.dtype} of shape {tuple(numbers.shape)}."
+            )
+        return numbers.long()
+
+    def _ids_in(self, value: Any) -> Tensor | None:
+        """`value` as token ids (sequence, position), if that is what it is."""
+        if not isinstance(value, Tensor) or value.ndim != 2 or value.is_floating_point() or value.dtype == torch.bool:
+            return None
+        return self._sequences_first(value).detach().cpu().long()
+
+    def _sequences_first(self, value: Tensor) -> Tensor:
+        return value.T if self._axis == 1 else value
+
     def _is_token(self) -> Tensor:
-        """False on padding: what the attention mask says, and ids below zero."""
+        """False on padding: what `documents` or the attention mask says, and ids below zero."""
         mask = self._named.get("attention_mask")
         whole = torch.as_tensor(self._given) >= 0
-        return whole if mask is None or mask.ndim != 2 else whole & mask.bool().cpu()
-
-    def _ids(self) -> Tensor | None:
-        named = self._named.get("input_ids")
-        candidates = [named] if named is not None else list(self._args[:1])
-        whole = [
-            c for c in candidates if isinstance(c, Tensor) and c.ndim == 2 and not c.is_floating_point() and c.dtype != torch.bool
-        ]
-        return whole[0].detach().cpu().long() if whole else None
+        if self._documents is not None:
+            return whole & (self._documents > 0)
+        return whole if mask is None or mask.ndim != 2 else whole & self._sequences_first(mask).bool().cpu()
 
     def _document_starts(self, is_token: Tensor) -> Tensor:
-        """Where each token's document starts: at its last position 0 if the batch has `position_ids`, else at the first token."""
+        """Where each token's document starts: where its number or its last position 0 begins, else at the first token."""
         positions = torch.arange(is_token.shape[1]).expand_as(is_token)
         packed = self._named.get("position_ids")
-        if packed is not None and packed.shape == is_token.shape:
-            return (positions - packed.cpu()).clamp_min(0)
-        return is_token.cpu().int().argmax(dim=1, keepdim=True).expand_as(positions)
+        if self._documents is not None:
+            begins = self._documents.diff(dim=1, prepend=self._documents[:, :1] - 1) != 0
+            return torch.where(begins, positions, 0).cummax(dim=1).values
+        if packed is not None and self._sequences_first(packed).shape in (is_token.shape, (1, is_token.shape[1])):
+            return (positions - self._sequences_first(packed).cpu()).clamp_min(0)
+        return _first_tokens(is_token)
+
+
+class LayerTokens:
+    """What is known of the tokens that attention runs over, by the layer's name: a model with encoder and decoder has two texts.
+
+    Layers are told apart by their names: below `decoder`, and there `cross`, `EncDec` and the like.
+    """
+
+    def __init__(self, model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> None:
+        names = [name.lower() for name, _ in model.named_modules()]
+        self._two_texts = all(any(part in name for name in names) for part in ("encoder", "decoder"))
+        self.main = probe.tokens(counted)
+        self._decoder = probe.decoder_tokens(counted) if self._two_texts else None
+
+    def of(self, layer: str) -> ProbeTokens | None:
+        if self.main is None or not self._two_texts or "decoder" not in layer.lower():
+            return self.main
+        return replace(self.main, own_queries=False) if _CROSS.search(layer) else self._decoder
+
+
+def _with_meaning(tokens: ProbeTokens, ids: Tensor, counted: TokenStatistics | None) -> ProbeTokens:
+    if counted is None:
+        return tokens
+    informative = torch.as_tensor(counted.informative(ids.numpy()))
+    return replace(tokens, decile=torch.as_tensor(counted.decile)[ids], informative=informative)
+
+
+def _first_tokens(is_token: Tensor) -> Tensor:
+    return is_token.int().argmax(dim=1, keepdim=True).expand_as(is_token)
 
 
 def _moved(values: Any, device: torch.device) -> Any:

@@ -25,10 +25,10 @@ from saccade.observe.budget import Budget, schedule
 from saccade.observe.forwarding import forwarders
 from saccade.observe.look import Look, look, map_rows, moved
 from saccade.observe.observation_log import ObservationLog
-from saccade.observe.probe import Probe
-from saccade.observe.self_check import Check, check_folding, self_check, tried
+from saccade.observe.probe import LayerTokens, Probe
+from saccade.observe.self_check import Check, self_check, tried
 from saccade.observe.token_statistics import TokenStatistics
-from saccade.observe.undisturbed import unwrapped
+from saccade.observe.undisturbed import check_whole, unwrapped
 from saccade.records.provenance import provenance
 from saccade.records.store import save_record
 from saccade.report.watched import write_watched
@@ -48,7 +48,7 @@ _DEFINITIONS = attention_statistics.DEFINITIONS | {
     "moved": ("1/log step", "total variation of the kept maps since the last look, over the log of the steps: 0 = frozen"),
     "time": ("", "when the model was looked at: the step as the caller numbers it"),
     "loss": ("", "loss as the caller told it"),
-    "look_seconds": ("s", "time this look took"),
+    "look_seconds": ("s", "time this look took, without writing it"),
 }
 
 
@@ -63,22 +63,27 @@ def watch(
     maps: Sequence[int] = (0,),
     weights: bool = True,
     forward: Any = (),
+    batch_axis: int = 0,
+    documents: Any = None,
 ) -> Recorder:
     """A recorder to use in a `with` block around training; call `recorder.step(step)` once a step.
 
-    | argument  | meaning                                                                                                    |
-    |-----------|------------------------------------------------------------------------------------------------------------|
-    | `model`   | any module; inside `torch.compile` and `DistributedDataParallel` the original one is looked at             |
-    | `probe`   | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
-    | `every`   | `"log"` (0, 1, 2, 4, ... 512, then every 1000), a number of steps, or a list of steps                      |
-    | `text`    | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
-    | `budget`  | share of training time that looking may take; after three, looks beyond it are left out; None: no limit    |
-    | `out`     | a new folder; every look is written there as it is made, and a record at the end. None: memory only        |
-    | `maps`    | sequences of the probe whose attention maps are kept                                                       |
-    | `weights` | whether singular values of weights are taken too: at looks whose step has at least doubled since the last  |
-    | `forward` | where numbers go as well: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function |
+    | argument     | meaning                                                                                                    |
+    |--------------|------------------------------------------------------------------------------------------------------------|
+    | `model`      | any module; inside `torch.compile` and `DistributedDataParallel` the original one is looked at             |
+    | `probe`      | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
+    | `every`      | `"log"` (0, 1, 2, 4, ... 512, then every 1000), a number of steps, or a list of steps; the end always      |
+    | `text`       | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
+    | `budget`     | share of training time that looking may take; after three, looks beyond it are left out; None: no limit    |
+    | `out`        | a new folder; every look is written there as it is made, and a record at the end. None: memory only        |
+    | `maps`       | sequences of the probe whose attention maps are kept                                                       |
+    | `weights`    | whether singular values of weights are taken too: at looks whose step has at least doubled since the last  |
+    | `forward`    | where numbers go as well: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function |
+    | `batch_axis` | axis of sequences in the probe's tensors: 1 for models that take positions first                           |
+    | `documents`  | (sequence, position) 0 on padding, else the number of the token's document; default: from the probe's      |
+    |              | `attention_mask` and `position_ids`, if it names them                                                      |
     """
-    return Recorder(model, probe, every, text, budget, out, maps, weights, forward)
+    return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents)
 
 
 class Recorder:
@@ -95,16 +100,19 @@ class Recorder:
         maps: Sequence[int],
         weights: bool,
         forward: Any,
+        batch_axis: int = 0,
+        documents: Any = None,
     ) -> None:
         self._model = unwrapped(checked_kind("model", model, nn.Module))
-        self._probe = Probe(probe)
+        check_whole(self._model)
+        self._probe = Probe(probe, batch_axis, documents)
         self._maps = _sequences(maps, self._probe.n_batch)
         self._due = schedule(every)
         self._budget = Budget(budget)
         self._weights = weights
         self._forward = forwarders(forward)
         self._counted = _counted(text, self._probe)
-        self._tokens = self._probe.tokens(self._counted)
+        self._tokens = LayerTokens(self._model, self._probe, self._counted)
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
         if not isinstance(out, str | Path | None):
             raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
@@ -112,6 +120,7 @@ class Recorder:
         self._log = ObservationLog(self._out, self._about(every))
         self._next_step = 0
         self._weights_due = 0
+        self._seen_version = -1
         self._last: tuple[int, np.ndarray] | None = None
         self.check: Check | None = None
 
@@ -122,17 +131,15 @@ class Recorder:
     def _begin(self) -> None:
         """The self-check, once and before anything is written."""
         if self._is_first_rank and self.check is None:
-            first = self._probe.first()
+            self._budget.start()
+            started = time.perf_counter()
             tried(self._model, self._probe)
-            self.check = self_check(self._model, first, first.tokens(self._counted))
-            check_folding(self._model, self._probe)
+            self.check = self_check(self._model, self._probe, self._counted)
+            self._budget.spent(time.perf_counter() - started)
             seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
             print(f"saccade: {seen}", file=sys.stderr)
             self._log.about["config"]["check"] = self.check.as_dict()
             self._log.open()
-
-    def __exit__(self, *details: Any) -> None:
-        self.close()
 
     def step(self, step: int | None = None, loss: float | None = None) -> None:
         """Once a step of training, before or after the update; looks at the model if it is time. Without a number it counts."""
@@ -144,7 +151,6 @@ class Recorder:
         if not self._is_first_rank:
             return
         self._begin()
-        self._budget.start()
         if self._due(number) and number not in self._log.observations:
             if self._budget.allows_a_look():
                 self.observe(number, loss)
@@ -155,6 +161,7 @@ class Recorder:
         """Look now, whatever the schedule and the budget say."""
         started = time.perf_counter()
         found = look(self._model, self._probe, self._tokens, self._maps)
+        self._seen_version = self._version()
         arrays = found.arrays(self._noted_layers(found))
         self._note_axes(found, arrays)
         if self._weights and step >= self._weights_due:
@@ -166,27 +173,48 @@ class Recorder:
             self._last = step, arrays["attention_map"]
         if loss is not None:
             arrays["loss"] = np.asarray(_checked_loss(loss))
-        self._budget.took(time.perf_counter() - started)
         arrays["look_seconds"] = np.asarray(time.perf_counter() - started)
-        self._log.about["wall_time_s"] += time.perf_counter() - started
         self._log.append(step, arrays)
-        self._log.write_about()
         for send in self._forward:
             send(step, arrays, self._log.about["axes"])
+        took = time.perf_counter() - started  # with what writing and sending cost
+        self._budget.took(took)
+        self._log.about["wall_time_s"] += took
+        self._log.write_about()
 
     @property
     def record(self) -> xr.Dataset:
         """All looks so far as a record."""
         if not self._log.observations:
-            raise InputError("nothing has been looked at yet: call `recorder.step(step)` in the training loop.")
+            reason = "call `recorder.step(step)` in the training loop" if self._next_step == 0 else "no step told of was in `every`"
+            raise InputError(f"nothing has been looked at yet: {reason}.")
         self._log.about["config"] |= {"looking_s": self._budget.looking, "training_s": self._budget.training}
         return self._log.record()
+
+    def __exit__(self, kind: Any, *details: Any) -> None:
+        if kind is None:
+            self._look_at_the_end()
+        self.close()
+
+    def _look_at_the_end(self) -> None:
+        """At what the last update has left, whatever the schedule and the budget say, unless it was looked at already."""
+        if self.check is not None and self._next_step > 0 and self._seen_version != self._version():
+            self.observe(self._next_step)
+
+    def _version(self) -> int:
+        """A number that grows with every change of a parameter in place, as PyTorch counts them."""
+        return sum(parameter._version for parameter in self._model.parameters())
 
     def close(self) -> None:
         """Write what was left out beside the looks, and all of them as one record."""
         thinned = self._log.about["config"]["thinned"]
+        if self.check is not None and not self._log.observations:
+            print("saccade: no step was looked at: none that `recorder.step` was told of is in the schedule", file=sys.stderr)
         if thinned:
-            print(f"saccade: {len(thinned)} looks were left out to keep within the budget; the record lists them", file=sys.stderr)
+            share = f"{self._budget.share:.0%} of training time"
+            print(
+                f"saccade: {len(thinned)} looks were left out to keep within {share}; `budget=None` makes them all", file=sys.stderr
+            )
         if self._out is not None and self.check is not None:
             self._log.write_about()
             if self._log.observations:
@@ -227,7 +255,9 @@ class Recorder:
         """Statistics that no layer has; said aloud, as is a text too short to judge tokens by."""
         untold = [name for name in attention_statistics.DEFINITIONS if name not in arrays or np.isnan(arrays[name]).all()]
         if untold:
-            reason = "it holds no token ids" if self._tokens is None else "attention does not run over its tokens"
+            reason = "it is too short, or its tokens are not in the text"
+            if "sink_mass" in untold:
+                reason = "it holds no token ids" if self._tokens.main is None else "attention does not run over its tokens"
             print(f"saccade: not told by this probe: {', '.join(untold)} ({reason})", file=sys.stderr)
         elif np.nanmean(arrays["judged_mass"]) < 0.5:
             print(
@@ -242,6 +272,8 @@ class Recorder:
         self._log.about["definitions"] |= {name: _of_some_looks(*weight_statistics.DEFINITIONS[name]) for name in found}
         self._log.about["config"]["weights_not_recognised"] = unrecognised
         if "weight_layer" not in self._log.about["coords"]:
+            for sentence in unrecognised:
+                print(f"saccade: weights: {sentence}", file=sys.stderr)
             self._log.about["coords"]["weight_layer"] = ("weight_layer", weight_statistics.weight_layers(self._model))
         return {name: values.astype(np.float32) for name, values in found.items()}
 
@@ -253,13 +285,13 @@ def _counted(text: Any, probe: Probe) -> TokenStatistics | None:
             raise InputError(f"`text` was given, but the probe holds no token ids to look up in it: {shortened(text)}.")
         return None
     documents = probe.documents() if text is None else text
-    return TokenStatistics.count(documents, probe_ids=probe.ids.numpy(), name="text")
+    return TokenStatistics.count(documents, probe_ids=probe.all_ids(), name="text")
 
 
 def _sequences(maps: Any, n_batch: int) -> list[int]:
     if not is_list_like(maps):
         raise InputError(f"`maps` must list sequences of the probe, from 0 to {n_batch - 1}; got {shortened(maps)}.")
-    return [checked_count("maps", index, low=0, high=n_batch - 1) for index in maps]
+    return [checked_count(f"maps[{place}]", index, low=0, high=n_batch - 1) for place, index in enumerate(maps)]
 
 
 def _of_some_looks(unit: str, definition: str) -> list[str]:

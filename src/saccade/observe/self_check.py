@@ -10,16 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from saccade.errors import InputError
-from saccade.observe.attention_statistics import ProbeTokens, blocks, largest_difference, statistics
+from saccade.observe.attention_statistics import blocks, largest_difference, statistics
 from saccade.observe.capture import AttentionCall, Capture, given_weights
-from saccade.observe.probe import Probe
+from saccade.observe.look import LayerNames
+from saccade.observe.probe import LayerTokens, Probe
+from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import undisturbed
 
 WORST = 1e-3  # beyond it nothing is recorded
@@ -47,39 +49,66 @@ class Check:
         return asdict(self)
 
 
-def self_check(model: nn.Module, probe: Probe, tokens: ProbeTokens | None) -> Check:
-    """The comparisons on `model`; an `UnfaithfulError` if nothing is seen or an error is above `WORST`."""
-    seen: list[dict[str, Tensor]] = []
-    errors: list[tuple[float, float]] = []
-    sizes: list[int] = []
+def self_check(model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> Check:
+    """The comparisons on `model`; an `UnfaithfulError` if nothing is seen or an error is above `WORST`.
 
-    def listener(call: AttentionCall) -> None:
-        seen.append(statistics(call, tokens))
-        sizes.append(call.n_batch * call.n_heads * call.n_queries * call.n_keys)
-        exact = statistics(call, tokens, torch.float64)
-        made = max(call.reproduced(start, start + weights.shape[2]) for start, weights in blocks(call, torch.float32))
-        errors.append((largest_difference(seen[-1], exact), _beyond(made, 4 * torch.finfo(call.dtype).eps)))
-
-    with undisturbed(model), Capture(listener, probe.n_batch) as capture:
-        probe.run(model)
-    if not seen:
-        hint = " What was seen: " + "; ".join(capture.unseen) + "." if capture.unseen else ""
-        raise UnfaithfulError(
-            "no attention was seen in this model: it calls none of scaled_dot_product_attention, flex_attention, "
-            "multi_head_attention_forward, nor a softmax over keys followed by a product with values." + hint
-        )
+    The whole probe is compared with the kernels, its first sequence with eager weights, which a model keeps all at once.
+    """
+    first = _compared(model, probe.first(), counted)
+    whole = first if probe.n_batch == 1 else _compared(model, probe, counted)
+    _check_layout(whole, first)
     check = Check(
-        len(seen),
-        max(e[0] for e in errors),
-        max(e[1] for e in errors),
-        _against_eager(model, probe, tokens, seen, sum(sizes) > _MOST_ENTRIES),
+        len(whole.seen),
+        max(whole.statistics, first.statistics),
+        max(whole.output, first.output),
+        _against_eager(model, probe.first(), LayerTokens(model, probe.first(), counted), first),
     )
+    if math.isinf(check.output):
+        raise UnfaithfulError("this model's attention gives values that are not finite numbers; nothing was recorded.")
     if not check.worst <= WORST:
         raise UnfaithfulError(
             f"what is seen of this model's attention differs from what it computes by {check.worst:.2g}, above {WORST:g} ("
             f"statistics {check.statistics:.2g}, output {check.output:.2g}, eager {check.eager}); nothing was recorded."
         )
     return check
+
+
+@dataclass
+class _Compared:
+    """One run of a probe, compared. One entry in each list for each attention call."""
+
+    n_batch: int
+    seen: list[dict[str, Tensor]] = field(default_factory=list)  # statistics
+    layers: list[str] = field(default_factory=list)
+    last_rows: list[Tensor] = field(default_factory=list)  # weights of the last query (sequence, head, 1, key)
+    sizes: list[tuple[int, int]] = field(default_factory=list)  # number of queries, of entries of the whole map
+    statistics: float = 0.0
+    output: float = 0.0
+
+
+def _compared(model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> _Compared:
+    found, tokens, names = _Compared(probe.n_batch), LayerTokens(model, probe, counted), LayerNames(model)
+
+    def listener(call: AttentionCall) -> None:
+        layer = names.running()
+        known = tokens.of(layer)
+        found.layers.append(layer)
+        found.seen.append(statistics(call, known))
+        found.last_rows.append(call.rows(call.n_queries - 1, call.n_queries, torch.float32))
+        found.sizes.append((call.n_queries, call.n_batch * call.n_heads * call.n_queries * call.n_keys))
+        made = max(call.reproduced(start, start + weights.shape[2]) for start, weights in blocks(call, torch.float32))
+        found.output = max(found.output, _beyond(made, 4 * torch.finfo(call.dtype).eps))
+        found.statistics = max(found.statistics, largest_difference(found.seen[-1], statistics(call, known, torch.float64)))
+
+    with undisturbed(model), Capture(listener, probe.n_batch) as capture:
+        probe.run(model)
+    if not found.seen:
+        hint = " What was seen: " + "; ".join(capture.unseen) + "." if capture.unseen else ""
+        raise UnfaithfulError(
+            "no attention was seen in this model: it calls none of scaled_dot_product_attention, flex_attention, "
+            "multi_head_attention_forward, nor a softmax over keys followed by a product with values." + hint
+        )
+    return found
 
 
 def tried(model: nn.Module, probe: Probe) -> None:
@@ -92,31 +121,19 @@ def tried(model: nn.Module, probe: Probe) -> None:
         raise InputError(f"the model cannot be called with this probe: {type(error).__name__}, {reason}.") from error
 
 
-def check_folding(model: nn.Module, probe: Probe) -> None:
-    """Where sequences and heads share an axis, sequences come first: the first sequence looks in the batch as it does alone."""
-    whole, alone = (_folded_rows(model, batch) for batch in (probe, probe.first()))
-    for together, single in zip(whole, alone, strict=False):
-        if together is None or single is None or single.numel() * probe.n_batch != together.numel():
+def _check_layout(whole: _Compared, first: _Compared) -> None:
+    """Sequences come before heads, and before positions: the first sequence looks in the batch as it does alone."""
+    for together, single, sizes, own_sizes in zip(whole.last_rows, first.last_rows, whole.sizes, first.sizes, strict=False):
+        if own_sizes[0] == 1 < sizes[0] and len(single) == len(together) > 1:
+            raise InputError("the first axis of the probe holds positions, not sequences; say so with `batch_axis=1`.")
+        if single.numel() * whole.n_batch != together.numel() or whole.n_batch == 1:
             continue
         rows, own = together.flatten(0, 1), single.flatten(0, 1)
-        assumed, other = ((part - own).abs().max() for part in (rows[: len(own)], rows[:: probe.n_batch]))
+        assumed, other = (float((part - own).abs().max()) for part in (rows[: len(own)], rows[:: whole.n_batch]))
         if assumed > 10 * other + 1e-6:  # float32 rounds at 1e-7; heads that are all alike can be in any order
             raise UnfaithfulError(
-                "this model folds heads and sequences into one axis with heads first, which would be mixed up; "
-                "give a probe of one sequence."
+                "this model lays heads before sequences, and the two would be mixed up; give a probe of one sequence."
             )
-
-
-def _folded_rows(model: nn.Module, probe: Probe) -> list[Tensor | None]:
-    """Weights of the last query (sequence, head, 1, key) in each call whose sequences and heads share an axis; None for others."""
-    found: list[Tensor | None] = []
-
-    def listener(call: AttentionCall) -> None:
-        found.append(call.rows(call.n_queries - 1, call.n_queries, torch.float32) if call.folded else None)
-
-    with undisturbed(model), Capture(listener, probe.n_batch):
-        probe.run(model)
-    return found
 
 
 def _beyond(error: float, rounding: float) -> float:
@@ -124,10 +141,9 @@ def _beyond(error: float, rounding: float) -> float:
     return math.inf if math.isnan(error) else max(0.0, error - rounding)
 
 
-def _against_eager(
-    model: nn.Module, probe: Probe, tokens: ProbeTokens | None, seen: list[dict[str, Tensor]], too_large: bool
-) -> float | None:
+def _against_eager(model: nn.Module, probe: Probe, tokens: LayerTokens, first: _Compared) -> float | None:
     """Statistics from the weights that a Transformers model returns itself; None for models that cannot, or not for this probe."""
+    too_large = sum(entries for _, entries in first.sizes) > _MOST_ENTRIES
     if not hasattr(model, "set_attn_implementation") or not hasattr(model, "config") or too_large:
         return None
     try:
@@ -135,11 +151,23 @@ def _against_eager(
             weights = _returned_weights(probe.run(model, output_attentions=True))
     except (TypeError, ValueError, NotImplementedError):
         return None
-    if len(weights) != len(seen):
+    if len(weights) != len(first.seen) or not all(map(_are_weights, weights)):
         return None
     return max(
-        largest_difference(ours, statistics(given_weights("eager", w), tokens)) for ours, w in zip(seen, weights, strict=True)
+        largest_difference(_without_masks(ours), _without_masks(statistics(given_weights("eager", w), tokens.of(layer))))
+        for ours, w, layer in zip(first.seen, weights, first.layers, strict=True)
     )
+
+
+def _are_weights(returned: Tensor) -> bool:
+    """Some models return scores before the softmax under this name."""
+    total = returned.sum(dim=-1)
+    return bool(((total - 1).abs() < 0.01).logical_or(total == 0).all())
+
+
+def _without_masks(found: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Without what depends on which keys are visible: of eager weights the mask is not known."""
+    return {name: value for name, value in found.items() if name not in ("relative_entropy", "decile_focus")}
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class TrainerCallback(transformers.TrainerCallback):
         return self._recorder.record
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
-        self._recorder = watch(model, self._probe, **self._settings).__enter__()
+        self._recorder = watch(model, _fitting(self._probe, model), **self._settings).__enter__()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         if self._recorder is not None:
@@ -52,3 +52,13 @@ class TrainerCallback(transformers.TrainerCallback):
         if self._recorder is not None:
             self._recorder.step(state.global_step, self._loss)
             self._recorder.close()
+
+
+def _fitting(probe: dict[str, Any], model: Any) -> dict[str, Any]:
+    """The probe cut to the positions a model has; a decoder beside an encoder is given the same texts, as if to copy them."""
+    config = getattr(model, "config", None)
+    longest = getattr(config, "max_position_embeddings", None) or max(value.shape[1] for value in probe.values())
+    cut = {name: value[:, :longest] for name, value in probe.items()}
+    if not getattr(config, "is_encoder_decoder", False) or "decoder_input_ids" in cut:
+        return cut
+    return cut | {"decoder_input_ids": model.prepare_decoder_input_ids_from_labels(labels=cut["input_ids"])}

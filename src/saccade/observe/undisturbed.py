@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from saccade.errors import InputError
+
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
@@ -26,11 +28,12 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     accelerators = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     try:
         with torch.random.fork_rng(devices=accelerators), torch.no_grad(), torch.compiler.set_stance("force_eager"):
-            model.eval()
+            for module in modes:
+                module.training = False  # not .eval(): modules may override it, and merge weights say
             yield
     finally:
         for module, training in modes.items():
-            module.training = training  # not .train(): modules may override it, and children have modes of their own
+            module.training = training
         _put_back(model, kept, values)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
@@ -62,6 +65,21 @@ def _put_back(model: nn.Module, kept: list[_Place], values: list[torch.Tensor | 
                 tensor.data = value
             else:
                 tensor.copy_(value)  # others may hold views of it
+
+
+def check_whole(model: nn.Module) -> None:
+    """Refuse a model of which each process holds a part: a look by one process alone would wait for the others for ever."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return
+    from torch.distributed.fsdp import FullyShardedDataParallel  # slow to import, and nothing is sharded without processes
+    from torch.distributed.tensor import DTensor
+
+    sharded = any(isinstance(parameter, DTensor) for parameter in model.parameters())
+    if sharded or any(isinstance(module, FullyShardedDataParallel) for module in model.modules()):
+        raise InputError(
+            "this model's weights are spread over processes (FSDP or tensor parallel), and one process cannot look at them alone; "
+            "look at its checkpoints with `saccade.observe_checkpoints`."
+        )
 
 
 def unwrapped(model: nn.Module) -> nn.Module:

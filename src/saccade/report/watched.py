@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CAPTION = (
     "Lines are heads, dark for late layers. Entropy over the log of visible keys: 1 is uniform, 0 all on one key. Focus by "
-    "frequency, mean over heads: above 1 a decile of tokens is sought, below 1 avoided; 0 is the rarest. Sink: attention on "
+    "frequency, mean over heads: orange deciles of tokens are sought, purple ones avoided; 0 is the rarest. Sink: attention on "
     "the first token. Previous: attention on the token before. Moved: how far kept maps moved per unit of log step, 0 is "
     "frozen. Rank: effective rank of each head's QK circuit. A panel is empty where nothing of the kind could be measured."
 )
@@ -36,6 +36,8 @@ def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
     save_figure(watched_figure(record), folder / "figure")
     config = json.loads(record.attrs["config"])
     statement = f"{config['task']}, {record.sizes['time']} looks from step {int(record.time[0])} to {int(record.time[-1])}"
+    if config.get("thinned"):
+        statement += f"; {len(config['thinned'])} more were left out to keep within the budget"
     shown = {name: value for name, value in record.attrs.items() if name != "config"} | config
     about = {"statement": statement, "caption": CAPTION, "command": command, **shown}
     write_text(folder / "about.json", json.dumps(about, indent=1) + "\n")
@@ -59,6 +61,7 @@ def watched_figure(record: xr.Dataset) -> Figure:
 
 def _heads(axes: Any, record: xr.Dataset, name: str) -> None:
     if name not in record:
+        axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)
         return
     layer, head = record[name].dims[1:3]
     n_layers = record.sizes[layer]
@@ -77,4 +80,5 @@ def _deciles(figure: Figure, axes: Any, record: xr.Dataset) -> None:
     n = record.sizes["time"]
     edges = np.append(record.time.values[:n], record.time.values[-1] + 1)
     mesh = axes.pcolormesh(edges, np.arange(-0.5, 10), focus, cmap="PuOr_r", vmin=-2, vmax=2, rasterized=True)
-    figure.colorbar(mesh, ax=axes, label="log2 of focus: 0 = no preference")
+    bar = figure.colorbar(mesh, ax=axes, label="focus: 1 = no preference", ticks=[-2, -1, 0, 1, 2])
+    bar.ax.set_yticklabels(["1/4", "1/2", "1", "2", "4"])
