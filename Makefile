@@ -29,7 +29,7 @@ bench: .venv/test
 	touch $@
 
 .venv/test: .venv/bin/python pyproject.toml constraints.txt
-	$(INSTALL) --editable '.[torch,dev]'
+	$(INSTALL) --editable '.[torch,text,dev]'
 	touch $@ .venv/core
 
 clean:

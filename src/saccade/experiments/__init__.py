@@ -13,8 +13,9 @@ An experiment is a module with
 | `caption(record)`               | instead of `CAPTION` where what to look at depends on the settings    |
 | `files(record)`                 | optional: more CSV files, name -> (columns, rows)                     |
 | `SECONDS`                       | about how long it takes on two cores                                  |
+| `FULL`                          | on real text: a `Config` with the paper's sizes; the default is quick |
 
-A new one is a new file and a line in `EXPERIMENTS`.
+A new one is a new file and a line in `SYNTHETIC` or `REAL_TEXT`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from types import ModuleType
 
 from saccade.errors import checked_choice
 
-EXPERIMENTS = {
+SYNTHETIC = {
     "syn-small-attention": "saccade.experiments.scan_and_snap.syn_small_attention",
     "adam-subsets": "saccade.experiments.scan_and_snap.adam_subsets",
     "syn-medium-entropy": "saccade.experiments.scan_and_snap.syn_medium_entropy",
@@ -50,6 +51,8 @@ EXPERIMENTS = {
     "focus-dilution-cycle": "saccade.experiments.focus_and_dilution.focus_dilution_cycle",
     "focus-dilution-adam": "saccade.experiments.focus_and_dilution.focus_dilution_adam",
 }
+REAL_TEXT: dict[str, str] = {}  # need the extras `torch` and `text`
+EXPERIMENTS = SYNTHETIC | REAL_TEXT
 
 
 def experiment(name: str) -> ModuleType:

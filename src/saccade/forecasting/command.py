@@ -1,0 +1,82 @@
+"""`saccade forecast`: its options, and the answer it prints. The command line reads the one into the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+OPTIONS: dict[str, tuple[Any, Any, str]] = {
+    "source": (
+        tyro.conf.Positional[str],
+        tyro.MISSING,
+        "name or path of a text, or a CSV file of classes or of a transition table",
+    ),
+    "queries": (str, "8", "of a text: how many of its most frequent tokens, or which, with commas between"),
+    "lr_decoder": (float, 1.0, "learning rate of the decoder; of embedding and projection"),
+    "lr_attention": (float, 1.0, "learning rate of attention; of query and key matrices"),
+    "init_scale": (float, 1e-3, "standard deviation of every weight at the start"),
+    "steps": (float | None, None, "how far to look; default: twice the snap of the middle query"),
+    "context": (float | None, None, "tokens in a training context, for the assumptions"),
+    "width": (int, 8, "width of embedding, queries and keys"),
+    "scaled": (bool, False, "attention logits are divided by the root of the width"),
+    "n_vocab": (int | None, None, "of a text: keep so many tokens"),
+    "tokenizer": (str, "word", "of a text: word, bpe, character, or a tokenizer.json"),
+    "out": (Path, Path("results"), "folder that results are written into"),
+}
+
+
+def forecast_of(options: Any, on_progress: Callable[[float], None]) -> xr.Dataset:
+    """The forecast that the options ask for."""
+    from saccade.forecasting.forecast import forecast
+    from saccade.model.embedded import Embedded
+
+    return forecast(
+        _source(options),
+        queries=_queries(options.queries),
+        lr_decoder=options.lr_decoder,
+        lr_attention=options.lr_attention,
+        init_scale=options.init_scale,
+        steps=options.steps,
+        context=options.context,
+        model=Embedded(options.width, options.width, options.init_scale, options.scaled),
+        on_progress=on_progress,
+    )
+
+
+def _source(options: Any) -> Any:
+    """A text is tokenised as asked; a table is read as it is."""
+    if Path(options.source).suffix.lower() == ".csv":
+        return options.source
+    from saccade.data.text import corpus
+
+    return corpus(options.source, tokenizer=options.tokenizer, n_vocab=options.n_vocab)
+
+
+def _queries(text: str) -> int | list[str]:
+    """A number of queries, or their names with commas between."""
+    return int(text) if text.strip().isdecimal() else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def answered(record: xr.Dataset, options: Any) -> int:
+    """Write the folder, print the page or its statements as JSON; exit code 0."""
+    from saccade.forecasting.files import write_forecast
+    from saccade.forecasting.forecast import statements
+    from saccade.forecasting.page import page
+    from saccade.records.schema import json_ready
+
+    folder = write_forecast(record, options.out)
+    if options.json:
+        said = json_ready([one.as_dict() for one in statements(record)])
+        print(json.dumps({"folder": str(folder), "statements": said}, indent=1))
+    else:
+        print(page(record))
+        print(f"files: {folder}")
+    return 0

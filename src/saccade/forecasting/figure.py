@@ -1,0 +1,65 @@
+"""A forecast as a picture: gains of each query's tokens over time, and attention on the most frequent token through the stages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saccade.forecasting.order_statements import ranked
+from saccade.report.style import COMMON, categorical, new_figure
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+_MOST_QUERIES, _NAMED, _MOST_WORDS = 6, 3, 6
+
+
+def figure(record: xr.Dataset) -> Figure:
+    """A panel a query (the most frequent first), then the stages; what a source does not give is left out."""
+    panels: list[Any] = []
+    if "gain_path" in record:
+        order = np.argsort(-record.query_weight.values, kind="stable")[:_MOST_QUERIES]
+        panels += [lambda axes, row=row: _gains(axes, record.isel(query=int(row))) for row in order]
+    if "on_frequent" in record:
+        panels.append(lambda axes: _stages(axes, record))
+    columns = min(3, max(1, len(panels)))
+    rows = -(-max(1, len(panels)) // columns)
+    drawn = new_figure(4.2 * columns, 3.0 * rows)
+    for place, draw in enumerate(panels, start=1):
+        draw(drawn.add_subplot(rows, columns, place))
+    return drawn
+
+
+def _gains(axes: Any, query: xr.Dataset) -> None:
+    """Distinct tokens in colour, named; common ones grey."""
+    time, path = query.time.values[1:], query.gain_path.values[1:]
+    place = {str(name): i for i, name in enumerate(query.token.values)}
+    losing = [place[name] for name in ranked(query, distinct=False)][:20]
+    axes.plot(time, path[:, losing], color=COMMON, lw=0.8)
+    for colour, name in enumerate(ranked(query, distinct=True)[:_NAMED]):
+        axes.plot(time, path[:, place[name]], color=categorical(colour), label=_plain(name))
+    axes.axvline(float(query.snap_time), color="black", lw=0.8, ls=":")
+    axes.set(xscale="log", xlabel="step", ylabel="gain of attention logit", title=f"query {_plain(str(query['query'].values))}")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=7, title="distinct, first to gain", title_fontsize=7)
+
+
+def _stages(axes: Any, record: xr.Dataset) -> None:
+    time, frequent = record.stage_time.values[1:], int(record.frequency.values.argmax())
+    moved = np.abs(record.on_frequent.values - record.frequency.values[frequent]).max(axis=0)
+    for colour, i in enumerate(np.argsort(-moved, kind="stable")[:_MOST_WORDS]):
+        axes.plot(time, record.on_frequent.values[1:, i], color=categorical(colour), label=_plain(str(record.word.values[i])))
+    axes.axhline(record.frequency.values[frequent], color=COMMON, lw=0.8)
+    for event in ("plateau_time", "focus_onset"):
+        axes.axvline(float(record[event].values[0]), color="black", lw=0.8, ls=":")
+    axes.set(
+        xscale="log", xlabel="step", ylabel=f"attention on {_plain(str(record.word.values[frequent]))}", title="stages", ylim=(0, 1)
+    )
+    axes.legend(fontsize=7, title="query", title_fontsize=7)
+
+
+def _plain(name: str) -> str:
+    """A token as it is: no mathematics between dollar signs, and something to see where it is blank."""
+    return (name.replace("$", r"\$") or "(empty)") if name.strip() else repr(name)

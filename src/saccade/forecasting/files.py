@@ -1,0 +1,33 @@
+"""A forecast on disk: OUT/forecast/NAME with record, table, page and figure, or nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from saccade.forecasting.figure import figure
+from saccade.forecasting.page import page, table
+from saccade.records.store import save_record, whole_folder
+from saccade.report.style import save_figure
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def write_forecast(record: xr.Dataset, out: str | Path) -> Path:
+    """The folder that was written, named after the source; an earlier one gives way when all is there."""
+    name = re.sub(r"[^\w.-]+", "-", json.loads(record.attrs["config"])["source"]).strip("-.") or "forecast"
+    folder = Path(out) / "forecast" / name
+    with whole_folder(folder) as unfinished:
+        save_record(record, unfinished / "record.zarr")
+        (unfinished / "forecast.md").write_text(page(record), encoding="utf-8")
+        rows = table(record)
+        with (unfinished / "table.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        save_figure(figure(record), unfinished / "figure")
+    return folder

@@ -1,0 +1,152 @@
+"""`saccade.forecast`: what theory and population flows say will happen, as one record.
+
+| part of the record                       | from                                                       | file                 |
+|------------------------------------------|------------------------------------------------------------|----------------------|
+| query, token: gains, attention, times    | sequence classes, the pairwise model of Scan and Snap      | `attention_order.py` |
+| start, word: rates, times of the stages  | a Markov chain, the embedded model of Focus and Dilution   | `stages.py`          |
+| `attrs["statements"]`                    | both, as sentences with the assumptions they lean on       | `*_statements.py`    |
+
+A text gives both parts, classes the first, a chain the second. Nothing is trained.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from saccade.errors import checked_count, checked_kind, checked_number
+from saccade.forecasting.attention_order import attention_order
+from saccade.forecasting.order_statements import class_conditions, order_statements
+from saccade.forecasting.sources import Statistics, statistics
+from saccade.forecasting.stage_statements import chain_conditions, stage_statements
+from saccade.forecasting.stages import stages
+from saccade.forecasting.statements import Statement, statement_of
+from saccade.model.embedded import Embedded
+from saccade.records.schema import json_ready
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_STEPS = "steps of gradient descent at the given rates"
+_DEFINITIONS = {
+    "query_weight": ("1", "how often the query is met among the classes"),
+    "gain_path": ("1", "z_ml over time: predicted gain of each token's attention logit; 0 at the start"),
+    "gain": ("1", "the same at the end of the forecast: what tokens are ranked by"),
+    "attention_start": ("1", "attention of the query before training, mean over its classes: the share of each token"),
+    "attention_end": ("1", "predicted attention at the end of the forecast"),
+    "distinct": ("", "one class of the query shows the token more than all its other classes together"),
+    "half_way_time": (_STEPS, "attention is half as far from its start as at the end, in total variation"),
+    "scan_time": (_STEPS, "t_0' of the query's most frequent class: end of scanning"),
+    "snap_time": (_STEPS, "t_0 of the query's most frequent class: onset of snapping"),
+    "coverage": ("1", "share of training positions that belong to the classes"),
+    "condensation_rate": ("1/step", "mu_0: growth rate of embedding and projection at the origin"),
+    "focus_rate": ("1/step", "c: growth rate of query and key at the unigram point; negative: attention turns away"),
+    "focus_sign": ("", "+1 to frequent tokens first, -1 away from them, 0 neither"),
+    "frequency": ("1", "stationary law of the chain"),
+    "condensed_time": (_STEPS, "the top direction has 0.999 of the embedding's square, in the linear flow"),
+    "half_time": (_STEPS, "the embedding has half the norm it has at the unigram point, in the linear flow"),
+    "plateau_time": (_STEPS, "the loss has made 0.99 of its fall to the entropy of the law"),
+    "focus_onset": (_STEPS, "the query matrix has three times the norm of its start"),
+    "turn_time": (_STEPS, "a query's attention on the most frequent token is farthest from its share, before it turns back"),
+    "gone_time": (_STEPS, "that attention is back at the share"),
+    "turn_height": ("1", "how far from the share it gets"),
+    "on_frequent": ("1", "attention of each query on the most frequent token, first start"),
+    "embedding_path": ("1", "gamma: how far each token lies along the one direction, first start"),
+    "next_rate": ("1/step", "s1(B): growth rate of the next embedding direction after the first cycle"),
+    "next_embedding": ("1", "its pattern over tokens, of norm one"),
+    "next_projection": ("1", "what it says about each next token, in the same units"),
+    "stage_time": (_STEPS, "time of the rank-one flow"),
+    "token": ("", "context token"),
+    "word": ("", "token of the chain"),
+    "start": ("", "seed of the random start"),
+    "query": ("", "query token"),
+}
+_COORDS = ("time", "query", "token", "stage_time")
+
+
+def forecast(
+    source: Any,
+    *,
+    lr_decoder: float = 1.0,
+    lr_attention: float = 1.0,
+    init_scale: float = 1e-3,
+    queries: int | Sequence[str | int] = 8,
+    steps: float | None = None,
+    window: int = 32,
+    n_next: int = 4,
+    n_tokens: int = 256,
+    n_chain: int = 64,
+    context: float | None = None,
+    model: Embedded | None = None,
+    starts: int = 3,
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> xr.Dataset:
+    """Predict what training will do, without training.
+
+    | argument                     | meaning                                                                                      |
+    |------------------------------|----------------------------------------------------------------------------------------------|
+    | `source`                     | a `Corpus`, `SequenceClasses`, `MarkovChain`, name of a text, or a path (see `sources.py`)   |
+    | `lr_decoder`, `lr_attention` | rates of SGD, above 0: decoder (embedding and projection), attention                         |
+    | `init_scale`                 | standard deviation of every weight of the embedded model at the start                        |
+    | `queries`                    | of a text: how many of its most frequent tokens, or which                                    |
+    | `steps`                      | how far to look; default: twice the snap of the middle query                                 |
+    | `window`, `n_next`           | of a text: context tokens before a query, next tokens of a query                             |
+    | `n_tokens`, `n_chain`        | of a text: context tokens kept for the classes, tokens of the chain                          |
+    | `context`                    | tokens in a training context, for the assumptions; default: `window` of a text, else infinite |
+    | `model`                      | `Embedded(...)` instead of the default with `init_scale`: widths, scale of attention logits  |
+    | `starts`                     | random starts of the stages, for the spread of their times                                   |
+    """
+    started = time.perf_counter()
+    rates = {
+        "lr_decoder": checked_number("lr_decoder", lr_decoder, low=0.0, high=1e30, open_low=True),
+        "lr_attention": checked_number("lr_attention", lr_attention, low=0.0, high=1e30, open_low=True),
+    }
+    checked_number("init_scale", init_scale, low=0.0, high=1.0, open_low=True)
+    if steps is not None:
+        checked_number("steps", steps, low=0.0, high=1e300, open_low=True)
+    chosen = Embedded(init_scale=init_scale) if model is None else checked_kind("model", model, Embedded)
+    known = statistics(source, queries=queries, window=window, n_next=n_next, n_tokens=n_tokens, n_chain=n_chain)
+    length = (window if known.identity else math.inf) if context is None else checked_number("context", context, low=1.0)
+    parts: dict[str, Any] = {}
+    if known.classes is not None:
+        parts |= attention_order(known.classes, **rates, steps=steps, coverage=known.coverage, on_progress=on_progress)
+    if known.chain is not None:
+        parts |= stages(known.chain, chosen, **rates, starts=checked_count("starts", starts, high=1000))
+        parts |= {"word": list(known.chain.labels)}
+    config = {"source": known.name, "hash": known.identity, **rates, "context": length, "model": vars(chosen), "window": window}
+    record = _record(parts, config, started)
+    record.attrs["statements"] = json.dumps(json_ready([said.as_dict() for said in _said(record, known, chosen, rates, length)]))
+    return record
+
+
+def statements(record: xr.Dataset) -> list[Statement]:
+    """What the forecast says, in the order in which it is to be read."""
+    return [statement_of(entry) for entry in json.loads(record.attrs["statements"])]
+
+
+def _said(record: xr.Dataset, known: Statistics, model: Embedded, rates: dict[str, float], context: float) -> list[Statement]:
+    said = []
+    if known.classes is not None:
+        said += order_statements(record, class_conditions(known.classes, **rates, context=context))
+    if known.chain is not None:
+        said += stage_statements(record, chain_conditions(known.chain, model, **rates, context=context))
+    return said
+
+
+def _record(parts: dict[str, Any], config: dict[str, Any], started: float) -> xr.Dataset:
+    from saccade.records.schema import make_record
+
+    coords = {name: parts[name] for name in (*_COORDS, "word") if name in parts}
+    variables = {name: value if isinstance(value, tuple) else ((), value) for name, value in parts.items() if name not in coords}
+    return make_record(
+        dynamics="forecast: nothing was trained",
+        variables=variables,
+        coords=coords | {"lr_decoder": config["lr_decoder"], "lr_attention": config["lr_attention"]},
+        time_unit=_STEPS,
+        config=config,
+        wall_time=time.perf_counter() - started,
+        definitions=_DEFINITIONS,
+    )

