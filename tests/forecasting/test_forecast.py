@@ -70,6 +70,13 @@ def test_half_the_coverage_doubles_every_time(small):
     np.testing.assert_allclose(half["half_way_time"][1], 2 * small.half_way_time.values)
 
 
+def test_statistics_that_are_counted_already_give_the_same_forecast(small):
+    from saccade.forecasting.sources import Statistics
+
+    counted = Statistics("counted", classes=saccade.SequenceClasses.syn_small())
+    np.testing.assert_array_equal(forecast(counted, steps=STEPS).gain.values, small.gain.values)
+
+
 def test_every_statement_names_its_method_its_source_and_its_assumptions(small):
     for said in statements(small):
         assert all((said.text, said.method, said.source.startswith("["), said.under_adam, said.assumptions))

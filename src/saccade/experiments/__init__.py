@@ -51,7 +51,18 @@ SYNTHETIC = {
     "focus-dilution-cycle": "saccade.experiments.focus_and_dilution.focus_dilution_cycle",
     "focus-dilution-adam": "saccade.experiments.focus_and_dilution.focus_dilution_adam",
 }
-REAL_TEXT: dict[str, str] = {}  # need the extras `torch` and `text`
+REAL_TEXT = {  # need the extras `torch` and `text`
+    "wikitext-attention": "saccade.experiments.real_text.wikitext_attention",
+    "wikitext-entropy": "saccade.experiments.real_text.wikitext_entropy",
+    "text-fates": "saccade.experiments.real_text.text_fates",
+    "text-cycle": "saccade.experiments.real_text.text_cycle",
+    "positions": "saccade.experiments.real_text.positions",
+    "optimisers": "saccade.experiments.real_text.optimisers",
+    "depth": "saccade.experiments.real_text.depth",
+    "context-length": "saccade.experiments.real_text.context_length",
+    "sparse-then-dense": "saccade.experiments.real_text.sparse_then_dense",
+    "forecast": "saccade.experiments.real_text.forecast",
+}
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
 
 

@@ -5,6 +5,7 @@
 | `Corpus`, or the name or path of a text          | counted, for some queries   | counted, the most frequent tokens |
 | `SequenceClasses`, CSV file with a column `class`| as given                    |                                   |
 | `MarkovChain`, CSV file of a transition table    |                             | as given                          |
+| `Statistics`: counted already                    | as given                    | as given                          |
 
 A model that trains on text meets the classes in some of its positions only. `coverage` is that share: between two such positions
 attention of these queries stands still, so every time in steps is longer by 1 / coverage.
@@ -41,6 +42,8 @@ def statistics(
     source: Any, *, queries: int | Sequence[str | int], window: int, n_next: int, n_tokens: int, n_chain: int
 ) -> Statistics:
     """The statistics of `source`; the other arguments say what is counted in a text and do nothing for the rest."""
+    if isinstance(source, Statistics):
+        return source
     if isinstance(source, SequenceClasses):
         return Statistics(source.name, classes=source)
     if isinstance(source, MarkovChain):
@@ -68,8 +71,8 @@ def _corpus(source: Any) -> Corpus:
     if isinstance(source, str | Path):
         return corpus(source)
     raise InputError(
-        "`source` must be a Corpus, SequenceClasses, a MarkovChain, the name of a text or the path of a text or CSV file; "
-        f"got {shortened(source)}."
+        "`source` must be a Corpus, SequenceClasses, a MarkovChain, Statistics, the name of a text or the path of a text or CSV "
+        f"file; got {shortened(source)}."
     )
 
 

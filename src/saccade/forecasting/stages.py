@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 _BEYOND = 3.0  # the flow is followed to this many times the last crossing to first order, which drift.py has right to about a third
 _N_TIMES = 600  # log-spaced: a step is 2 % of the time over the usual five decades
 _RTOL = 1e-6  # times on six Zipf tokens and on 64 words are the same, to all digits sampled, at 1e-5 and at 1e-8
-_TURN = 0.1  # a focus has turned when it has lost this part of its height; the rest of a long plateau is no turn
+TURN = 0.1  # a focus has turned when it has lost this part of its height; the rest of a long plateau is no turn
 _SEEN = 1e-5  # height of a focus that is none of the start's: a start of 1e-2 moves attention by 1e-8
 
 
@@ -97,9 +97,9 @@ def _first_cycle(chain: MarkovChain, model: Embedded, rates: Rates, seed: int) -
         "half_time": half,
         "plateau_time": _first(time, path.loss.values <= _almost(path.loss.values[0], chain.unigram_loss)),
         "focus_onset": _first(time, query >= GROWN * query[0]),
-        "turn_time": [turn[0] for turn in turns],
-        "gone_time": [turn[1] for turn in turns],
-        "turn_height": [sign * turn[2] for turn in turns],
+        "turn_time": [found[0] for found in turns],
+        "gone_time": [found[1] for found in turns],
+        "turn_height": [sign * found[2] for found in turns],
         "time": time,
         "on_frequent": on_frequent,
         "embedding_path": path.gamma.values,
@@ -143,7 +143,7 @@ def _first(time: Array, reached: NDArray[np.bool_]) -> float:
 def _turn(time: Array, height: Array) -> tuple[float, float, float]:
     """When a focus turns, when it is gone, and its height: the first maximum that later loses a tenth, and zero after it."""
     top = np.maximum.accumulate(height)
-    lost = (top > _SEEN) & (height < (1 - _TURN) * top)
+    lost = (top > _SEEN) & (height < (1 - TURN) * top)
     if not lost.any():
         return float("nan"), float("nan"), float(height[np.abs(height).argmax()])
     i = int(height[: lost.argmax()].argmax())

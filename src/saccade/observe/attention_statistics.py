@@ -71,7 +71,7 @@ class ProbeTokens:
         return self.own_queries and call.n_queries == call.n_keys
 
     def on(self, device: torch.device) -> ProbeTokens:
-        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
         return replace(self, **moved)
 
 

@@ -1,0 +1,101 @@
+"""Training runs whose token scores are followed: the theorem's own model, its extension, and an ordinary one-layer Transformer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from saccade.errors import checked_choice
+from saccade.experiments.real_text.token_groups import TokenGroups, token_groups
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from saccade.data.text import Corpus
+
+Array = NDArray[np.float64]
+MODELS = {
+    "theorem": "the theorem's own model",
+    "query added": "the same, reading the query as well",
+    "ordinary": "an ordinary Transformer",
+}
+D_MODEL = 64
+
+
+@dataclass(frozen=True)
+class Text:
+    """Which text, and which of its tokens are looked at. The query is the last of `window` + 1 tokens."""
+
+    source: str
+    n_vocab: int
+    n_queries: int
+    window: int
+    n_next: int
+
+    def corpus(self) -> Corpus:
+        from saccade.data.text import corpus
+
+        return corpus(self.source, n_vocab=self.n_vocab)
+
+    def groups(self) -> TokenGroups:
+        return token_groups(self.corpus(), n_queries=self.n_queries, window=self.window, n_next=self.n_next)
+
+
+def model_config(name: str, n_vocab: int, window: int, positions: str = "learned") -> Any:
+    """`"theorem"`: Y and Z, zero at the start, no positions. `"query added"`: the same with the residual path of
+    [tian2023, Sec. 7], after which only next tokens of one query compete. `"ordinary"`: one layer of width 64 with all its parts.
+    """
+    from saccade.model.transformer_config import TransformerConfig
+
+    if checked_choice("model", name, MODELS) != "ordinary":
+        return replace(TransformerConfig.scan_and_snap(n_vocab), residual=name == "query added")
+    return TransformerConfig(n_vocab, d_model=D_MODEL, d_mlp=4 * D_MODEL, positions=positions, context=window + 1)
+
+
+def scored_run(text: Text, model: str, positions: str, training: dict[str, Any]) -> xr.Dataset:
+    """One run with `token_score` (time, query, token) in its record. Only the ordinary model learns from every token."""
+    from saccade.dynamics.training import train_text
+    from saccade.experiments.real_text.token_groups import frequent_queries
+    from saccade.experiments.real_text.token_scores import score_measure
+
+    corpus = text.corpus()
+    return train_text(
+        corpus,
+        model=model_config(model, corpus.n_vocab, text.window, positions),
+        context=text.window + 1,
+        loss="all" if model == "ordinary" else "last",
+        measures=score_measure(frequent_queries(corpus, text.n_queries), text.window),
+        **training,
+    )
+
+
+def gains(record: xr.Dataset) -> Array:
+    """Change of every score since the start (time, query, token)."""
+    score = record["token_score"].values
+    return score - score[0]
+
+
+GROUPS = ("distinct", "common", "other")
+
+
+def group_curves(record: xr.Dataset, groups: TokenGroups) -> dict[str, Array]:
+    """Mean change of score and attention mass of each group over time (time), mean over the queries that have distinct tokens."""
+    from saccade.experiments.real_text.token_scores import mean_attention
+
+    gain, kept = gains(record), np.asarray(groups.distinct.any(axis=1))
+    attention = mean_attention(record["token_score"].values, groups.frequency)
+    curves = {}
+    for name in GROUPS:
+        member = getattr(groups, name) & kept[:, None]
+        curves[f"change_{name}"] = gain[:, member].mean(axis=1) if member.any() else np.full(len(gain), np.nan)
+        curves[f"mass_{name}"] = np.where(member, attention, 0).sum(axis=2)[:, kept].mean(axis=1)
+    return curves
+
+
+CURVE_DEFINITIONS = {f"change_{name}": ("1", f"mean change of the score of {name} tokens since the start") for name in GROUPS} | {
+    f"mass_{name}": ("1", f"attention on {name} tokens in a long context of the query's own frequencies, mean over queries")
+    for name in GROUPS
+}

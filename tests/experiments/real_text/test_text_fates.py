@@ -1,0 +1,93 @@
+"""Fates on real text: a small run from end to end, and every claim able to fail."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments.real_text import text_fates
+from saccade.experiments.real_text.runs import in_processes
+from saccade.experiments.real_text.token_groups import TokenGroups
+from saccade.records.claim import FAILS, HOLDS
+from saccade.records.store import load_record, save_record
+
+SMALL = text_fates.Config(text="sotu", n_vocab=499, queries=3, window=11, steps=5, seeds=2, batch_theorem=31, batch_ordinary=7)
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text_fates") / "record.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_fates, "in_processes", partial(in_processes, processes=1))
+        save_record(text_fates.run(SMALL), path)
+    return load_record(path)
+
+
+def with_gain(record, gain):
+    """The same gains in every model and seed, and passed in their order; attention has moved accordingly."""
+    groups = TokenGroups.of_record(record)
+    passed = np.where(groups.distinct, -gain, np.nan)
+    whole = np.broadcast_to(gain, record.gain.shape)
+    way = np.sign(gain[groups.distinct].mean() - gain[groups.common].mean())
+    ramp = np.exp(0.1 * np.linspace(0, 1, record.sizes["time"]))
+    masses = {
+        name: record[name].copy(data=np.broadcast_to(ramp**power, record[name].shape))
+        for name, power in (("mass_distinct", way), ("mass_common", -way))
+    }
+    return record.assign(
+        gain=(record.gain.dims, whole), passed=(record.passed.dims, np.broadcast_to(passed, record.passed.shape)), **masses
+    )
+
+
+def test_all_models_start_alike_in_attention_and_move_by_group(record):
+    assert list(record.model.values) == ["theorem", "query added", "ordinary"]
+    np.testing.assert_allclose(record.gain.mean("token"), 0, atol=1e-6)  # a row of Z keeps its sum
+    for group in ("distinct", "common", "other"):
+        assert (record[f"change_{group}"].isel(time=0) == 0).all()
+    masses = record.mass_distinct + record.mass_common + record.mass_other
+    np.testing.assert_allclose(masses, 1, atol=1e-6)
+
+
+def test_the_change_of_a_group_is_the_mean_of_its_gains(record):
+    groups = TokenGroups.of_record(record)
+    member = groups.distinct
+    expected = record.gain.values[:, :, member].mean(axis=2)
+    np.testing.assert_allclose(record.change_distinct.isel(time=-1), expected, atol=1e-6)
+
+
+def test_claims_hold_if_distinct_tokens_gain_by_their_frequency_and_common_ones_lose(record):
+    groups = TokenGroups.of_record(record)
+    as_predicted = np.where(groups.distinct, 1 + groups.own_share, 0) - np.where(groups.common, 1.0, 0)
+    claims = text_fates.claims(with_gain(record, as_predicted))
+    assert {claim.verdict for claim in claims} == {HOLDS}
+
+
+def test_claims_fail_if_the_opposite_happens(record):
+    groups = TokenGroups.of_record(record)
+    opposite = -np.where(groups.distinct, 1 + groups.own_share, 0) + np.where(groups.common, 1.0, 0)
+    claims = text_fates.claims(with_gain(record, opposite))
+    assert {claim.verdict for claim in claims} == {FAILS}
+
+
+def test_claims_fail_if_attention_only_follows_frequency(record):
+    groups = TokenGroups.of_record(record)
+    claims = text_fates.claims(with_gain(record, groups.frequency))
+    failed = {claim.statement.partition(":")[0] for claim in claims if claim.verdict == FAILS}
+    assert text_fates.MEASURES["separation"] in failed
+
+
+def test_table_files_and_figure_have_every_model(record):
+    rows = text_fates.table(record)
+    assert len(rows) == 3 * len(text_fates.MEASURES)
+    columns, tokens = text_fates.files(record)["distinct_tokens.csv"]
+    assert len(tokens) == TokenGroups.of_record(record).distinct.sum()
+    assert set(tokens[0]) == set(columns)
+    assert len(text_fates.figure(record).axes) == 6
+
+
+def test_bad_settings_are_said_in_a_sentence():
+    with pytest.raises(InputError, match="seeds"):
+        text_fates.run(text_fates.Config(text="sotu", seeds=0))

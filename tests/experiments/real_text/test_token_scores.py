@@ -1,0 +1,59 @@
+"""Scores read off the weights are those that attention itself uses, for every positional encoding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from saccade.experiments.real_text.token_scores import mean_attention, place_scores, token_scores
+from saccade.model.transformer import Transformer, TransformerConfig
+from saccade.model.transformer_config import POSITIONS
+
+N_VOCAB, WINDOW, QUERIES = 13, 5, [2, 7, 11]
+
+
+def a_model(positions="none", n_heads=1, **settings):
+    torch.manual_seed(3)
+    sizes = {"d_model": 12, "d_mlp": 17, "context": 11, "init_scale": 0.7}
+    return Transformer(TransformerConfig(N_VOCAB, positions=positions, n_heads=n_heads, **(sizes | settings))).eval()
+
+
+@pytest.mark.parametrize("n_heads", [1, 3])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_scores_of_places_give_the_attention_of_the_model(positions, n_heads):
+    """Of a window and its query, with the query's own key left out: attention among the others is the softmax of their scores."""
+    model = a_model(positions, n_heads)
+    scores = place_scores(model, QUERIES, WINDOW)
+    context = torch.tensor([4, 2, 9, 9, 12])
+    for row, query in enumerate(QUERIES):
+        ids = torch.cat([context, torch.tensor([query])])[None]
+        attention = model.attention_of(ids, last_only=True)[0, :, 0, :WINDOW]
+        ours = torch.softmax(scores[:, row, context, torch.arange(WINDOW)], dim=-1)
+        torch.testing.assert_close(ours, attention / attention.sum(dim=-1, keepdim=True))
+
+
+def test_without_positions_the_place_does_not_matter():
+    model = a_model()
+    scores = place_scores(model, QUERIES, WINDOW)
+    torch.testing.assert_close(scores, scores[..., :1].expand_as(scores))
+    one = scores[0, :, :, 0].double().detach().numpy()
+    np.testing.assert_allclose(token_scores(model, QUERIES, WINDOW), one - one.mean(axis=1, keepdims=True), atol=1e-6)
+
+
+def test_in_the_pairwise_model_scores_are_the_rows_of_z():
+    model = Transformer(TransformerConfig.scan_and_snap(N_VOCAB))
+    table = torch.randn(N_VOCAB, N_VOCAB, generator=torch.Generator().manual_seed(1))
+    table -= table.mean(dim=1, keepdim=True)
+    model.pairwise_attention.scores.weight.data.copy_(table)
+    np.testing.assert_allclose(token_scores(model, QUERIES, WINDOW), table[QUERIES].numpy(), atol=1e-6)
+
+
+def test_attention_in_a_long_context_is_that_of_a_drawn_one():
+    """Tokens drawn by their frequency, attended to by the exponential of their scores: the law of large numbers."""
+    rng = np.random.default_rng(0)
+    frequency, scores = rng.dirichlet(np.ones(7)), rng.normal(size=7)
+    drawn = rng.choice(7, size=200_000, p=frequency)
+    weight = np.bincount(drawn, np.exp(scores[drawn]), minlength=7)
+    expected = mean_attention(scores[None], frequency[None])[0]
+    np.testing.assert_allclose(weight / weight.sum(), expected, atol=5e-3)
