@@ -148,7 +148,7 @@ def test_of_two_processes_the_first_records_and_both_train_as_before(tmp_path):
         timeout=240,
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
-    assert saccade.load_record(tmp_path / "run" / "record.zarr").time.values.tolist() == [0, 1, 2, 3]
+    assert saccade.load_record(tmp_path / "run" / "record.zarr").time.values.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_weights_that_are_spread_over_processes_are_refused(tmp_path):

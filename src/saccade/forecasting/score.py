@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from saccade.errors import InputError, checked_number
 
+TURN = 0.1  # a focus has turned when it has lost this part of its height; the rest of a long plateau is no turn
 _LEAST = 3  # values that have an order worth the name: two are right by chance every other time
 
 

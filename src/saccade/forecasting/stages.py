@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from saccade import laboratory
 from saccade.data.markov import MarkovChain
 from saccade.dynamics.rank_one_flow import RankOne
+from saccade.forecasting.score import TURN
 from saccade.forecasting.starts import Start, random_start
 from saccade.model.embedded import Embedded
 from saccade.observe.events import CONDENSED, GROWN, LEARNT
@@ -31,7 +32,6 @@ Array = NDArray[np.float64]
 _BEYOND = 3.0  # the flow is followed to this many times the last crossing to first order, which drift.py has right to about a third
 _N_TIMES = 600  # log-spaced: a step is 2 % of the time over the usual five decades
 _RTOL = 1e-6  # times on six Zipf tokens and on 64 words are the same, to all digits sampled, at 1e-5 and at 1e-8
-TURN = 0.1  # a focus has turned when it has lost this part of its height; the rest of a long plateau is no turn
 _SEEN = 1e-5  # height of a focus that is none of the start's: a start of 1e-2 moves attention by 1e-8
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.experiments.real_text.forecast_scores import FACTOR
-from saccade.forecasting.score import within_factor
-from saccade.forecasting.stages import TURN
+from saccade.forecasting.score import TURN, within_factor
 from saccade.observe.events import CONDENSED, GROWN, LEARNT
 from saccade.observe.turning_points import VISIBLE, local_noise, peaks, smoothed, thresholds
 
