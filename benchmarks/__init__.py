@@ -6,6 +6,10 @@
 | `context_length` | does a longer context cost more?                                                     | 1.2 x            |
 | `growth`         | how do time and memory grow with vocabulary and classes?                             | 4 GB             |
 | `flow_time`      | how long does the gradient flow to t = 1e12 take?                                    | 10 s             |
+| `focus_dilution` | how long does the flow of Focus and Dilution take, and how does it grow with tokens?  | 3 s              |
+| `watching`       | what do looks at a model cost in time and memory?                                    | 2 %, 5 %         |
+| `text_training`  | how fast and large is training on text beside a plain loop with whole logits?        | 1.0 x, 0.5 x     |
+| `tokenising`     | how many megabytes of text a second become token ids?                                | tens             |
 | `packing`        | how many runs should share a pack? Where `_BYTES_PER_PACK` comes from                |                  |
 | `compilation`    | which of XLA's options compile and run fastest? Where `_compiled_scan`'s come from   |                  |
 

@@ -1,7 +1,29 @@
 """All benchmarks, one after the other: about ten minutes on two cores."""
 
-from benchmarks import compilation, context_length, flow_time, focus_dilution, growth, packing, syn_medium, watching
+from benchmarks import (
+    compilation,
+    context_length,
+    flow_time,
+    focus_dilution,
+    growth,
+    packing,
+    syn_medium,
+    text_training,
+    tokenising,
+    watching,
+)
 
 # First those that only start other processes: this one is small then, and leaves the cores to them.
-for benchmark in (syn_medium, growth, flow_time, focus_dilution, watching, context_length, packing, compilation):
+for benchmark in (
+    syn_medium,
+    growth,
+    flow_time,
+    focus_dilution,
+    watching,
+    text_training,
+    tokenising,
+    context_length,
+    packing,
+    compilation,
+):
     benchmark.main()

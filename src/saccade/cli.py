@@ -222,7 +222,7 @@ def _print_claims(outcome: Any) -> None:
 
 def _theorem(source: str) -> str:
     """`[tian2023, Theorem 4], erratum 0.4 corrected` -> `[tian2023, Theorem 4]`."""
-    return source.split("]", maxsplit=1)[0] + "]"
+    return source[: source.index("]") + 1] if "]" in source else source
 
 
 def _claim_line(claim: Any) -> str:

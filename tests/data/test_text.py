@@ -70,6 +70,13 @@ def test_words_beyond_the_vocabulary_are_one_token_where_its_frequency_puts_it(b
     assert list(found.vocabulary) == by_frequency(cut)
 
 
+def test_the_unknown_word_counts_even_where_the_text_has_none(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text("a b c a b a " * 40, encoding="utf-8")
+    for n_vocab, expected in ((2, ["a", "<unk>"]), (3, ["a", "b", "<unk>"]), (4, ["a", "b", "c", "<unk>"])):
+        assert set(made(path, tmp_path, n_vocab=n_vocab).vocabulary) == set(expected)
+
+
 @pytest.mark.parametrize("tokenizer", ["bpe", "character"])
 def test_characters_and_byte_pairs_give_the_text_back(book, tmp_path, tokenizer):
     found = made(book, tmp_path, tokenizer=tokenizer)

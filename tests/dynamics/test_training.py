@@ -216,6 +216,8 @@ def test_the_papers_model_learns_attention_by_its_own_rate_alone():
         ({"model": replace(SMALL, n_vocab=N_VOCAB - 1)}, "tokens"),
         ({"context": 5000, "model": replace(SMALL, context=5000)}, "fewer"),
         ({"probe": [[N_VOCAB]], "watch": True}, "probe"),
+        ({"probe": [[1, 2], [3]]}, "probe"),
+        ({"optimiser": "momentum", "momentum": 1.0}, "momentum"),
         ({"measures": lambda model, step: {"x": np.zeros(step)}}, "one shape"),
     ],
 )
@@ -232,6 +234,10 @@ def test_checkpoints_of_another_run_and_damaged_ones_get_a_sentence(tmp_path):
         train_text(ArrayCorpus(hash="1"), **SETTINGS, **QUIET, steps=2, checkpoints=tmp_path)
     with pytest.raises(InputError, match="holds a run already"):
         trained(checkpoints=tmp_path, resume=False)
+    with pytest.raises(InputError, match="another run: its `probe`"):
+        trained(checkpoints=tmp_path, probe=[[1, 2, 3]])
+    with pytest.raises(InputError, match="a run of 2 steps, more than `steps`"):
+        trained(checkpoints=tmp_path, steps=1)
     newest = next(tmp_path.glob("checkpoint-*/state.pt"))
     newest.write_bytes(newest.read_bytes()[:100])
     with pytest.raises(InputError, match="cannot be read"):

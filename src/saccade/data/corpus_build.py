@@ -117,7 +117,8 @@ def _ranked(tally: Tally, tokeniser: Tokeniser, n_vocab: int | None) -> Ranked:
         order = order[count[order] > 0]
     unknown = names.index(UNKNOWN) if UNKNOWN in names else -1
     kept = order[order != unknown]
-    cut = n_vocab is not None and len(order) > n_vocab
+    unknown_is_new = tokeniser.has_unknown and unknown not in order  # it takes a place that no word of the text has
+    cut = n_vocab is not None and len(order) + unknown_is_new > n_vocab
     kept = kept[: n_vocab - 1] if cut and n_vocab is not None else kept
     if not (cut or tokeniser.has_unknown or unknown >= 0):
         return Ranked([names[number] for number in kept], count[kept], _ranks(len(names), kept, 0))

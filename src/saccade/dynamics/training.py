@@ -8,6 +8,7 @@ Not here: the model (model/transformer.py), its loss (model/blocked_loss.py), wh
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -125,7 +126,7 @@ def train_text(
         order=checked_choice("order", order, ORDERS),
         optimiser=checked_choice("optimiser", optimiser, OPTIMISERS),
         rates=_checked_rates(lr, {"attention": lr_attention, "decoder": lr_decoder, "mlp": lr_mlp}),
-        momentum=checked_number("momentum", momentum, low=0.0, high=1.0),
+        momentum=checked_number("momentum", momentum, low=0.0, high=math.nextafter(1.0, 0.0)),
         weight_decay=checked_number("weight_decay", weight_decay, low=0.0, high=1e6),
         clip=None if clip is None else checked_number("clip", clip, low=0.0, open_low=True),
         loss=checked_choice("loss", loss, tuple(_PROBE_WINDOWS)),
@@ -137,10 +138,11 @@ def train_text(
     with torch.random.fork_rng(devices=[]):
         run = _Run.start(plan, corpus, processes)
         is_first = processes.is_first  # the others only train
+        probe_ids = _probe_ids(probe, plan, corpus)
         looks = Looks(
             run.model,
             look_steps,
-            probe=_probe_ids(probe, plan, corpus),
+            probe=probe_ids,
             valid=fixed_windows(corpus, n_valid, plan.context) if n_valid and is_first else None,
             last_only=plan.last_only,
             measures=measures if is_first else None,
@@ -148,7 +150,7 @@ def train_text(
             budget=budget,
             weights=weights,
         )
-        settings = _settings(plan, corpus)
+        settings = _settings(plan, corpus) | {"probe": hashlib.sha256(probe_ids.numpy().tobytes()).hexdigest()[:16]}
         store = None if checkpoints is None else Checkpoints(checkpoints, settings, resume=resume)
         return _trained(run, looks, store, settings | {"steps": plan.steps}, on_progress, started)
 
@@ -202,7 +204,9 @@ def _trained(
     """From the start or the newest checkpoint to the end. A step is: loss, look, checkpoint, update."""
     resumed = None if store is None else store.resumed(run.model, run.optimiser)
     first, last = resumed.step if resumed else 0, run.plan.steps
-    if resumed is not None and first >= last:
+    if resumed is not None and first > last:
+        raise InputError(f"`checkpoints` holds a run of {first} steps, more than `steps`, {last}; give it a new folder.")
+    if resumed is not None and first == last:
         return resumed.record
 
     def record(stop_reason: str, step: int) -> xr.Dataset:
@@ -260,7 +264,10 @@ def _look_steps(steps: int, every: str | int | Sequence[int]) -> np.ndarray:
 def _probe_ids(probe: Any, plan: Plan, corpus: TokenCorpus) -> Tensor:
     if probe is None:
         return fixed_windows(corpus, _PROBE_WINDOWS[plan.loss], plan.context).ids
-    ids = torch.as_tensor(np.asarray(probe))
+    try:
+        ids = torch.as_tensor(np.asarray(probe))
+    except (TypeError, ValueError):
+        ids = torch.empty(0)  # sequences of different lengths, or no numbers
     if ids.ndim != 2 or ids.numel() == 0 or ids.is_floating_point() or ids.min() < 0 or ids.max() >= plan.model.n_vocab:
         raise InputError(f"`probe` must be token ids (sequence, position) below {plan.model.n_vocab}; got {shortened(probe)}.")
     return ids.long()

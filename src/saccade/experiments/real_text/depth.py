@@ -1,4 +1,4 @@
-"""In Transformers of one to six layers the first layer becomes sparse first, and the first layer stops first.
+"""In Transformers of several layers the first one mostly becomes sparse first and slows first, but it never stops.
 
 Ordinary causal Transformers (one head, LayerNorm, MLP, learned positions) trained by Adam at a constant rate; attention of every
 layer is measured on windows of validation text. The theorems of [tian2023] are about one layer; of several, its section 7 says that

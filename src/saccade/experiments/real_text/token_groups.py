@@ -1,7 +1,8 @@
 """Distinct, common and other tokens of a text's most frequent query tokens, and tokens that are as frequent as each other.
 
 Which is which comes from the counts of the training text alone (`data/context_law.py`), before anything is trained. A token that is
-distinct or common is so for one query; the same token may be another thing for the next.
+distinct or common is so for one query; the same token may be another thing for the next. It is so among the few most frequent next
+tokens of the query that are told apart, while a model learns all of them: among more, another token may be distinct.
 Frequency is the great confound: common tokens are the frequent ones. So the tokens of a query are also cut into strata of equally
 frequent ones, and a distinct token can be compared with those of its own stratum.
 """
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from saccade.data.text import Corpus
 
 STRATUM = 20  # tokens of about equal frequency: enough for a share in steps of 5 %, few enough for the ends to be alike
+
+
+_NAMES = ("frequency", "own", "own_share", "common")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +63,13 @@ class TokenGroups:
         rank = np.argsort(np.argsort(-self.frequency, axis=1, kind="stable"), axis=1)
         return rank // STRATUM
 
-    def variables(self) -> dict[str, tuple[tuple[str, str], NDArray]]:
-        """As they are kept in a record."""
-        names = ("frequency", "own", "own_share", "common")
-        return {name: (("query", "token"), getattr(self, name)) for name in names}
+    def variables(self, prefix: str = "") -> dict[str, tuple[tuple[str, str], NDArray]]:
+        """As they are kept in a record; a second count of the same queries has a prefix."""
+        return {prefix + name: (("query", "token"), getattr(self, name)) for name in _NAMES}
 
     @classmethod
-    def of_record(cls, record: xr.Dataset) -> TokenGroups:
-        names = ("frequency", "own", "own_share", "common")
-        return cls(record["query_id"].values, *(record[name].values for name in names))
+    def of_record(cls, record: xr.Dataset, prefix: str = "") -> TokenGroups:
+        return cls(record["query_id"].values, *(record[prefix + name].values for name in _NAMES))
 
 
 DEFINITIONS = {

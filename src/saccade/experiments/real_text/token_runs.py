@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,37 +45,48 @@ class Text:
         return token_groups(self.corpus(), n_queries=self.n_queries, window=self.window, n_next=self.n_next)
 
 
-def model_config(name: str, n_vocab: int, window: int, positions: str = "learned") -> Any:
+def model_config(name: str, n_vocab: int, window: int, **changes: Any) -> Any:
     """`"theorem"`: Y and Z, zero at the start, no positions. `"query added"`: the same with the residual path of
-    [tian2023, Sec. 7], after which only next tokens of one query compete. `"ordinary"`: one layer of width 64 with all its parts.
+    [tian2023, Sec. 7], after which only next tokens of one query compete. `"ordinary"`: one layer of width 64 with all its parts,
+    one head and learned positions unless `changes` say otherwise.
     """
     from saccade.model.transformer_config import TransformerConfig
 
     if checked_choice("model", name, MODELS) != "ordinary":
         return replace(TransformerConfig.scan_and_snap(n_vocab), residual=name == "query added")
-    return TransformerConfig(n_vocab, d_model=D_MODEL, d_mlp=4 * D_MODEL, positions=positions, context=window + 1)
+    sizes: dict[str, Any] = {"d_model": D_MODEL, "d_mlp": 4 * D_MODEL, "positions": "learned", "context": window + 1}
+    return TransformerConfig(n_vocab, **(sizes | changes))
 
 
-def scored_run(text: Text, model: str, positions: str, training: dict[str, Any]) -> xr.Dataset:
-    """One run with `token_score` (time, query, token) in its record. Only the ordinary model learns from every token."""
+Measure = Callable[[Any, int], dict[str, Any]]
+
+
+def scored_run(
+    text: Text, model: str, training: dict[str, Any], *, changes: dict[str, Any] | None = None, also: Measure | None = None
+) -> xr.Dataset:
+    """One run with `head_score` (time, head, query, token) in its record, and what `also` measures.
+
+    Only the ordinary model learns from every token, and only it can be changed.
+    """
     from saccade.dynamics.training import train_text
     from saccade.experiments.real_text.token_groups import frequent_queries
-    from saccade.experiments.real_text.token_scores import score_measure
+    from saccade.experiments.real_text.token_scores import head_score_measure
 
     corpus = text.corpus()
+    scores = head_score_measure(frequent_queries(corpus, text.n_queries), text.window)
     return train_text(
         corpus,
-        model=model_config(model, corpus.n_vocab, text.window, positions),
+        model=model_config(model, corpus.n_vocab, text.window, **(changes or {})),
         context=text.window + 1,
         loss="all" if model == "ordinary" else "last",
-        measures=score_measure(frequent_queries(corpus, text.n_queries), text.window),
+        measures=scores if also is None else lambda *at: scores(*at) | also(*at),
         **training,
     )
 
 
 def gains(record: xr.Dataset) -> Array:
-    """Change of every score since the start (time, query, token)."""
-    score = record["token_score"].values
+    """Change of every score since the start, mean over heads (time, query, token)."""
+    score = record["head_score"].mean("head").values
     return score - score[0]
 
 
@@ -82,11 +94,15 @@ GROUPS = ("distinct", "common", "other")
 
 
 def group_curves(record: xr.Dataset, groups: TokenGroups) -> dict[str, Array]:
-    """Mean change of score and attention mass of each group over time (time), mean over the queries that have distinct tokens."""
+    """Mean change of score and attention mass of each group over time (time), mean over the queries that have distinct tokens.
+
+    Mass is a mean over heads of what each gives: a mean of scores would have a head that looks elsewhere cancel one that looks.
+    """
     from saccade.experiments.real_text.token_scores import mean_attention
 
     gain, kept = gains(record), np.asarray(groups.distinct.any(axis=1))
-    attention = mean_attention(record["token_score"].values, groups.frequency)
+    by_head = record["head_score"].transpose("time", "head", "query", "token").values
+    attention = mean_attention(by_head, groups.frequency).mean(axis=1)
     curves = {}
     for name in GROUPS:
         member = getattr(groups, name) & kept[:, None]

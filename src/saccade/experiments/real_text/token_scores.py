@@ -4,7 +4,8 @@ In one layer the score of key token l for query token m depends on both tokens a
 be read off the weights for the whole vocabulary, without a probe. The query stands at the end of a window of W + 1 tokens; over the
 places j before it scores are averaged as attention averages them, $z_{ml} = \ln \frac1W \sum_j e^{s_{mlj}}$. Without positions this
 is the score itself, and in the pairwise model the entry of Z. Softmax does not see a number added to a whole row, so rows are
-centred; rows of the paper's Z are so by themselves.
+centred; rows of the paper's Z are so by themselves. Several heads are kept apart: a score is a mean over them, attention a mean of
+what each head makes of its own scores.
 """
 
 from __future__ import annotations
@@ -55,17 +56,28 @@ def _by_head(attention: Attention, last: Tensor, x: Tensor) -> tuple[Tensor, Ten
     return query, key
 
 
-def token_scores(model: Transformer, queries: Sequence[int], window: int) -> Array:
-    """Scores (query, token), averaged over places as attention does and over heads, rows centred."""
+def head_scores(model: Transformer, queries: Sequence[int], window: int) -> Array:
+    """Scores of each head (head, query, token), averaged over places as attention does, rows centred."""
     by_place = place_scores(model, queries, window).double()
-    scores = (torch.logsumexp(by_place, dim=-1) - np.log(window)).mean(dim=0).numpy()
+    scores = (torch.logsumexp(by_place, dim=-1) - np.log(window)).numpy()
     return scores - scores.mean(axis=-1, keepdims=True)
+
+
+def token_scores(model: Transformer, queries: Sequence[int], window: int) -> Array:
+    """The same, mean over heads (query, token)."""
+    return head_scores(model, queries, window).mean(axis=0)
 
 
 def score_measure(queries: Sequence[int], window: int) -> Callable[[Transformer, int], dict[str, Any]]:
     """For `train_text`: the scores at every look."""
     about = {"units": "1", "definition": "how much the query seeks the token, over all places; rows are centred"}
     return lambda model, step: {"token_score": (("query", "token"), token_scores(model, queries, window), about)}
+
+
+def head_score_measure(queries: Sequence[int], window: int) -> Callable[[Transformer, int], dict[str, Any]]:
+    """For `train_text`: the scores of each head at every look."""
+    about = {"units": "1", "definition": "how much the query seeks the token in each head, over all places; rows are centred"}
+    return lambda model, step: {"head_score": (("head", "query", "token"), head_scores(model, queries, window), about)}
 
 
 def mean_attention(scores: Array, frequency: Array) -> Array:
