@@ -107,12 +107,19 @@ def _reproduce(arguments: list[str]) -> int:
     names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
     outcomes = _run_all([_job(name, options.full) for name in dict.fromkeys(names)], options.out, options.json)
-    claims = [claim for outcome in outcomes for claim in outcome.claims]
     if options.real:
         write_text(options.out / "findings.md", findings_page(outcomes))
     elif not options.names:
+        claims = [claim for outcome in outcomes for claim in outcome.claims]
         write_text(options.out / "errata.md", errata_page([claim.as_dict() for claim in claims]))
-    return 0 if all(claim.as_expected for claim in claims) else 1
+    # On text, claims about the papers' sizes are outside their assumptions at the quick ones; that is an answer, not a surprise.
+    surprises = [
+        claim
+        for outcome in outcomes
+        for claim in outcome.claims
+        if not (claim.as_expected or (outcome.name in REAL_TEXT and claim.verdict == OUTSIDE))
+    ]
+    return 1 if surprises else 0
 
 
 def _job(name: str, full: bool) -> tuple[str, Any, str]:

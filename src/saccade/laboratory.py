@@ -59,8 +59,8 @@ def reduced_flow(task: Any, **settings: Any) -> xr.Dataset:
 def _recorded(dynamics: Callable[..., xr.Dataset], task: Any, settings: dict[str, Any]) -> xr.Dataset:
     """Run, and keep the validator's answer as JSON in `attrs["assumptions"]`."""
     if not isinstance(task, SequenceClasses | MarkovChain):
-        also = " (a corpus can be trained on, but has no flow)" if isinstance(task, Corpus) else ""
-        raise InputError(f"`task` must be a SequenceClasses or a MarkovChain{also}; got {shortened(task)}.")
+        also = "; a corpus has no flow" if isinstance(task, Corpus) else "; for text, make a `saccade.corpus` first and train on it"
+        raise InputError(f"`task` must be a SequenceClasses or a MarkovChain, got {shortened(task)}{also}.")
     record = dynamics(task, **_checked_names(dynamics, settings))
     found = assumptions_of(record)
     record.attrs["assumptions"] = json.dumps(found)
@@ -70,8 +70,12 @@ def _recorded(dynamics: Callable[..., xr.Dataset], task: Any, settings: dict[str
 
 
 def _checked_names(dynamics: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
+    parameters = list(inspect.signature(dynamics).parameters.values())[1:]
     for name in settings:
-        checked_choice("setting", name, list(inspect.signature(dynamics).parameters)[1:])
+        checked_choice("setting", name, [parameter.name for parameter in parameters])
+    missing = [one.name for one in parameters if one.default is one.empty and one.name not in settings]
+    if missing:
+        raise InputError(f"settings are missing: {', '.join(missing)}.")
     return settings
 
 

@@ -209,6 +209,7 @@ def hub(tmp_path, monkeypatch):
     fake = Hub(tmp_path / "hub")
     monkeypatch.delenv("SACCADE_DATA", raising=False)
     monkeypatch.setattr(huggingface_hub, "HfApi", lambda: fake)
+    monkeypatch.setattr(text_hub, "_connect", lambda address: None)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fake.hf_hub_download)
     return fake
 

@@ -1,4 +1,4 @@
-"""docs/findings.md is made from claims; here: that the page says all of them, the failing ones first, and that it is there whole."""
+"""docs/findings.md is made from claims: here that the page says all of them, the failing ones first, and is there whole."""
 
 from __future__ import annotations
 

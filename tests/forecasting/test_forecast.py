@@ -57,7 +57,23 @@ def test_the_forecast_beats_the_naive_ones_on_attention_and_order(small, trained
 
 def test_a_token_is_distinct_if_one_class_has_more_of_it_than_all_others_together():
     task = saccade.SequenceClasses(np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.2, 0.4, 0.4]]))
-    assert distinct_tokens(task, 3)[:3].tolist() == [True, False, False]
+    assert distinct_tokens(task, 3, counted=True)[:3].tolist() == [True, False, False]
+
+
+def test_in_classes_as_given_a_token_is_distinct_if_one_class_alone_has_it():
+    table = np.array([[0.4, 0.2, 0.4, 0.0], [0.3, 0.1, 0.0, 0.6]])
+    assert distinct_tokens(saccade.SequenceClasses(table), 4, counted=False)[:4].tolist() == [False, False, True, True]
+
+
+def test_the_clock_says_which_times_lie_beyond_the_steps_looked_at(small):
+    snap = float(small.snap_time.values.max())
+    said = {steps: _clock(forecast(saccade.SequenceClasses.syn_small(), steps=steps)) for steps in (0.9 * snap, 1.1 * snap)}
+    assert "steps looked at: snap of" in said[0.9 * snap]
+    assert "looked at" not in said[1.1 * snap]
+
+
+def _clock(record):
+    return next(one.text for one in statements(record) if one.about == "clock")
 
 
 def test_half_the_coverage_doubles_every_time(small):
@@ -132,7 +148,7 @@ def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):
     record = forecast_of(options, lambda fraction: None)
     assert answered(record, options) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert {said["topic"] for said in answer["statements"]} == {"order of distinct tokens", "loss of common tokens", "clock"}
+    assert {said["topic"] for said in answer["statements"]} == {"order of distinct tokens", "loss of tokens not distinct", "clock"}
     options.json = False
     assert answered(record, options) == 0
     assert "# What will happen: classes" in capsys.readouterr().out

@@ -65,3 +65,9 @@ def test_naive_forecasts_say_what_they_are_named_for():
     shuffled = naive.any_order(np.random.default_rng(0), n_queries=300, n_tokens=11)
     agreement = [score.rank_agreement(row, np.arange(11)) for row in shuffled]
     assert abs(np.mean(agreement)) < 4 / math.sqrt(300 * 10)  # four standard errors of Spearman's correlation by chance
+
+
+def test_growth_rate_is_that_of_an_exponential_between_its_start_and_its_plateau():
+    time = np.linspace(0, 50, 211)
+    assert score.growth_rate(time, np.minimum(0.01 * np.exp(0.3 * time), 7.0)) == pytest.approx(0.3)
+    assert np.isnan(score.growth_rate(time, np.ones(211)))

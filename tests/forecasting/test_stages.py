@@ -8,6 +8,7 @@ import pytest
 import saccade
 from saccade.forecasting import score
 from saccade.forecasting.forecast import forecast, statements
+from saccade.forecasting.score import growth_rate
 from saccade.observe.events import find_events
 from saccade.observe.measures import singular_values
 
@@ -49,6 +50,15 @@ def test_queries_turn_back_when_the_flow_says_so(zipf, seed):
     turns = [event for event in _events(flow, seed) if event.name == "focus_peak"]
     first = {query: min(turn.time for turn in turns if turn.query == query) for query in (2, 3, 4)}
     assert score.within_factor(predicted.turn_time.values[seed, 2:], list(first.values()), factor=FACTOR) == 1
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_query_matrix_grows_at_the_rate_that_the_flow_of_all_four_matrices_has(zipf, seed):
+    predicted, flow, _ = zipf
+    run = flow.isel(seed=seed)
+    top = np.linalg.svd(run.embedding.values)[2][:, 0]
+    sent = np.linalg.norm(np.einsum("ti,tij->tj", top, run.query_matrix.values), axis=-1)
+    assert growth_rate(run.time.values, sent) == pytest.approx(float(predicted.focus_growth.values[seed]), rel=0.1)
 
 
 @pytest.mark.parametrize("stay", [0.4, -0.03])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from saccade.errors import InputError
 
@@ -11,11 +14,13 @@ def files_from_hub(name: str, repository: str, prefix: str, part: str) -> tuple[
     """The files `PREFIX/PART-*.parquet` of a data set, fetched if need be."""
     try:
         import huggingface_hub as hub
+        from huggingface_hub.constants import ENDPOINT
     except ModuleNotFoundError:
         raise InputError(
             f"the corpus {name!r} comes from the Hugging Face hub, which needs huggingface_hub: pip install 'saccade[text]'"
         ) from None
     try:
+        _connect(ENDPOINT)
         listed = hub.HfApi().list_repo_files(repository, repo_type="dataset")
         wanted = sorted(file for file in listed if file.startswith(f"{prefix}/{part}-") and file.endswith(".parquet"))
         paths = tuple(Path(hub.hf_hub_download(repository, file, repo_type="dataset")) for file in wanted)
@@ -26,6 +31,13 @@ def files_from_hub(name: str, repository: str, prefix: str, part: str) -> tuple[
     if not paths:
         raise InputError(f"{repository} on the Hugging Face hub has no files {prefix}/{part}-*.parquet.")
     return paths
+
+
+def _connect(address: str) -> None:
+    """Fail at once where there is no network: the hub's own client tries again for a minute. A proxy is left to it."""
+    if not any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        place = urlsplit(address)
+        socket.create_connection((place.hostname or "", place.port or 443), timeout=5).close()
 
 
 def _fetched_before(repository: str, prefix: str, part: str) -> tuple[Path, ...]:

@@ -78,6 +78,8 @@ def _named(name: str) -> Source:
     from saccade.data.text_hub import files_from_hub
 
     folder = os.environ.get("SACCADE_DATA")
+    if folder and not Path(folder).is_dir():
+        raise InputError(f"the variable SACCADE_DATA names {folder}, which is not a folder.")
     if folder and (Path(folder) / name).is_dir():
         there = _at_path(Path(folder) / name, "text")
         return Source(name, there.train, there.valid)

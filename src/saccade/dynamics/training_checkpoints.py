@@ -103,7 +103,7 @@ def continued(earlier: xr.Dataset, later: xr.Dataset, step: int) -> xr.Dataset:
     """One record from two: looks up to `step` from the first, those after it from the second, what has no time from the second."""
     import xarray as xr
 
-    changed = [axis for axis, size in earlier.sizes.items() if axis != "time" and later.sizes.get(axis, size) != size]
+    changed = [str(axis) for axis, size in earlier.sizes.items() if axis != "time" and later.sizes.get(axis, size) != size]
     if changed:
         raise InputError(
             f"what is measured has other sizes than in the run that is to be gone on with, along {', '.join(changed)}."

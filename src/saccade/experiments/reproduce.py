@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from saccade.data.text_sources import found_source
 from saccade.experiments import experiment, statement
 from saccade.laboratory import heard_assumptions
 from saccade.records.claim import Claim
@@ -43,6 +44,7 @@ def reproduce(
     module = experiment(name)
     folder = Path(out) / name
     with whole_folder(folder) as unfinished:  # before the work: a place that cannot be written to is found out at once
+        _find_texts(config if config is not None else module.Config())
         with heard_assumptions() as heard:
             record = module.run(module.Config() if config is None else config, on_progress)
         record.attrs["assumptions"] = json.dumps(heard)
@@ -51,6 +53,13 @@ def reproduce(
         claims = module.claims(record)
         _write(unfinished, module, record, claims, command or f"saccade reproduce {name}")
     return Outcome(name, folder, record, claims)
+
+
+def _find_texts(config: Any) -> None:
+    """Find, or fetch, the texts an experiment names before its processes start: a missing one is one sentence then."""
+    for name in (*getattr(config, "texts", ()), getattr(config, "text", "")):
+        if name:
+            found_source(name)
 
 
 def _size(module: Any, config: Any) -> str:

@@ -33,7 +33,7 @@ def figure(record: xr.Dataset) -> Figure:
 
 
 def _gains(axes: Any, query: xr.Dataset) -> None:
-    """Distinct tokens in colour, named; common ones grey."""
+    """Distinct tokens in colour, named; the others grey."""
     time, path = query.time.values[1:], query.gain_path.values[1:]
     place = {str(name): i for i, name in enumerate(query.token.values)}
     losing = [place[name] for name in ranked(query, distinct=False)][:20]

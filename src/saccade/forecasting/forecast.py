@@ -50,10 +50,12 @@ _DEFINITIONS = {
     "half_time": (_STEPS, "the embedding has half the norm it has at the unigram point, in the linear flow"),
     "plateau_time": (_STEPS, "the loss has made 0.99 of its fall to the entropy of the law"),
     "focus_onset": (_STEPS, "the query matrix has three times the norm of its start"),
+    "focus_growth": ("1/step", "growth rate of the query matrix from three times its start to a third of its peak, in the flow"),
     "turn_time": (_STEPS, "a query's attention on the most frequent token is farthest from its share, before it turns back"),
     "gone_time": (_STEPS, "that attention is back at the share"),
     "turn_height": ("1", "how far from the share it gets"),
     "on_frequent": ("1", "attention of each query on the most frequent token, first start"),
+    "query_path": ("1", "how far the query matrix sends the one direction, first start"),
     "embedding_path": ("1", "gamma: how far each token lies along the one direction, first start"),
     "next_rate": ("1/step", "s1(B): growth rate of the next embedding direction after the first cycle"),
     "next_embedding": ("1", "its pattern over tokens, of norm one"),
@@ -112,7 +114,15 @@ def forecast(
     length = (window if known.identity else math.inf) if context is None else checked_number("context", context, low=1.0)
     parts: dict[str, Any] = {}
     if known.classes is not None:
-        parts |= attention_order(known.classes, **rates, steps=steps, coverage=known.coverage, on_progress=on_progress)
+        parts |= attention_order(
+            known.classes,
+            lr_decoder=rates["lr_decoder"],
+            lr_attention=rates["lr_attention"],
+            steps=steps,
+            coverage=known.coverage,
+            counted=bool(known.identity),
+            on_progress=on_progress,
+        )
     if known.chain is not None:
         parts |= stages(known.chain, chosen, **rates, starts=checked_count("starts", starts, high=1000))
         parts |= {"word": list(known.chain.labels)}

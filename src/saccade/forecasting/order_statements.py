@@ -44,7 +44,7 @@ def class_conditions(classes: SequenceClasses, *, lr_decoder: float, lr_attentio
 
 
 def ranked(query: xr.Dataset, *, distinct: bool) -> list[str]:
-    """Distinct tokens that gain, most first; or common tokens that lose, most first. Only tokens that the query's contexts show."""
+    """Distinct tokens that gain, most first; or others that lose, most first. Only tokens that the query's contexts show."""
     gain, mine = query.gain.values, (query.distinct.values == distinct) & (query.attention_start.values > 0)
     order = np.argsort(-gain if distinct else gain, kind="stable")
     wanted = mine & (gain > 0 if distinct else gain < 0)
@@ -55,14 +55,14 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Statement]
     name = f'query "{query["query"].values}"'
     gaining, losing = ranked(query, distinct=True), ranked(query, distinct=False)
     distinct = query.distinct.values & (query.attention_start.values > 0)
-    common = ~query.distinct.values & (query.attention_start.values > 0)
-    start, end = (float(query[part].values[common].sum()) for part in ("attention_start", "attention_end"))
+    others = ~query.distinct.values & (query.attention_start.values > 0)
+    start, end = (float(query[part].values[others].sum()) for part in ("attention_start", "attention_end"))
     order = (
         f"distinct tokens gain attention in this order: {listed(gaining, LISTED)}"
         if gaining
         else "no distinct token gains attention"
     )
-    loss = f"common tokens lose first: {listed(losing, LISTED)}" if losing else "no common token loses attention"
+    loss = f"of tokens not distinct these lose first: {listed(losing, LISTED)}" if losing else "no other token loses attention"
     return [
         Statement(
             about=name,
@@ -75,8 +75,8 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Statement]
         ),
         Statement(
             about=name,
-            topic="loss of common tokens",
-            text=f"{loss}; attention on common tokens goes from {start:.2f} to {end:.2f}",
+            topic="loss of tokens not distinct",
+            text=f"{loss}; attention on all that are not distinct goes from {start:.2f} to {end:.2f}",
             method=FLOW,
             source="[tian2023, Theorem 2(b) and Corollary 2]",
             under_adam=_ADAM_LOSS,
@@ -90,11 +90,16 @@ def _clock(record: xr.Dataset, conditions: list[Condition]) -> Statement:
     first, last = int(snap.argmin()), int(snap.argmax())
     names = [str(name) for name in record["query"].values]
     latest = "" if math.isclose(snap[first], snap[last]) else f'; of "{names[last]}" last, at step {snap[last]:.3g}'
+    horizon = float(record.time.values[-1])
+    late = [
+        f"{what} of {(times > horizon).sum()}" for what, times in (("end of scan", scan), ("snap", snap)) if (times > horizon).any()
+    ]
+    unseen = f"; beyond the {horizon:.3g} steps looked at: {', '.join(late)} of {len(scan)} queries" if late else ""
     return Statement(
         about="clock",
         topic="clock",
         text=f"attention scans until step {scan[first]:.3g} and snaps from step {snap[first]:.3g} on "
-        f'(query "{names[first]}"){latest}; afterwards it moves as ln ln t',
+        f'(query "{names[first]}"){latest}; afterwards it moves as ln ln t{unseen}',
         method=CLOSED_FORM,
         source="[tian2023, Lemma 9 and Theorem 4], with the share of each class for 1/K",
         under_adam=_ADAM_CLOCK,

@@ -16,17 +16,23 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _COLUMNS = ("part", "name", "token", "rank", "value", "kind")
-_EVENTS = ("condensed_time", "half_time", "plateau_time", "focus_onset")
+_EVENTS = ("condensed_time", "half_time", "plateau_time", "focus_onset", "focus_growth")
 
 
 def page(record: xr.Dataset) -> str:
     """What will happen, in Markdown."""
     said, config = statements(record), json.loads(record.attrs["config"])
+    both = "gain" in record and "condensation_rate" in record
     rates = f"decoder rate {config['lr_decoder']:g}, attention rate {config['lr_attention']:g}"
     lines = [
         f"# What will happen: {config['source']}",
         "",
         f"Plain SGD, {rates}. Predicted from statistics; nothing was trained.",
+        *(
+            ["Queries are those of Scan and Snap's model, stages those of Focus and Dilution's: two models, two clocks."]
+            if both
+            else []
+        ),
         "",
     ]
     for about in dict.fromkeys(one.about for one in said):
@@ -67,7 +73,7 @@ def _gains(record: xr.Dataset) -> list[dict[str, Any]]:
         query = record.sel(query=name)
         for rank, i in enumerate((-query.gain.values).argsort(kind="stable"), start=1):
             if query.attention_start.values[i] > 0:
-                kind = "distinct" if query.distinct.values[i] else "common"
+                kind = "distinct" if query.distinct.values[i] else "not distinct"
                 rows.append(_row("gain", str(name), str(query.token.values[i]), rank, float(query.gain.values[i]), kind))
         rows += [
             _row("time", str(name), "", "", float(query[event]), event) for event in ("half_way_time", "scan_time", "snap_time")

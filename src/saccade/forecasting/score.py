@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 from saccade.errors import InputError, checked_number
 
 TURN = 0.1  # a focus has turned when it has lost this part of its height; the rest of a long plateau is no turn
+_APART = 3.0  # a rate is fitted where what grows is so far from where it starts and from where it ends
 _LEAST = 3  # values that have an order worth the name: two are right by chance every other time
 
 
@@ -74,6 +75,16 @@ def attention_distance(predicted: ArrayLike, measured: ArrayLike) -> float:
     if guess.shape != truth.shape:
         raise InputError(f"`predicted` and `measured` must have one shape; got {guess.shape} and {truth.shape}.")
     return float(np.mean(np.abs(guess - truth).sum(axis=-1) / 2))
+
+
+def growth_rate(time: NDArray[np.float64], size: NDArray[np.float64]) -> float:
+    """Growth rate of what grows as e^(rate t): slope of its logarithm between three times its start and a third of its peak.
+
+    Taken alike of a forecast and of a run. NaN if fewer than three times lie there.
+    """
+    top = int(np.nanargmax(size))
+    inside = (np.arange(len(size)) <= top) & (size >= _APART * size[0]) & (size <= size[top] / _APART)
+    return float(np.polyfit(time[inside], np.log(size[inside]), 1)[0]) if inside.sum() >= 3 else float("nan")
 
 
 def _paired(predicted: ArrayLike, measured: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

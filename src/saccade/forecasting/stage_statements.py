@@ -6,7 +6,6 @@ frequent token, all queries at once and far more than the flow does, then dilute
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,8 @@ from saccade.theory.condition import Condition
 
 if TYPE_CHECKING:
     import xarray as xr
+
+_ROUNDING = 1e-9  # of the condensation rate: a growth rate below it is that of rounding
 
 _ADAM = {
     "condensation": "one direction first, as well; the rate and, without noise, the pattern are Adam's own",
@@ -86,7 +87,7 @@ def _sign(record: xr.Dataset, frequent: str) -> str:
     if sign == 0:
         return "attention turns neither to frequent tokens nor away from them"
     way = f'to the most frequent token, "{frequent}"' if sign > 0 else f'away from the most frequent token, "{frequent}"'
-    return f"attention first turns {way}; query and key grow at rate {abs(rate):.3g} a step ({1 / abs(rate):.3g} steps an e-fold)"
+    return f"attention first turns {way}; once the plateau is reached query and key grow at rate {abs(rate):.3g} a step"
 
 
 def _focus(record: xr.Dataset) -> str:
@@ -94,7 +95,8 @@ def _focus(record: xr.Dataset) -> str:
     i = int(np.abs(height).argmax())
     size = "" if abs(height[i]) >= VISIBLE else ", too little to see"
     return (
-        f"query and key matrices have begun to grow at step {spread(record.focus_onset.values)}; the query that moves most, "
+        f"query and key matrices have begun to grow at step {spread(record.focus_onset.values)}, at rate "
+        f"{spread(record.focus_growth.values)} a step on the whole of their way; the query that moves most, "
         f'"{record.word.values[i]}", gets to {height[i]:+.2g} from its share{size}'
     )
 
@@ -116,5 +118,6 @@ def _next(record: xr.Dataset) -> str:
     order = np.argsort(-pattern, kind="stable")
     ahead, behind = [str(words[i]) for i in order[:3] if pattern[i] > 0], [str(words[i]) for i in order[::-1][:3] if pattern[i] < 0]
     rate = float(record.next_rate)
-    pace = f"{rate:.3g} a step" if rate > 0 and math.isfinite(rate) else "zero"
-    return f"the second embedding direction grows at rate {pace} and sets {listed(ahead)} against {listed(behind)}"
+    if not ahead or not behind or not rate > _ROUNDING * float(record.condensation_rate):
+        return "no second embedding direction opens"
+    return f"the second embedding direction grows at rate {rate:.3g} a step and sets {listed(ahead)} against {listed(behind)}"

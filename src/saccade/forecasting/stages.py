@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from saccade import laboratory
 from saccade.data.markov import MarkovChain
 from saccade.dynamics.rank_one_flow import RankOne
-from saccade.forecasting.score import TURN
+from saccade.forecasting.score import TURN, growth_rate
 from saccade.forecasting.starts import Start, random_start
 from saccade.model.embedded import Embedded
 from saccade.observe.events import CONDENSED, GROWN, LEARNT
@@ -60,12 +60,13 @@ def stages(chain: MarkovChain, model: Embedded, *, lr_decoder: float, lr_attenti
     times: dict[str, Any] = {
         name: (("start",), np.array([run[name] for run in runs])) for name in ("condensed_time", "half_time", "plateau_time")
     }
-    times |= {"focus_onset": (("start",), np.array([run["focus_onset"] for run in runs]))}
+    times |= {name: (("start",), np.array([run[name] for run in runs])) for name in ("focus_onset", "focus_growth")}
     times |= {
         name: (("start", "word"), np.array([run[name] for run in runs])) for name in ("turn_time", "gone_time", "turn_height")
     }
     shown = runs[0]
-    paths = {name: (("stage_time", "word"), shown[name]) for name in ("on_frequent", "embedding_path")}
+    paths: dict[str, Any] = {name: (("stage_time", "word"), shown[name]) for name in ("on_frequent", "embedding_path")}
+    paths["query_path"] = (("stage_time",), shown["query_path"])
     return constant | times | paths | {"stage_time": shown["time"], **_opening(chain, rates, shown["end"])}
 
 
@@ -97,6 +98,8 @@ def _first_cycle(chain: MarkovChain, model: Embedded, rates: Rates, seed: int) -
         "half_time": half,
         "plateau_time": _first(time, path.loss.values <= _almost(path.loss.values[0], chain.unigram_loss)),
         "focus_onset": _first(time, query >= GROWN * query[0]),
+        "focus_growth": growth_rate(time, np.abs(path.query_scale.values)),
+        "query_path": np.abs(path.query_scale.values),
         "turn_time": [found[0] for found in turns],
         "gone_time": [found[1] for found in turns],
         "turn_height": [sign * found[2] for found in turns],

@@ -71,6 +71,17 @@ def test_claims_fail_for_the_opposite(record):
         assert verdicts(wrong, words) == {FAILS}
 
 
+def test_noise_does_not_make_momentum_like_sgd(record):
+    """The same mean over seeds; only where seeds agree is the whole interval within the margin."""
+    rising = TokenGroups.of_record(record).own_share
+    calm = with_gains(record, dict.fromkeys(map(str, record.optimiser.values), rising))
+    noisy = calm.gain.copy(data=calm.gain.values.copy())
+    noisy.loc[{"optimiser": "SGD", "seed": 0}] *= -1
+    noisy.loc[{"optimiser": "momentum", "seed": 1}] *= -1
+    assert verdicts(calm, "with momentum less without") == {HOLDS}
+    assert verdicts(calm.assign(gain=noisy), "with momentum less without") == {FAILS}
+
+
 def test_table_and_figure_have_every_optimiser(record):
     assert len(optimisers.table(record)) == 5 * len(optimisers.MEASURES)
     assert len(optimisers.figure(record).axes) == 3

@@ -6,15 +6,22 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 
+from saccade.data.text import corpus
+from saccade.dynamics.training import train_text
+from saccade.dynamics.training_batches import fixed_windows
 from saccade.errors import InputError
 from saccade.experiments.real_text import positions
 from saccade.experiments.real_text.runs import in_processes
 from saccade.experiments.real_text.token_groups import TokenGroups
+from saccade.experiments.real_text.token_runs import model_config
+from saccade.experiments.real_text.token_scores import place_scores
+from saccade.model.transformer import Transformer
 from saccade.records.claim import FAILS, HOLDS
 from saccade.records.store import load_record, save_record
 
-SMALL = positions.Config(text="sotu", n_vocab=499, queries=3, window=11, steps=7, seeds=2, batch=5)
+SMALL = positions.Config(text="sotu", n_vocab=499, queries=3, window=11, steps=7, seeds=2, batch=5, n_windows=3)
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +43,52 @@ def rewritten(record, sign, moved):
 
 
 def test_every_encoding_has_its_own_run(record):
-    assert list(record.positions.values) == ["none", "sinusoidal", "learned", "rotary", "alibi"]
+    assert list(record.positions.values) == ["none", "sinusoidal", "learned", "rotary", "alibi", "matched sinusoidal"]
     ends = record.gain.isel(seed=0).values
-    assert all(np.abs(ends[i] - ends[j]).max() > 1e-6 for i in range(5) for j in range(i))
+    assert all(np.abs(ends[i] - ends[j]).max() > 1e-6 for i in range(6) for j in range(i))
     assert np.isfinite(record.moved.isel(time=slice(1, None))).all()
+
+
+def test_matched_sinusoids_are_as_large_as_the_tokens_and_plain_ones_are_not():
+    sizes = {}
+    for kind in ("sinusoidal", "matched sinusoidal"):
+        torch.manual_seed(1)
+        model = Transformer(model_config("ordinary", 499, 11, **positions.ENCODINGS[kind], n_heads=4))
+        tokens = model.embedding.weight.detach().std() * model.config.embedding_scale
+        sizes[kind] = float(tokens / model.sinusoids.square().mean().sqrt())
+    assert sizes["matched sinusoidal"] == pytest.approx(1, rel=0.02)
+    assert sizes["sinusoidal"] < 0.03
+
+
+def test_alibi_bends_attention_in_four_heads_and_hardly_in_one():
+    """Log attention over the window, first place to last: slopes of 1/4 .. 1/256 against 1/256 alone, eleven tokens apart."""
+    reach = {}
+    for n_heads in (1, 4):
+        torch.manual_seed(1)
+        model = Transformer(model_config("ordinary", 499, 11, positions="alibi", n_heads=n_heads)).eval()
+        scores = place_scores(model, [3], 11)[:, 0]
+        reach[n_heads] = (scores[:, :, -1] - scores[:, :, 0]).mean(dim=1).max().item()
+    assert reach[1] == pytest.approx(10 / 256, abs=0.02)
+    assert reach[4] == pytest.approx(10 / 4, abs=0.02)
+
+
+def test_speed_is_measured_on_every_window(record):
+    """The first look after the start, again with a model of its own: total variation over all windows and heads."""
+    ids = fixed_windows(corpus("sotu", n_vocab=499), SMALL.n_windows, SMALL.window + 1).ids
+    assert len(ids) == SMALL.n_windows
+    maps = []
+    for steps in (0, 1):
+        seen = {}
+        train_text(
+            corpus("sotu", n_vocab=499),
+            model=model_config("ordinary", 499, SMALL.window, positions="none", n_heads=SMALL.heads),
+            **{"steps": steps, "batch": SMALL.batch, "context": SMALL.window + 1, "lr": SMALL.lr, "optimiser": "adam"},
+            watch=False,
+            measures=lambda model, step, seen=seen: seen.update(map=model.attention_of(ids).numpy()) or {},
+        )
+        maps.append(seen["map"])
+    expected = 0.5 * np.abs(maps[1] - maps[0]).sum(axis=-1).mean() / np.log(2)
+    assert record.moved.sel(positions="none").isel(seed=0).sel(time=1).item() == pytest.approx(expected, rel=1e-3)
 
 
 def test_attention_is_frozen_from_where_its_speed_stays_below_a_tenth_of_the_peak():
@@ -54,7 +103,7 @@ def test_attention_is_frozen_from_where_its_speed_stays_below_a_tenth_of_the_pea
 def test_claims_hold_if_distinct_tokens_gain_and_attention_stops(record):
     stopping = np.linspace(1, 0, record.sizes["time"])
     claims = positions.claims(rewritten(record, 1, stopping))
-    assert len(claims) == 15
+    assert len(claims) == 18
     assert {claim.verdict for claim in claims} == {HOLDS}
 
 
@@ -64,7 +113,7 @@ def test_claims_fail_if_common_tokens_gain_and_attention_goes_on(record):
 
 
 def test_table_and_figure_have_every_encoding(record):
-    assert len(positions.table(record)) == 5 * len(positions.MEASURES)
+    assert len(positions.table(record)) == 6 * len(positions.MEASURES)
     assert len(positions.figure(record).axes) == 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments.real_text import text_fates
 from saccade.experiments.real_text.runs import in_processes
+from saccade.experiments.real_text.token_fates import separation_share
 from saccade.experiments.real_text.token_groups import TokenGroups
+from saccade.experiments.real_text.token_runs import Text
 from saccade.records.claim import FAILS, HOLDS
 from saccade.records.store import load_record, save_record
 
@@ -79,9 +82,26 @@ def test_claims_fail_if_attention_only_follows_frequency(record):
     assert text_fates.MEASURES["separation"] in failed
 
 
+def test_the_second_count_tells_more_next_tokens_apart_on_the_same_runs(record):
+    """Its rows are those of an experiment that had sixteen next tokens from the start."""
+    text = Text("sotu", n_vocab=499, n_queries=3, window=11, n_next=16)
+    counted, kept = text.groups(), TokenGroups.of_record(record, text_fates.MORE)
+    np.testing.assert_array_equal(kept.own, counted.own)
+    np.testing.assert_array_equal(kept.common, counted.common)
+    by_seed = separation_share(record.gain.sel(model="theorem").values, counted).by_seed
+    words = {"model": "theorem", "next tokens": 16, "measure": text_fates.MEASURES["separation"]}
+    (row,) = [row for row in text_fates.table(record) if words.items() <= row.items()]
+    assert row["mean"] == pytest.approx(by_seed.mean(), nan_ok=True)
+
+
+def test_sources_say_that_the_theorem_is_asked_of_text(record):
+    assert all(re.fullmatch(r"\[asked of text, after tian2023 Theorem [23]\]", claim.source) for claim in text_fates.claims(record))
+
+
 def test_table_files_and_figure_have_every_model(record):
     rows = text_fates.table(record)
-    assert len(rows) == 3 * len(text_fates.MEASURES)
+    assert [row["next tokens"] for row in rows].count(4) == 3 * len(text_fates.MEASURES)
+    assert [row["next tokens"] for row in rows].count(16) == 3 * 6
     columns, tokens = text_fates.files(record)["distinct_tokens.csv"]
     assert len(tokens) == TokenGroups.of_record(record).distinct.sum()
     assert set(tokens[0]) == set(columns)

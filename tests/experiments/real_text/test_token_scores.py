@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
-from saccade.experiments.real_text.token_scores import mean_attention, place_scores, token_scores
+from saccade.experiments.real_text.token_groups import TokenGroups
+from saccade.experiments.real_text.token_runs import group_curves
+from saccade.experiments.real_text.token_scores import head_scores, mean_attention, place_scores, token_scores
 from saccade.model.transformer import Transformer, TransformerConfig
 from saccade.model.transformer_config import POSITIONS
 
@@ -31,6 +34,34 @@ def test_scores_of_places_give_the_attention_of_the_model(positions, n_heads):
         attention = model.attention_of(ids, last_only=True)[0, :, 0, :WINDOW]
         ours = torch.softmax(scores[:, row, context, torch.arange(WINDOW)], dim=-1)
         torch.testing.assert_close(ours, attention / attention.sum(dim=-1, keepdim=True))
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_every_head_has_its_own_scores_over_all_places(positions):
+    """Odds of two tokens in one head: how much each would get if it alone stood at any of the places, by attention of the model."""
+    model, n_heads = a_model(positions, n_heads=3), 3
+    found = head_scores(model, QUERIES, WINDOW)
+    assert found.shape == (n_heads, len(QUERIES), N_VOCAB)
+    np.testing.assert_allclose(found.mean(axis=0), token_scores(model, QUERIES, WINDOW), atol=1e-12)
+    for row, query in enumerate(QUERIES):
+        for token, other in ((4, 9), (12, 0)):
+            weights = [
+                model.attention_of(torch.tensor([[kind] * WINDOW + [query]]), last_only=True)[0, :, 0] for kind in (token, other)
+            ]
+            ratio = [(weight[:, :WINDOW].sum(dim=-1) / weight[:, WINDOW]).log().detach().numpy() for weight in weights]
+            np.testing.assert_allclose(found[:, row, token] - found[:, row, other], ratio[0] - ratio[1], atol=1e-4)
+
+
+def test_attention_of_a_group_is_a_mean_over_heads_of_what_each_head_gives():
+    """One head looks at the distinct token alone, the other never: half of attention, whatever the mean of their scores is."""
+    groups = TokenGroups(
+        np.array([0]), np.full((1, 4), 0.25), np.array([[-1, 0, -1, -1]]), np.zeros((1, 4)), np.eye(4, dtype=bool)[[2]]
+    )
+    scores = np.zeros((1, 2, 1, 4))
+    scores[0, 0, 0, 1], scores[0, 1, 0, 1] = 40, -40
+    curves = group_curves(xr.Dataset({"head_score": (("time", "head", "query", "token"), scores)}), groups)
+    assert curves["mass_distinct"][0] == pytest.approx(0.5)
+    assert curves["mass_common"][0] == pytest.approx(1 / 6)
 
 
 def test_without_positions_the_place_does_not_matter():

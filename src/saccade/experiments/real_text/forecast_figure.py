@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.experiments.real_text.forecast_scores import FORECASTERS, order_scores
+from saccade.experiments.real_text.forecast_resampling import resampled
+from saccade.experiments.real_text.forecast_scores import FORECASTERS, score_draws
 from saccade.experiments.real_text.forecast_stages import EVENTS, stage_scores
-from saccade.experiments.real_text.spread import interval
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,11 +26,11 @@ def draw(record: xr.Dataset) -> Figure:
     above, below = drawing.subplots(2, 4)
     _cloud(above[0], record, "endless", "the classes, endless contexts")
     _cloud(above[1], record, "sgd", "the text")
-    _scores(above[2], record, "distinct order", "order of distinct tokens")
-    _scores(above[3], record, "common sign", "sign of common tokens")
-    _scores(below[3], record, "token order", "order of all tokens")
+    _scores(above[2], record, "distinct order", "order of distinct tokens (line: chance)")
+    _scores(above[3], record, "other sign", "sign of tokens not distinct")
+    _scores(below[3], record, "token order", "order of all tokens (line: chance)")
     above[0].legend(fontsize=8, loc="upper left")
-    above[2].legend(fontsize=8, loc="lower left")
+    below[3].legend(fontsize=8, loc="upper right", ncols=2)
     _events(below[0], record)
     _attention(below[1], record, "sgd")
     _attention(below[2], record, "adam")
@@ -43,7 +43,7 @@ def _cloud(axes: Any, record: xr.Dataset, way: str, title: str) -> None:
 
     last, seen = record.isel(time=-1), record["attention_start"].values > 0
     measured, guess = last["measured_gain"].sel(way=way).mean("seed").values, last["predicted_gain"].values
-    for name, colour, size in (("common", COMMON, 3), ("distinct", categorical(1), 4)):
+    for name, colour, size in (("not distinct", COMMON, 3), ("distinct", categorical(1), 4)):
         member = seen & (record["distinct"].values == (name == "distinct"))
         axes.plot(guess[member], measured[member], "o", ms=size, color=colour, label=name, alpha=0.8)
     reach = np.abs(guess[seen]).max()
@@ -59,20 +59,21 @@ def _cloud(axes: Any, record: xr.Dataset, way: str, title: str) -> None:
 
 
 def _scores(axes: Any, record: xr.Dataset, name: str, title: str) -> None:
-    """One score of every forecaster in every way of training: mean and 95 % interval over seeds."""
+    """One score of every forecaster in every way of training: mean and 95 % interval over queries and tokens."""
     from saccade.report.style import categorical
 
     for i, forecaster in enumerate(FORECASTERS):
         for j, way in enumerate(_WAYS):
-            mean, low, high = interval(order_scores(record, way, forecaster)[name])
+            mean, low, high = resampled(score_draws(record, way, forecaster, name))
             x = j + 0.17 * (i - (len(FORECASTERS) - 1) / 2)
             axes.plot([x, x], [low, high], color=categorical(2 + i), lw=2)
             axes.plot([x], [mean], "o", ms=5, color=categorical(2 + i), label=forecaster if j == 0 else None)
-    is_share = name == "common sign"
-    axes.axhline(0.5 if is_share else 0.0, color="black", lw=0.8)
+    is_share = name == "other sign"
+    if not is_share:
+        axes.axhline(0.0, color="black", lw=0.8)
     axes.set_xticks(range(len(_WAYS)), _WAYS.values(), fontsize=8)
     axes.set(ylim=(0, 1.02) if is_share else (-1, 1.02), ylabel="share predicted" if is_share else "rank correlation")
-    axes.set_title(f"{title} (line: chance)", loc="left")
+    axes.set_title(title, loc="left")
 
 
 def _events(axes: Any, record: xr.Dataset) -> None:

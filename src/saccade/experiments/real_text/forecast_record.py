@@ -34,6 +34,7 @@ DEFINITIONS = {
         "1/update",
         "forecast: growth rate of query and key; negative: attention turns away from frequent tokens",
     ),
+    "predicted_query_path": ("1", "forecast, from the first start: how far the query matrix sends the one direction"),
     "predicted_sign": ("", "forecast: +1 to the most frequent token first, -1 away from it"),
     "predicted_condensed_time": ("updates", "forecast, from each random start: embeddings lie along one direction"),
     "predicted_plateau_time": ("updates", "forecast: the unigram law is learnt"),
@@ -44,7 +45,7 @@ DEFINITIONS = {
 }
 _KEPT = ("attention_start", "distinct", "scan_time", "snap_time", "coverage")
 _RATES = ("condensation_rate", "focus_rate")
-_TOLD = ("condensed_time", "plateau_time", "focus_onset", "turn_time", "turn_height", "on_frequent")
+_TOLD = ("condensed_time", "plateau_time", "focus_onset", "turn_time", "turn_height", "on_frequent", "query_path")
 
 
 def order_variables(order: xr.Dataset, alone: Array, found: list[Array], looks: Array) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 r"""How sure a score is: drawn again over queries and, within each, over tokens.
 
 Seeds share the text, the classes and the start, so a spread over seeds says nothing of other queries or tokens; their gains are
-averaged first. Then as many queries as there are are drawn with replacement, and within each query as many tokens as it has. A query
-drawn twice brings the same tokens twice. Draws are the same for all forecasters, so that differences between them are paired. With
-few queries intervals are rough, and rather too narrow than too wide.
+averaged first. Then queries are drawn with replacement, as many as there are, and within each query its tokens. A query drawn twice
+brings the same tokens twice. Draws are the same for all forecasters, so that differences between them are paired. With few queries
+intervals are rough, and rather too narrow than too wide.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ def query_draws(n_queries: int) -> Array:
     return np.concatenate([np.ones((1, n_queries)), drawn])
 
 
+@lru_cache(maxsize=64)
 def token_draws(n_tokens: int, query: int) -> Array:
     """How often each token of a query is drawn (draw, token); the first draw is the sample as it is."""
     if n_tokens == 0:
@@ -46,9 +49,11 @@ def rank_correlations(guess: Array, truth: Array, weight: Array) -> Array:
 
 def _centred_ranks(values: Array, weight: Array) -> Array:
     """Ranks less their mean (draw, value); equal values share theirs."""
-    distinct, place = np.unique(values, return_inverse=True)
-    mass = weight @ np.eye(len(distinct))[place]
-    rank = (np.cumsum(mass, axis=1) - mass / 2)[:, place]
+    _, first, place = np.unique(np.sort(values), return_index=True, return_inverse=True)
+    order = np.argsort(values, kind="stable")
+    mass = np.add.reduceat(weight[:, order], first, axis=1)
+    rank = np.empty_like(weight)
+    rank[:, order] = (np.cumsum(mass, axis=1) - mass / 2)[:, place]
     return rank - np.sum(weight * rank, axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True)
 
 

@@ -72,8 +72,8 @@ def score_draws(record: xr.Dataset, way: str, forecaster: str, name: str) -> Arr
     for query, own in enumerate(members):
         weight = token_draws(int(own.sum()), query)
         told, truth = guess[-1, query][own], run[-1, query][own]
-        each_draw.append(weighted_mean((np.sign(told) == np.sign(truth)).astype(float)[None], weight) if name == "other sign"
-                         else _correlations(told, truth, weight))
+        right = (np.sign(told) == np.sign(truth)).astype(float)[None]
+        each_draw.append(weighted_mean(right, weight) if name == "other sign" else _correlations(told, truth, weight))
     return weighted_mean(np.stack(each_draw, axis=1), queries * members.sum(axis=1))
 
 
@@ -141,7 +141,7 @@ def _clock_told(record: xr.Dataset, guess: Array, run: Array) -> Array:
 
 
 def fastest(time: Array, gain: Array) -> Array:
-    """When the gains of each query (time, query, token) grow fastest along where they end (query); NaN if that is the end itself."""
+    """When the gains of each query (time, query, token) grow fastest along where they end (query); NaN if it is at the end."""
     starts = np.geomspace(time[1], time[-1] / 2, _SPEED_WINDOWS)
     found = []
     for path in np.moveaxis(gain, 1, 0):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.experiments.real_text.forecast_scores import FACTOR
-from saccade.forecasting.score import TURN, within_factor
+from saccade.forecasting.score import TURN, growth_rate, within_factor
 from saccade.observe.events import CONDENSED, GROWN, LEARNT
 from saccade.observe.turning_points import VISIBLE, local_noise, peaks, smoothed, thresholds
 
@@ -24,17 +24,13 @@ EVENTS = {
     "plateau_time": "the unigram law is learnt",
     "focus_onset": "query matrices have begun to grow",
 }
-_APART = 3.0  # a rate is fitted where what grows is so far from where it starts and from where it ends
-
-
-def growth_rate(time: Array, size: Array) -> float:
-    """Growth rate of what grows as e^(rate t): slope of its logarithm between three times its start and a third of its peak.
-
-    NaN if fewer than three looks lie there.
-    """
-    top = int(np.nanargmax(size))
-    inside = (np.arange(len(size)) <= top) & (size >= _APART * size[0]) & (size <= size[top] / _APART)
-    return float(np.polyfit(time[inside], np.log(size[inside]), 1)[0]) if inside.sum() >= 3 else float("nan")
+TURNS = {
+    "told": "predicted and measured, time within a factor of 2",
+    "wrong time": "predicted and measured, time not within a factor of 2",
+    "missed": "measured, not predicted",
+    "false alarm": "predicted, not measured",
+    "neither": "neither predicted nor measured",
+}
 
 
 def event_times(run: xr.Dataset, unigram_loss: float) -> dict[str, float]:
@@ -74,7 +70,7 @@ def _turn(time: Array, height: Array, threshold: Array) -> float:
 
 
 def stage_scores(record: xr.Dataset, optimiser: str) -> dict[str, Array]:
-    """By seed: ratios of measured to predicted rates, times of events and whether they were told, sign, turns that were told."""
+    """By seed: ratios of measured to predicted rates, times of events and whether they were told, sign, turns."""
     share, sign = float(record["word_share"].max()), float(record["predicted_sign"])
     runs = [record.sel(optimiser=optimiser).isel(seed=seed) for seed in range(record.sizes["seed"])]
     times = [event_times(run, float(record["unigram_loss"])) for run in runs]
@@ -90,10 +86,10 @@ def stage_scores(record: xr.Dataset, optimiser: str) -> dict[str, Array]:
         | {
             "condensation ratio": _rates(runs, "embedding_norm") / float(record["predicted_condensation_rate"]),
             "focus ratio": _rates(runs, "query_scale") / abs(float(record["predicted_focus_rate"])),
+            "flow ratio": _rates(runs, "query_scale") / _flow_rate(record, runs[0]["look_step"].values),
             "side": np.array([side for side, _ in sides]),
             "moved_at": np.array([when for _, when in sides]),
             "sign told": np.array([float(side == sign) for side, _ in sides]),
-            "turns told": np.array([_turns_told(record, turn_times(run, share, sign)) for run in runs]),
             "diluted": np.array([float(np.isfinite(turn_times(run, share, 1.0)).any()) for run in runs]),
         }
     )
@@ -108,12 +104,30 @@ def _rates(runs: list[xr.Dataset], name: str) -> Array:
     return np.array([growth_rate(run["look_step"].values, run[name].values) for run in runs])
 
 
-def _turns_told(record: xr.Dataset, measured: Array) -> float:
-    """Share of the queries that were to move visibly of which it was told when they turn back, or that they do not."""
+def _flow_rate(record: xr.Dataset, looks: Array) -> float:
+    """Growth rate of the rank-one flow from the first start, as that of a run is taken: at the same looks, to the same end."""
+    known = looks[np.isfinite(looks)]
+    path = np.exp(np.interp(known, record["stage_time"].values, np.log(record["predicted_query_path"].values)))
+    return growth_rate(known, path)
+
+
+def turn_counts(record: xr.Dataset, optimiser: str) -> dict[str, Array]:
+    """Queries of each kind of `TURNS`, by seed. What is predicted for after the run, or too little to see, is not predicted."""
+    share, sign = float(record["word_share"].max()), float(record["predicted_sign"])
+    runs = [record.sel(optimiser=optimiser).isel(seed=seed) for seed in range(record.sizes["seed"])]
+    guess = np.median(record["predicted_turn_time"].values, axis=0)
     seen = np.abs(np.median(record["predicted_turn_height"].values, axis=0)) > VISIBLE
-    guess, truth = np.median(record["predicted_turn_time"].values, axis=0)[seen], measured[seen]
-    told = [float(within_factor([one], [other], factor=FACTOR)) for one, other in zip(guess, truth, strict=True)]
-    return float(np.mean(np.nan_to_num(told, nan=1.0))) if told else float("nan")  # neither predicted nor measured: told
+    guess = np.where(seen & (guess <= np.nanmax(runs[0]["look_step"].values)), guess, np.nan)
+    kinds = [_turn_kinds(guess, turn_times(run, share, sign)) for run in runs]
+    return {name: np.array([float((found == name).sum()) for found in kinds]) for name in TURNS}
+
+
+def _turn_kinds(guess: Array, truth: Array) -> NDArray[np.str_]:
+    told = np.array([within_factor([one], [other], factor=FACTOR) == 1 for one, other in zip(guess, truth, strict=True)])
+    both, either = np.isfinite(guess) & np.isfinite(truth), np.isfinite(guess) | np.isfinite(truth)
+    return np.select(
+        [told, both, either & np.isfinite(truth), either], ["told", "wrong time", "missed", "false alarm"], default="neither"
+    )
 
 
 def _first(time: Array, reached: NDArray[np.bool_]) -> float:

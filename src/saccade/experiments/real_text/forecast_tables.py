@@ -1,4 +1,4 @@
-"""The scores of `forecast` as rows: all forecasters with intervals over seeds, stages run by run, gains token by token."""
+"""The scores of `forecast` as rows: all forecasters with intervals, stages run by run, gains token by token."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.experiments.real_text.forecast_scores import FORECASTERS, MEASURES, order_scores
-from saccade.experiments.real_text.forecast_stages import EVENTS, stage_scores
-from saccade.experiments.real_text.spread import interval
+from saccade.experiments.real_text.forecast_resampling import resampled
+from saccade.experiments.real_text.forecast_scores import FORECASTERS, MEASURES, n_scored, says, score_draws
+from saccade.experiments.real_text.forecast_stages import EVENTS, TURNS, stage_scores, turn_counts
+from saccade.experiments.real_text.spread import Interval, interval
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -16,32 +17,40 @@ if TYPE_CHECKING:
 _NAIVE_SIDES = {"forecast": None, "follows frequency": 1.0, "nothing changes": 0.0}
 STAGE_MEASURES = {
     "condensation ratio": "condensation rate, measured over predicted",
-    "focus ratio": "rate of focus, measured over predicted",
+    "focus ratio": "rate of focus, measured over the closed form",
+    "flow ratio": "rate of focus, measured over that of the flow in the same updates",
     **{f"{name} told": f"{what}: time within a factor of 2" for name, what in EVENTS.items()},
-    "turns told": "share of queries told whether they turn back, and when within a factor of 2",
 }
 
 
 def score_rows(record: xr.Dataset) -> list[dict[str, Any]]:
+    """Scores of tokens with intervals over queries and tokens, then those of stages with intervals over seeds."""
     rows = [
-        _row(way, forecaster, MEASURES[name], by_seed)
+        _row(way, forecaster, said, resampled(score_draws(record, way, forecaster, name)), *n_scored(record, way, name))
         for way in map(str, record["way"].values)
         for forecaster in FORECASTERS
-        for name, by_seed in order_scores(record, way, forecaster).items()
+        for name, said in MEASURES.items()
+        if says(way, forecaster, name)
     ]
-    for optimiser in map(str, record["optimiser"].values):
-        found = stage_scores(record, optimiser)
-        if optimiser == "sgd":
-            rows += [_row(optimiser, "forecast", said, found[name]) for name, said in STAGE_MEASURES.items()]
-        for forecaster, side in _NAIVE_SIDES.items():
-            told = found["side"] == (float(record["predicted_sign"]) if side is None else side)
-            rows.append(_row(optimiser, forecaster, "sign of the first move of attention: share of seeds", told.astype(float)))
+    return rows + [row for optimiser in map(str, record["optimiser"].values) for row in _stage_score_rows(record, optimiser)]
+
+
+def _stage_score_rows(record: xr.Dataset, optimiser: str) -> list[dict[str, Any]]:
+    found, by_seed = stage_scores(record, optimiser), {}
+    if optimiser == "sgd":
+        by_seed = {said: found[name] for name, said in STAGE_MEASURES.items()}
+        turns = turn_counts(record, optimiser)
+        by_seed |= {f"queries that turn back: {said}": turns[name] for name, said in TURNS.items()}
+    rows = [_row(optimiser, "forecast", said, interval(values), len(values), "seeds") for said, values in by_seed.items()]
+    for forecaster, side in _NAIVE_SIDES.items():
+        told = (found["side"] == (float(record["predicted_sign"]) if side is None else side)).astype(float)
+        said = "sign of the first move of attention: share of seeds"
+        rows.append(_row(optimiser, forecaster, said, interval(told), len(told), "seeds"))
     return rows
 
 
-def _row(way: str, forecaster: str, measure: str, by_seed: Any) -> dict[str, Any]:
-    mean, low, high = interval(by_seed)
-    return {"trained on": way, "forecaster": forecaster, "measure": measure, "mean": mean, "low": low, "high": high}
+def _row(way: str, forecaster: str, measure: str, found: Interval, n: int, unit: str) -> dict[str, Any]:
+    return {"trained on": way, "forecaster": forecaster, "measure": measure, **found._asdict(), "n": n, "of": unit}
 
 
 def stage_rows(record: xr.Dataset) -> list[dict[str, Any]]:

@@ -2,7 +2,10 @@
 
 The theorem's own model is trained on text with SGD, momentum, Adam at several rates and AdamW, from zero and with the same
 batches. `adam-subsets` found on classes of the paper's making that SGD lets frequent distinct tokens gain most, that Adam evens
-this out, and that a higher rate favours more frequent ones. Those are the claims here, stated before the first run.
+this out, and that a higher rate favours more frequent ones. Those are the claims here, stated before the first run. They are our
+questions, asked of text: contexts are short, Y learns at ten times the rate of Z with SGD and at the same rate with Adam, and the
+theorem wants long contexts and a Y that is much faster. Distinct means distinct among the 4 most frequent next tokens of a query,
+which are .63 of what follows it, while the model learns all of them.
 
 Measured (WikiText-2, 3 seeds, 200 updates): on text it is the other way round. Rank correlation of gain with frequency among the
 distinct tokens of a next token is -.12 with SGD and -.08 with momentum (no different from chance), .53, .45 and .24 with Adam at
@@ -10,12 +13,14 @@ distinct tokens of a next token is -.12 with SGD and -.08 with momentum (no diff
 frequent tokens that are not distinct show the same (-.27, -.24, .63, .49, .06, .50): Adam moves by frequency, not by distinctness.
 It moves to common tokens: a distinct token gains on .10, .27 and .63 of the common ones with growing rate, where chance is .50, so
 that only at the highest rate does attention go where the theorem says. Weight decay of .1 chooses nothing (rank correlation of
-gains with those of Adam .99); momentum at a tenth of the rate does what SGD does. The distinct token with most attention is nearly
-always the most frequent one (.99): frequencies differ by more than exp(gain), so this measure of `adam-subsets` says little on
-text.
+gains with those of Adam .99). Momentum at a tenth of the rate is .04 above SGD (-.01 to .10): close, but that they are alike within
+.05 is not shown. The distinct token with most attention is nearly always the most frequent one (.99): frequencies differ by more
+than exp(gain), so this measure of `adam-subsets` says little on text.
 
-Rates of Adam span a factor of ten as there, lower because there are more tokens; chosen before the first run. About a minute on
-two cores.
+Rates of Adam span a factor of ten as there, lower because there are more tokens; chosen before the first run. Expected verdicts
+were set after the runs. Momentum was at first compared with SGD within the interval over seeds, which noise widens; the margin of
+.05 that must hold the whole interval was set after that run, equal to the one that weight decay had from the start. There are five
+tests, most of them one-sided, without correction for their number. About a minute on two cores.
 """
 
 from __future__ import annotations
@@ -192,7 +197,7 @@ def measured(record: xr.Dataset, kind: str) -> dict[str, tuple[Array, float]]:
     }
 
 
-_FAILING = {"sgd", "weaker", "rate"}  # found by the first run
+_FAILING = {"sgd", "momentum", "weaker", "rate"}  # found by the first run; momentum when it got a fixed margin
 
 
 def claims(record: xr.Dataset) -> list[Claim]:

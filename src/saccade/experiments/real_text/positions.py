@@ -1,20 +1,27 @@
-"""Whatever tells a Transformer where tokens stand, attention moves to distinct ones and then freezes: neither is seen on text.
+"""With any positional encoding or none, attention on distinct tokens of text outgrows that on common ones, and does not freeze.
 
-An ordinary one-layer Transformer (width 64, MLP, Adam, all tokens) is trained on text with no positions, sinusoidal, learned,
-rotary and ALiBi ones. Scan: does attention on the distinct tokens of frequent queries grow more than on their common tokens, in a
-context of the query's own frequencies, over all places (`token_scores.py`)? Snap: total variation of attention on validation text
-between looks, per log step, falls below a tenth of its peak and stays there.
+An ordinary one-layer Transformer (width 64, 4 heads, MLP, Adam, all tokens) is trained on text with no positions, sinusoidal,
+learned, rotary and ALiBi ones. Sinusoids have amplitude 1 beside embeddings that start at .02, which is another difference than
+that of the encoding; so they are tried again with embeddings as large as they are (`matched sinusoidal`; the other parts of the
+model are then small beside both). Scan: does attention on the distinct tokens of frequent queries grow more than on their common
+tokens, in a context of the query's own frequencies, over all places, mean over heads (`token_scores.py`)? Snap: total variation
+of attention on windows of validation text between looks, per log step, falls below a tenth of its peak and stays there.
+These are our questions, after [tian2023]: its theorems have no positions, long contexts, SGD and a decoder much faster than
+attention; only the first is met, in one model. Distinct means distinct among the 4 most frequent next tokens of a query,
+which are .63 of what follows it, while the model learns all of them.
 
-Measured (WikiText-2, 3 seeds, 600 updates): no encoding brings a lasting scan, and having none does not either. There is a short
-one: attention on distinct tokens is up by .27 (in logarithms, against common ones) after about 15 updates with none, rotary and
-ALiBi, by .13 after 20 with learned and .15 after 30 with sinusoidal positions; then it is lost. At the end it is -.4, .1, .0, .1
-and .0, each with an interval over seeds that holds zero. A distinct token gains on .48, .46, .46, .39 and .48 of the common ones,
-where chance is .50, and on .49 to .55 of equally frequent ones. Attention slows down but does not freeze: its speed ends at .16,
-.23, .29, .18 and .20 of the peak, and below a tenth in one seed of three at best. What an encoding does move is the time of
-fastest change: 43, 195, 63, 50 and 54 updates; only with sinusoids is it clearly later (95 % interval 126 to 264). They start far
-larger than the embeddings, which may hide the tokens at first.
+Measured (WikiText-2, 3 seeds, 600 updates; none, sinusoidal, learned, rotary, ALiBi, matched): attention on distinct tokens against
+common ones falls by .3 to .5 in logarithms (1.3 if matched; with most encodings after a rise of about .1), then rises and ends at
+1.1, .9, .9, .6, 1.0 and 1.0 above its start, above zero in all 18 runs; the interval over seeds is above zero for learned, rotary
+and matched. This is not so token by token: by the mean of scores over heads a distinct token gains on .54, .58, .49, .40, .46 and
+.54 of the common ones, which is no more than chance, and on .52 to .57 of equally frequent ones; some tokens or heads must carry
+the rise, which ones is not known. Attention does not freeze in any run: its speed ends at .62, .35, .63, .78, .69 and .90 of the
+peak. It moves fastest after 146, 178, 109, 202, 180 and 212 updates, with intervals that overlap.
 
-Criteria were set before the first run; that all claims fail was written down after it. About 90 s on two cores.
+A run before this one had one head, in which ALiBi is all but absent, read speed off one window, and had no matched sinusoids. Scan
+was not seen in it (-.4 to .1 at the end). Why four heads show it was not looked into. Criteria were set before that run, expected
+verdicts after this one. There are 18 one-sided tests, without correction for their number, and three seeds of three agree by chance
+once in eight. About 110 s on two cores.
 """
 
 from __future__ import annotations
@@ -40,12 +47,12 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-SECONDS = 90
+SECONDS = 110
 
 CAPTION = (
-    "Left: log change of attention on distinct tokens less that on common ones; above the line is the theorem's side, and no "
-    "encoding stays there. Middle: how fast attention on validation text moves, over its own peak; look at when it peaks, late "
-    "with sinusoids, and that it does not come to rest. Lines and bands: mean and range over seeds. Right: share of common and of "
+    "Left: log change of attention on distinct tokens less that on common ones; above the line is the theorem's side, and all "
+    "encodings end there. Middle: how fast attention on validation text moves, over its own peak; look at the end, where it has "
+    "not come to rest. Lines and bands: mean and range over seeds. Right: share of common and of "
     "equally frequent tokens that a distinct token gains on, with 95 % intervals over seeds; black ticks are what shuffled labels "
     "exceed once in forty."
 )
@@ -208,10 +215,10 @@ def claims(record: xr.Dataset) -> list[Claim]:
             "snap": f"attention freezes, below {FROZEN:g} of its fastest",
         }
         for name, share in shares.items():
-            made.append(_claim(name, kind, f"{words[name]}: share of seeds, {_kind_words(kind)}", float(share.mean()), 0.0))
+            made.append(_claim(name, f"{words[name]}: share of seeds, {_kind_words(kind)}", float(share.mean()), 0.0))
         bar = f"lower end of the interval over seeds, above {chance:.2f}"
         statement = f"{MEASURES['separation']}{among}: {bar}, {_kind_words(kind)}"
-        made.append(_claim("separation", kind, statement, interval(by_seed).low, 1.0 - chance))
+        made.append(_claim("separation", statement, interval(by_seed).low, 1.0 - chance))
     return made
 
 
@@ -220,11 +227,11 @@ _SOURCES = {
     "separation": "[asked of text, after tian2023 Theorem 2]",
     "snap": "[asked of text, after tian2023 Theorem 4]",
 }
-_HOLDING: set[tuple[str, str]] = set()  # found by the run that the docstring tells of
+_HOLDING = {"scan"}  # found by the run that the docstring tells of
 
 
-def _claim(name: str, kind: str, statement: str, found: float, tolerance: float) -> Claim:
-    expected = HOLDS if (name, kind) in _HOLDING else FAILS
+def _claim(name: str, statement: str, found: float, tolerance: float) -> Claim:
+    expected = HOLDS if name in _HOLDING else FAILS
     return Claim(statement, _SOURCES[name], 1.0, found, tolerance, expected=expected)
 
 

@@ -60,7 +60,7 @@ def _shares(axes: Any, record: xr.Dataset) -> None:
             axes.plot([i + shift], [mean], marker, color=categorical(i), ms=6, label=label)
             axes.plot([i + shift], [chance], "_", color="black", ms=9)
     axes.axhline(0.5, color="black", lw=1)
-    axes.set_xticks(range(len(kinds)), kinds, fontsize=8)
+    axes.set_xticks(range(len(kinds)), [kind.replace(" ", "\n") for kind in kinds], fontsize=8)
     axes.set(ylim=(0, 1), ylabel="share that a distinct token gains on")
     axes.set_title("who gains on whom (line: chance)", loc="left")
     axes.legend(fontsize=8, loc="lower center")

@@ -19,7 +19,7 @@ An independent replication's numbers (batch 512) are compared in the full settin
 Decided after trial runs: the batch, a share of .95 as condensed, the integrated drive as a second prediction, and that the probe's
 focus may be on any word. Which claims are expected to fail was set from the quick run itself.
 Runs that did not move count for neither side; at 512 words of WikiText-2 the integrated drive is large and positive, c is negative,
-and plain descent did not move. About 100 s on two idle cores, estimated.
+and plain descent did not move. About 105 s on two cores.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-SECONDS = 100  # estimated from the cost of a step, not timed on idle cores
+SECONDS = 105
 
 _DEFINITIONS = {
     "step": ("updates", "when the run was looked at, before the update of that step"),

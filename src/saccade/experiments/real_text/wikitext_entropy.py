@@ -6,7 +6,7 @@ also further on; so entropy is kept at several times, and the figure shows wheth
 WikiText-2 with all its words, and as many updates on TinyStories; `texts` may name "wikitext-103", the paper's second text.
 Measured (2000 words, 300 updates of 10 x 35 tokens, three seeds): 1.95, 1.34, 0.83, 0.40, 0.13 nats at rates 1 to 5; even attention
 has 2.63, and the paper's axis runs from 0 to 2. It is not progress alone: where rate times updates is 300, entropy is 1.95, 1.70,
-1.28, 0.96, 0.42. Validation loss is least at rate 3: the sparsest attention is not the best. About 90 s on two cores.
+1.28, 0.96, 0.42. Validation loss is least at rate 3: the sparsest attention is not the best. About 70 s on two cores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-SECONDS = 90
+SECONDS = 70
 
 CAPTION = (
     "Entropy of attention on validation text. Upper: after training against the learning rate; dots are seeds, the line their "
