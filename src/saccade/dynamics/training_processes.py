@@ -7,6 +7,8 @@ first looks and writes.
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
 import math
 from dataclasses import dataclass
 
@@ -50,5 +52,11 @@ def joined_processes() -> Processes:
 
 
 def _part() -> None:
+    """Leave together, and with no wrapped model left in a reference cycle: it would hold on to the group's threads, which must end
+    before the process does.
+    """
     if dist.is_initialized():
+        gc.collect()
+        with contextlib.suppress(RuntimeError):  # the other has gone already
+            dist.barrier()
         dist.destroy_process_group()
