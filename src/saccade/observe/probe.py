@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -50,7 +51,8 @@ class Probe:
         """The model's answer, called as it is with the probe: another call may mean another mask."""
         named = self._named | more
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-        return model(*_moved(self._args, device), **_moved(named, device))
+        with _without_cache(model):
+            return model(*_moved(self._args, device), **_moved(named, device))
 
     def first(self) -> Probe:
         """The first sequence alone."""
@@ -152,6 +154,20 @@ class LayerTokens:
         if self.main is None or not self._two_texts or "decoder" not in layer.lower():
             return self.main
         return replace(self.main, own_queries=False) if _CROSS.search(layer) else self._decoder
+
+
+@contextmanager
+def _without_cache(model: nn.Module) -> Iterator[None]:
+    """Transformers keep keys and values of all layers for a next call that a look does not make; the setting is put back."""
+    config: Any = getattr(model, "config", None)
+    before = getattr(config, "use_cache", None)
+    if before is True:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        if before is True:
+            config.use_cache = True
 
 
 def _with_meaning(tokens: ProbeTokens, ids: Tensor, counted: TokenStatistics | None) -> ProbeTokens:
