@@ -24,7 +24,7 @@ from saccade.observe.undisturbed import undisturbed  # noqa: E402
 from saccade.observe.weight_statistics import weight_statistics  # noqa: E402
 from saccade.records.store import load_record  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
-from tests.observe.checkpoint_runs import STEPS, Tied, assert_same, findings, own_states, sentences, transformer, watched_runs  # noqa: E402
+from tests.observe.checkpoint_runs import STEPS, Tied, assert_same, findings, sentences, transformer  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,22 +34,6 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    return watched_runs(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
-def own_run():
-    return own_states()
-
-
-@pytest.fixture
-def folder(runs, tmp_path) -> Path:
-    """The GPT-2 checkpoints, to be damaged."""
-    return Path(shutil.copytree(runs["gpt2"][0], tmp_path / "run"))
 
 
 # What is seen ---------------------------------------------------------------------------------------------------------------

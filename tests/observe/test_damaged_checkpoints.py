@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
 from saccade.observe.checkpoints import observe_checkpoints  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
-from tests.observe.checkpoint_runs import Tied, assert_same, findings, own_states, sentences, transformer, watched_runs  # noqa: E402
+from tests.observe.checkpoint_runs import Tied, assert_same, findings, sentences, transformer  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,22 +29,6 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    return watched_runs(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
-def own_run():
-    return own_states()
-
-
-@pytest.fixture
-def folder(runs, tmp_path) -> Path:
-    """The GPT-2 checkpoints, to be damaged."""
-    return Path(shutil.copytree(runs["gpt2"][0], tmp_path / "run"))
 
 
 def test_a_duplicate_a_missing_step_and_a_step_of_another_run_are_said(folder):
