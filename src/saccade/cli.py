@@ -5,17 +5,13 @@ Exit codes: 0 when all verdicts are as expected, 1 when some are not, 2 for a mi
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
-import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, make_dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 
@@ -23,6 +19,7 @@ from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
 from saccade.records.claim import OUTSIDE
 from saccade.records.store import write_text
+from saccade.terminal import JSON, console, flags, parsed, progress
 
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
@@ -31,14 +28,16 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
   saccade reproduce --real [--full]                  everything on real text, quick or at the papers' sizes (extras `torch`, `text`)
   saccade run NAME [--setting value ...] [--out DIR] one experiment with other settings, into results/own; --help lists them
   saccade forecast TEXT|CLASSES [--out DIR] [--json] what theory says will happen, before any training (extra `text` for texts)
+  saccade sweep NAME --over key=1,2,4 --seeds N [--out DIR]  a grid of settings and seeds, resumable; --plan, --status DIR
+  saccade verify DIR [--repair]                      hash everything again; run what is damaged once more
   saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  attention and weights over a folder of checkpoints (extra `torch`)
+  saccade report RECORD ... [--out FILE]             one offline page from records, sweeps and watched runs
+  saccade play [--port N]                            both theories live in the browser
+  saccade completion bash|zsh                        names of commands and experiments complete with Tab
   saccade env [--json]                               versions and settings for a bug report
 
 To begin:  saccade reproduce syn-small-attention
 """
-
-
-_JSON = (bool, False, "print the answer as JSON, for programs")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _list(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS, experiment, statement
 
-    options = _parsed(_options("saccade list", json=_JSON), arguments)
+    options = parsed(flags("saccade list --json", json=JSON), arguments)
     rows = [{"name": name, "claim": statement(experiment(name)), "seconds": experiment(name).SECONDS} for name in EXPERIMENTS]
     if options.json:
         print(json.dumps(rows, indent=1))
@@ -84,7 +83,7 @@ def _list(arguments: list[str]) -> int:
     table = Table("name", "claim", "time on two cores", box=None)
     for row in rows:
         table.add_row(row["name"], row["claim"].replace("[", r"\["), f"{row['seconds']} s")
-    _console().print(table)
+    console().print(table)
     return 0
 
 
@@ -93,15 +92,15 @@ def _reproduce(arguments: list[str]) -> int:
     from saccade.experiments.errata import errata_page
     from saccade.experiments.findings import findings_page
 
-    kind = _options(
-        "saccade reproduce",
+    kind = flags(
+        "saccade reproduce syn-small-attention growth-figures",
         names=(tyro.conf.Positional[tuple[str, ...]], (), "experiments, as `saccade list` names them; none: all synthetic ones"),
         real=(bool, False, "without names: all experiments on real text"),
         full=(bool, False, "experiments on real text at the papers' sizes; hours"),
         out=(Path, Path("results"), "folder that results are written into"),
-        json=_JSON,
+        json=JSON,
     )
-    options = _parsed(kind, arguments)
+    options = parsed(kind, arguments)
     if options.real and options.names:
         raise InputError("`--real` is for all experiments on real text; leave it out beside names.")
     names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names]
@@ -139,24 +138,80 @@ def _run(arguments: list[str]) -> int:
         raise InputError(f"`saccade run` needs the name of an experiment first: {', '.join(EXPERIMENTS)}.")
     name = checked_choice("experiment", arguments[0], EXPERIMENTS)
     kind: Any = experiment(name).Config
-    declared = _options(
-        f"saccade run {name}",
+    declared = flags(
+        f"saccade run {name} --out results/mine",
         config=(kind, kind(), "settings of the experiment"),
         out=(Path, Path("results/own"), "folder that results are written into"),
-        json=_JSON,
+        json=JSON,
     )
-    options = _parsed(declared, arguments[1:])
+    options = parsed(declared, arguments[1:])
     outcomes = _run_all([(name, options.config, f"saccade run {shlex.join(arguments)}")], options.out, options.json)
     # With settings of one's own a claim may well be outside its assumptions; that is an answer, not a surprise.
     return 0 if all(claim.as_expected or claim.verdict == OUTSIDE for claim in outcomes[0].claims) else 1
 
 
 def _env(arguments: list[str]) -> int:
-    from saccade.records.provenance import provenance
+    from saccade.records.provenance import environment
 
-    options = _parsed(_options("saccade env", json=_JSON), arguments)
-    facts = provenance() | {"compilation_cache": os.environ.get("JAX_COMPILATION_CACHE_DIR", "off")}
+    options = parsed(flags("saccade env --json", json=JSON), arguments)
+    facts = environment()
     print(json.dumps(facts, indent=1) if options.json else "\n".join(f"{key}: {value}" for key, value in facts.items()))
+    return 0
+
+
+def _sweep(arguments: list[str]) -> int:
+    from saccade.sweeps.command import SWEEP_OPTIONS, sweep_command
+
+    example = "saccade sweep syn-small-attention --over lr_attention=0.5,1,2 --over ratio=1..10:log4 --seeds 3"
+    return sweep_command(parsed(flags(example, **SWEEP_OPTIONS, json=JSON), arguments), progress)
+
+
+def _verify(arguments: list[str]) -> int:
+    from saccade.sweeps.command import VERIFY_OPTIONS, verify_command
+
+    return verify_command(parsed(flags("saccade verify results", **VERIFY_OPTIONS, json=JSON), arguments), progress)
+
+
+def _report(arguments: list[str]) -> int:
+    from saccade.report.page import write_report
+
+    declared = flags(
+        "saccade report results --out report.html",
+        sources=(
+            tyro.conf.Positional[tuple[Path, ...]],
+            (Path("results"),),
+            "records, or folders of results, sweeps, watched runs",
+        ),
+        out=(Path, Path("report.html"), "the page"),
+        json=JSON,
+    )
+    options = parsed(declared, arguments)
+    page = write_report(options.sources, options.out)
+    print(json.dumps({"report": str(page)}) if options.json else f"report: {page}")
+    return 0
+
+
+def _play(arguments: list[str]) -> int:
+    from saccade.playground.server import serve
+
+    declared = flags(
+        "saccade play --no-browser",
+        port=(int, 0, "port on this machine's loopback; 0: any that is free"),
+        no_browser=(bool, False, "only say the address; open no browser"),
+    )
+    options = parsed(declared, arguments)
+    serve(options.port, open_browser=not options.no_browser)
+    return 0
+
+
+def _completion(arguments: list[str]) -> int:
+    from saccade.completion import completion
+
+    declared = flags(
+        "saccade completion bash >> ~/.bash_completion",
+        shell=(tyro.conf.Positional[str], "bash", "bash or zsh"),
+    )
+    print(completion(parsed(declared, arguments).shell, list(_COMMANDS)), end="")
     return 0
 
 
@@ -171,8 +226,8 @@ def _forecast(arguments: list[str]) -> int:
 
     if not arguments:
         raise InputError("`saccade forecast` needs a text, such as sotu, wikitext-2 or a file, or a CSV of classes.")
-    options = _parsed(_options("saccade forecast", **OPTIONS, json=_JSON), arguments)
-    with _progress(options.source) as on_progress:
+    options = parsed(flags("saccade forecast sotu --queries 4", **OPTIONS, json=JSON), arguments)
+    with progress(options.source) as on_progress:
         record = forecast_of(options, on_progress)
     return answered(record, options)
 
@@ -181,8 +236,13 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "list": _list,
     "reproduce": _reproduce,
     "run": _run,
+    "sweep": _sweep,
+    "verify": _verify,
     "forecast": _forecast,
     "observe": _observe,
+    "report": _report,
+    "play": _play,
+    "completion": _completion,
     "env": _env,
 }
 
@@ -194,7 +254,7 @@ def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> list
 
     outcomes = []
     for name, config, command in jobs:
-        with _progress(name) as on_progress:
+        with progress(name) as on_progress:
             outcomes.append(reproduce(name, out, config, command, on_progress))
         if not as_json:
             _print_claims(outcomes[-1])
@@ -211,20 +271,20 @@ def _print_claims(outcome: Any) -> None:
     """One line a claim, grouped by the theorem it is about."""
     from rich.markup import escape
 
-    console = _console()
-    console.print(f"\n[bold]{outcome.name}[/bold]  {outcome.folder}", highlight=False)
+    terminal = console()
+    terminal.print(f"\n[bold]{outcome.name}[/bold]  {outcome.folder}", highlight=False)
     for theorem in dict.fromkeys(_theorem(claim.source) for claim in outcome.claims):
-        console.print(f"  {escape(theorem)}", highlight=False)
+        terminal.print(f"  {escape(theorem)}", highlight=False)
         for claim in outcome.claims:
             if _theorem(claim.source) == theorem:
-                console.print(_claim_line(claim), soft_wrap=True, highlight=False)
+                terminal.print(_claim_line(claim), soft_wrap=True, highlight=False)
     n_diverged = int((outcome.record.stop_reason == "diverged").sum()) if "stop_reason" in outcome.record else 0
     if n_diverged:
-        console.print(
+        terminal.print(
             f"  {n_diverged} of {outcome.record.stop_reason.size} runs diverged; their values are missing", highlight=False
         )
     for sentence in json.loads(outcome.record.attrs.get("left_out", "[]")):
-        console.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
+        terminal.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
 
 
 def _theorem(source: str) -> str:
@@ -243,68 +303,6 @@ def _claim_line(claim: Any) -> str:
         f"measured {claim.measured:.4g}, tolerance {claim.tolerance:.2g}"
         + (escape(f"; not met: {', '.join(unmet)}") if unmet else "")
     )
-
-
-@contextlib.contextmanager
-def _progress(label: str) -> Iterator[Callable[[float], None]]:
-    """A bar on the terminal's error stream that goes when the work is done; nothing where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(label, total=1.0)
-        yield lambda fraction: progress.update(task, completed=fraction)
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    class Pipeable(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would exit with 1; `main` knows better
-
-    return Pipeable()
-
-
-def _options(prog: str, **fields: tuple[Any, Any, str]) -> Any:
-    """A dataclass for tyro to read flags into: name=(type, default, what --help says of it)."""
-    declared = [
-        (name, Annotated[kind, tyro.conf.arg(help=meaning)], field(default=default))
-        for name, (kind, default, meaning) in fields.items()
-    ]
-    return make_dataclass("Options", declared, namespace={"prog": prog, "__doc__": None})
-
-
-def _parsed(kind: Any, arguments: list[str]) -> Any:
-    """Flags read by tyro; its boxed error becomes one sentence."""
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            return tyro.cli(kind, args=arguments, prog=kind.prog, config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes))
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise InputError(_sentence(said.getvalue(), kind.prog)) from None
-
-
-def _sentence(boxed: str, prog: str) -> str:
-    """The first sentence in a box of tyro's, with the option it thinks was meant."""
-    lines = [re.sub(r"^[│|]\s?|\s*[│|]$", "", line).rstrip() for line in boxed.splitlines()]
-    text = [line for line in lines if line and not re.match(r"^[╭╰]", line)]
-    first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")
-    first = re.sub(r"Error parsing (\S+): invalid literal for int\(\) with base 10: ", r"`\1` must be a whole number; got ", first)
-    first = re.sub(r"Error parsing (\S+): could not convert string to float: ", r"`\1` must be a number; got ", first)
-    meant = re.search(r"Perhaps you meant:\s*\n\s*(--[\w-]+)", "\n".join(text))
-    return f"{first}." + (f" Did you mean {meant[1]}?" if meant else "") + f" See `{prog} --help`."
-
-
-def _until_rule(lines: list[str]) -> Iterator[str]:
-    for line in lines:
-        if re.match(r"^\s*─+$", line):
-            return
-        yield line
 
 
 def _use_compilation_cache() -> None:

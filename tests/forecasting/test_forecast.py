@@ -138,13 +138,13 @@ def test_a_text_gives_classes_and_chain_and_how_much_of_it_they_cover(tmp_path):
 
 
 def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):
-    from saccade.cli import _JSON, _options, _parsed
+    from saccade.terminal import JSON, flags, parsed
     from saccade.forecasting.command import OPTIONS, answered, forecast_of
 
     source = tmp_path / "classes.csv"
     source.write_text("class,query,a,b,c\nx,q,0.5,0.5,\ny,q,0.5,,0.5\n")
-    kind = _options("saccade forecast", **OPTIONS, json=_JSON)
-    options = _parsed(kind, [str(source), "--steps", "20", "--out", str(tmp_path), "--json"])
+    kind = flags("saccade forecast sotu", **OPTIONS, json=JSON)
+    options = parsed(kind, [str(source), "--steps", "20", "--out", str(tmp_path), "--json"])
     record = forecast_of(options, lambda fraction: None)
     assert answered(record, options) == 0
     answer = json.loads(capsys.readouterr().out)

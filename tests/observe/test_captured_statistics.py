@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 from saccade.observe.attention_statistics import ProbeTokens  # noqa: E402
 from saccade.observe.look import look  # noqa: E402
-from saccade.observe.probe import LayerTokens, Probe  # noqa: E402
+from saccade.observe.probe import LayerTokens, Probe, _meaning  # noqa: E402
 from saccade.observe.token_statistics import TokenStatistics  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 from tests.observe.dense_statistics import dense_statistics  # noqa: E402
@@ -64,9 +64,9 @@ def compared(case: zoo.Case) -> tuple[list, list]:
     probe = Probe(case.probe)
     counted = TokenStatistics.count(list(probe.ids.numpy()), probe_ids=probe.all_ids())
     tokens = LayerTokens(case.model, probe, counted)
-    tokens.main = with_some_informative(tokens.main, 2)
+    tokens.main = replace(tokens.main, meaning=_meaning(informative(tokens.main)))
     if tokens._decoder is not None:
-        tokens._decoder = with_some_informative(tokens._decoder, 3)
+        tokens._decoder = replace(tokens._decoder, meaning=_meaning(informative(tokens._decoder)))
     found = look(case.model, probe, tokens, sequences=[])
     assert not found.unseen
     maps = case.reference()
@@ -83,11 +83,11 @@ def known_of(case: zoo.Case, tokens: LayerTokens, n_maps: int) -> list[tuple]:
 
 
 def known_arrays(tokens: ProbeTokens) -> tuple:
-    return tuple(part.numpy() for part in (tokens.is_token, tokens.document_start, tokens.decile, tokens.informative))
+    return *(part.numpy() for part in (tokens.is_token, tokens.document_start, tokens.decile)), informative(tokens)
 
 
-def with_some_informative(tokens: ProbeTokens, seed: int) -> ProbeTokens:
+def informative(tokens: ProbeTokens) -> np.ndarray:
     """Any values from 0 to 1, a quarter of them unknown: the probe is too short to tell its own."""
     n_batch, n_positions = tokens.is_token.shape
-    drawn = torch.rand(n_batch, n_positions, n_positions, generator=torch.Generator().manual_seed(seed))
-    return replace(tokens, informative=torch.where(drawn < 0.25, torch.nan, (drawn - 0.25) / 0.75))
+    drawn = np.random.default_rng(2).random((n_batch, n_positions, n_positions))
+    return np.where(drawn < 0.25, np.nan, (drawn - 0.25) / 0.75)

@@ -265,3 +265,22 @@ def test_a_record_below_a_regular_file_is_refused(small, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match=r"cannot write to .*r.zarr: Not a directory"):
         save_record(small, tmp_path / "file" / "r.zarr")
+
+
+@pytest.mark.parametrize("harm", ["lost", "changed"])
+def test_a_damaged_file_of_a_record_is_found_and_not_read_as_missing_values(tmp_path, harm):
+    path = tmp_path / "record.zarr"
+    save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), path)
+    assert store.damage(path) == ""
+    chunk = path / "loss" / "0"
+    if harm == "lost":
+        chunk.unlink()
+    else:
+        content = bytearray(chunk.read_bytes())
+        content[-1] ^= 1
+        chunk.write_bytes(bytes(content))
+    with pytest.raises(InputError, match=r"loss/0 is (lost|not what was written)"):
+        load_record(path)
+    found, n_records = store.damaged_records(tmp_path)
+    assert list(found) == [str(path)]
+    assert n_records == 1

@@ -25,7 +25,7 @@ class SequenceClasses:
 
     | name           | paper    | axes         | meaning                                                                 |
     |----------------|----------|--------------|-------------------------------------------------------------------------|
-    | `token_prob`   | P(l|n)   | class, token | chance of each context token; every class sums to one                   |
+    | `token_prob`   | P(l given n) | class, token | chance of each context token; every class sums to one                   |
     | `query`        | psi(n)   | class        | the token that ends a sequence of the class; default: one new token     |
     | `next_token`   | n        | class        | the token to predict, its own for each class; default: new tokens       |
     | `class_weight` | P(n)     | class        | how often each class is drawn; default: equally                         |

@@ -12,7 +12,11 @@ An experiment is a module with
 | `figure(record)`, `CAPTION`     | a Matplotlib figure, and the sentence that says what to look at       |
 | `caption(record)`               | instead of `CAPTION` where what to look at depends on the settings    |
 | `files(record)`                 | optional: more CSV files, name -> (columns, rows)                     |
+| `measures(record)`              | optional: name -> number, what came of it, for maps over settings     |
+| `together(configs, on_progress)`| optional: their records, as `run` would give them to rounding         |
+| `TOGETHER`                      | with it: the settings in which those configs may differ               |
 | `SECONDS`                       | about how long it takes on two cores                                  |
+| `WHAT`, `EXPECTED`              | its row in the README: what of a paper, and the numbers to expect     |
 | `FULL`                          | on real text: a `Config` with the paper's sizes; the default is quick |
 
 A new one is a new file and a line in `SYNTHETIC` or `REAL_TEXT`.

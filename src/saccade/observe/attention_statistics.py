@@ -18,6 +18,7 @@ from saccade.observe.capture import AttentionCall
 
 VISIBLE = 1e-30  # not 0: there float32 would round away keys that float64 sees
 TOP_K = 5
+UNKNOWN, COMMON, BETWEEN, DISTINCT = range(4)  # what a key is to a query
 N_DECILES = 10
 _BYTES_PER_BLOCK = 2**22  # of weights in float32: as many query rows at a time as fit, at least one
 
@@ -59,7 +60,7 @@ class ProbeTokens:
     is_token: Tensor  # False on padding
     document_start: Tensor  # position of the first token of the document that each token is in
     decile: Tensor | None = None  # frequency decile of each token, -1 if unknown
-    informative: Tensor | None = None  # (sequence, query, key): how much the key tells about the next token, NaN if unknown
+    meaning: Tensor | None = None  # (sequence, query, key) of int8: COMMON, DISTINCT, between them, or UNKNOWN
     own_queries: bool = True  # the queries are these tokens too; not so in cross attention
 
     def fits(self, call: AttentionCall) -> bool:
@@ -131,10 +132,16 @@ def _visible(call: AttentionCall, start: int, weights: Tensor) -> Tensor:
 
 def blocks(call: AttentionCall, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
     """First row and weights (batch, head, query, key) of one block of query rows after the other."""
+    for start, stop in row_blocks(call):
+        yield start, call.rows(start, stop, dtype)
+
+
+def row_blocks(call: AttentionCall) -> Iterator[tuple[int, int]]:
+    """First row of each block of query rows, and the one after its last."""
     per_row = call.n_batch * call.n_heads * call.n_keys * 4
     size = max(1, min(call.n_queries, _BYTES_PER_BLOCK // per_row))
     for start in range(0, call.n_queries, size):
-        yield start, call.rows(start, min(start + size, call.n_queries), dtype)
+        yield start, min(start + size, call.n_queries)
 
 
 def _shape(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor) -> None:
@@ -182,15 +189,10 @@ def _meanings(
         uniform = visible.to(weights.dtype) / visible.sum(dim=-1, keepdim=True).clamp_min(1)
         means.add("decile_mass", on_deciles(weights), counted)
         means.add("decile_share", on_deciles(uniform), counted)
-    if tokens.informative is not None and square:
-        tells = tokens.informative[:, None, rows]
-        means.add("distinct_mass", torch.where(tells >= DISTINCT, weights, 0).sum(dim=-1), counted)
-        means.add("common_mass", torch.where(tells <= COMMON, weights, 0).sum(dim=-1), counted)
-        means.add("judged_mass", torch.where(tells.isnan(), 0, weights).sum(dim=-1), counted)
-
-
-DISTINCT = 0.5  # a key is distinct if it takes away at least half of what is unknown of the next token,
-COMMON = 0.1  # and common if it takes away at most a tenth; see `token_statistics.py`
+    if tokens.meaning is not None and square:
+        meaning = tokens.meaning[:, None, rows]
+        for name, keys in (("distinct", meaning == DISTINCT), ("common", meaning == COMMON), ("judged", meaning != UNKNOWN)):
+            means.add(f"{name}_mass", torch.where(keys, weights, 0).sum(dim=-1), counted)
 
 
 def _ratios(means: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -63,7 +63,7 @@ class AttentionCall:
     n_queries: int
     n_keys: int
     rows: Callable[[int, int, torch.dtype], Tensor]  # weights of query rows start to stop, computed in that type
-    reproduced: Callable[[int, int], float]  # error of rows start to stop times the values against the model's output, relative
+    reproduced: Callable[[int, int, torch.dtype], float]  # relative error of those rows times the values, against the output
     dtype: torch.dtype = torch.float64  # of the model's output: what it may round away
     visible: Callable[[int, int], Tensor] | None = None  # keys that the mask leaves to query rows start to stop; None: not known
 
@@ -178,7 +178,7 @@ def given_weights(kind: str, weights: Tensor) -> AttentionCall:
     def rows(start: int, stop: int, dtype: torch.dtype) -> Tensor:
         return weights[:, :, start:stop].to(dtype)
 
-    return AttentionCall(kind, n_batch, n_heads, n_queries, n_keys, rows, lambda start, stop: 0.0)
+    return AttentionCall(kind, n_batch, n_heads, n_queries, n_keys, rows, lambda start, stop, dtype: 0.0)
 
 
 def _of_softmax(weights: Tensor, values: Tensor, output: Tensor, rule: _Rule, n_batch: int) -> AttentionCall:
@@ -187,11 +187,11 @@ def _of_softmax(weights: Tensor, values: Tensor, output: Tensor, rule: _Rule, n_
     if whole.ndim == 3:
         whole = _unfolded(whole, n_batch)
 
-    def reproduced(start: int, stop: int) -> float:
+    def reproduced(start: int, stop: int, dtype: torch.dtype) -> float:
         """All rows at once, of the first block only: the model holds them all as well."""
         if start > 0:
             return 0.0
-        made = torch.einsum(rule.equation, weights.double(), values.detach().double())
+        made = torch.einsum(rule.equation, weights.to(dtype), values.detach().to(dtype))
         return _relative_error(made, output.detach())
 
     call = given_weights("softmax", whole.flatten(1, -3))
@@ -281,9 +281,9 @@ def _of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> Attentio
     def rows(start: int, stop: int, dtype: torch.dtype) -> Tensor:
         return asked(start, stop, dtype)[1].detach().nan_to_num(0.0)
 
-    def reproduced(start: int, stop: int) -> float:
+    def reproduced(start: int, stop: int, dtype: torch.dtype) -> float:
         dropped = call["training"] and call["dropout_p"] > 0
-        return 0.0 if dropped else _relative_error(asked(start, stop, torch.float64)[0], output[0][start:stop])
+        return 0.0 if dropped else _relative_error(asked(start, stop, dtype)[0], output[0][start:stop])
 
     n_keys = rows(0, 1, torch.float32).shape[-1]
     kind = "multi_head_attention_forward"
@@ -304,10 +304,10 @@ def _from_scores(
         # A row that sees no key is NaN after the softmax; the kernels give it no weight at all.
         return torch.softmax(scored(start, stop, dtype), dim=-1).nan_to_num(0.0)
 
-    def reproduced(start: int, stop: int) -> float:
+    def reproduced(start: int, stop: int, dtype: torch.dtype) -> float:
         if dropout > 0:
             return 0.0  # what was dropped cannot be known
-        grouped = rows(start, stop, torch.float64).unflatten(1, (v.shape[1], -1)) @ v.to(torch.float64).unsqueeze(2)
+        grouped = rows(start, stop, dtype).unflatten(1, (v.shape[1], -1)) @ v.to(dtype).unsqueeze(2)
         return _relative_error(grouped.flatten(1, 2), made[:, :, start:stop])
 
     return AttentionCall(kind, q.shape[0], q.shape[1], q.shape[2], k.shape[2], rows, reproduced, made.dtype)

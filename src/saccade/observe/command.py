@@ -33,24 +33,24 @@ def observe_command(arguments: list[str]) -> int:
     """Exit code 0, or an `InputError` for a mistake in the call."""
     import tyro
 
-    from saccade.cli import _JSON, _options, _parsed, _progress
+    from saccade.terminal import JSON, flags, parsed, progress
 
-    kind = _options(
-        "saccade observe",
+    kind = flags(
+        "saccade observe my-run --text my.txt",
         source=(tyro.conf.Positional[str], tyro.MISSING, "folder of checkpoints, or name of a model on the Hugging Face hub"),
         text=(Path | None, None, "UTF-8 text to run the model on, read with the tokenizer beside the weights"),
         revisions=(str, "", "revisions of a model on the hub, in the order of training: step1,step2"),
         heads=(int | None, None, "heads in a layer, to look at weights that have no config.json"),
         out=(Path | None, None, "folder for record and page; default: results/observed/NAME"),
         trust_remote_code=(bool, False, "run Python code that came with the checkpoints"),
-        json=_JSON,
+        json=JSON,
     )
     if not arguments:
         raise InputError("`saccade observe` needs a folder of checkpoints, or the name of a model on the hub and its --revisions.")
-    options = _parsed(kind, arguments)
+    options = parsed(kind, arguments)
     out = options.out or _own_folder(options.source)
     with (
-        _progress(options.source) as on_progress,
+        progress(options.source) as on_progress,
         contextlib.redirect_stdout(sys.stderr),
     ):  # the recorder's words are not the answer
         record = _observed(options, out, on_progress)
@@ -110,19 +110,19 @@ def _print(record: xr.Dataset, sentences: list[str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from saccade.cli import _console
+    from saccade.terminal import console
 
-    console = _console()
+    terminal = console()
     names = [name for name in _SHOWN if name in record]
     if not names:
-        console.print("No attention and no weights were recognised; the record holds only how far the weights moved.")
+        terminal.print("No attention and no weights were recognised; the record holds only how far the weights moved.")
     table = Table("step", *(_SHOWN[name] for name in names), box=None)
     rows = np.unique(np.linspace(0, record.time.size - 1, min(record.time.size, _MOST_ROWS)).round().astype(int))
     for row in rows:
         means = (float(record[name].isel(time=row).mean()) for name in names)
         table.add_row(str(int(record.time[row])), *("" if np.isnan(mean) else f"{mean:.3g}" for mean in means))
-    console.print(table)
+    terminal.print(table)
     if len(rows) < record.time.size:
-        console.print(f"({len(rows)} of {record.time.size} steps)", highlight=False)
+        terminal.print(f"({len(rows)} of {record.time.size} steps)", highlight=False)
     for sentence in sentences:
-        console.print(escape(f"- {sentence}"), soft_wrap=True, highlight=False)
+        terminal.print(escape(f"- {sentence}"), soft_wrap=True, highlight=False)

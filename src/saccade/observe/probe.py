@@ -13,9 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import InputError, checked_count, shortened
-from saccade.observe.attention_statistics import ProbeTokens
+from saccade.observe.attention_statistics import BETWEEN, COMMON, DISTINCT, UNKNOWN, ProbeTokens
 from saccade.observe.token_statistics import TokenStatistics
 
+_DISTINCT = 0.5  # a key is distinct if it takes away at least half of what is unknown of the next token,
+_COMMON = 0.1  # and common if it takes away at most a tenth; see `token_statistics.py`
 _CROSS = re.compile(
     r"cross|enc_?dec|encoder_att|multihead_attn", re.IGNORECASE
 )  # in a decoder; the last is `nn.Transformer`'s name
@@ -173,8 +175,13 @@ def _without_cache(model: nn.Module) -> Iterator[None]:
 def _with_meaning(tokens: ProbeTokens, ids: Tensor, counted: TokenStatistics | None) -> ProbeTokens:
     if counted is None:
         return tokens
-    informative = torch.as_tensor(counted.informative(ids.numpy()))
-    return replace(tokens, decile=torch.as_tensor(counted.decile)[ids], informative=informative)
+    return replace(tokens, decile=torch.as_tensor(counted.decile)[ids], meaning=_meaning(counted.informative(ids.numpy())))
+
+
+def _meaning(told: np.ndarray) -> Tensor:
+    """A byte for each pair of query and key: what is told itself would be four, and memory is what a look must spare."""
+    kind = np.select([told >= _DISTINCT, told <= _COMMON, np.isnan(told)], [DISTINCT, COMMON, UNKNOWN], BETWEEN)
+    return torch.as_tensor(kind.astype(np.int8))
 
 
 def _first_tokens(is_token: Tensor) -> Tensor:

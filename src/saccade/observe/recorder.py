@@ -11,7 +11,7 @@ import numbers
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,7 @@ def watch(
     forward: Any = (),
     batch_axis: int = 0,
     documents: Any = None,
+    decode: Callable[[list[int]], str] | None = None,
 ) -> Recorder:
     """A recorder to use in a `with` block around training; call `recorder.step(step)` once a step.
 
@@ -82,8 +83,9 @@ def watch(
     | `batch_axis` | axis of sequences in the probe's tensors: 1 for models that take positions first                           |
     | `documents`  | (sequence, position) 0 on padding, else the number of the token's document; default: from the probe's      |
     |              | `attention_mask` and `position_ids`, if it names them                                                      |
+    | `decode`     | from token ids to text, such as a tokenizer's `decode`: the page shows words then, not numbers             |
     """
-    return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents)
+    return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents, decode)
 
 
 class Recorder:
@@ -102,6 +104,7 @@ class Recorder:
         forward: Any,
         batch_axis: int = 0,
         documents: Any = None,
+        decode: Callable[[list[int]], str] | None = None,
     ) -> None:
         self._model = unwrapped(checked_kind("model", model, nn.Module))
         check_whole(self._model)
@@ -111,6 +114,7 @@ class Recorder:
         self._budget = Budget(budget)
         self._weights = weights
         self._forward = forwarders(forward)
+        self._decode = _checked_decode(decode)
         self._counted = _counted(text, self._probe)
         self._tokens = LayerTokens(self._model, self._probe, self._counted)
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
@@ -248,8 +252,14 @@ class Recorder:
         self._log.about["config"] |= {"unseen": found.unseen, "untold": untold}
         if "attention_map" in arrays:
             self._log.about["coords"] |= {"sequence": ("sequence", self._maps)}
+            if self._probe.ids is not None:
+                self._log.about["config"]["map_tokens"] = [self._words(row) for row in self._probe.ids[self._maps].tolist()]
             if len(set(found.n_queries)) == 1:
                 self._log.about["coords"] |= {"map_query": ("map_query", map_rows(found.n_queries[0]))}
+
+    def _words(self, ids: list[int]) -> list[Any]:
+        """Tokens of a kept map, for those who look at it."""
+        return ids if self._decode is None else [str(self._decode([token])) for token in ids]
 
     def _untold(self, arrays: dict[str, np.ndarray]) -> list[str]:
         """Statistics that no layer has; said aloud, as is a text too short to judge tokens by."""
@@ -292,6 +302,14 @@ def _sequences(maps: Any, n_batch: int) -> list[int]:
     if not is_list_like(maps):
         raise InputError(f"`maps` must list sequences of the probe, from 0 to {n_batch - 1}; got {shortened(maps)}.")
     return [checked_count(f"maps[{place}]", index, low=0, high=n_batch - 1) for place, index in enumerate(maps)]
+
+
+def _checked_decode(decode: Any) -> Any:
+    if decode is not None and not callable(decode):
+        raise InputError(
+            f"`decode` must be a function from token ids to text, such as `tokenizer.decode`; got {shortened(decode)}."
+        )
+    return decode
 
 
 def _of_some_looks(unit: str, definition: str) -> list[str]:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import InputError
-from saccade.observe.attention_statistics import blocks, largest_difference, statistics
+from saccade.observe.attention_statistics import largest_difference, row_blocks, statistics
 from saccade.observe.capture import AttentionCall, Capture, given_weights
 from saccade.observe.look import LayerNames
 from saccade.observe.probe import LayerTokens, Probe
@@ -52,10 +52,11 @@ class Check:
 def self_check(model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> Check:
     """The comparisons on `model`; an `UnfaithfulError` if nothing is seen or an error is above `WORST`.
 
-    The whole probe is compared with the kernels, its first sequence with eager weights, which a model keeps all at once.
+    The whole probe is compared with the kernels; its first sequence in float64 and with eager weights, which a model keeps all at
+    once.
     """
-    first = _compared(model, probe.first(), counted)
-    whole = first if probe.n_batch == 1 else _compared(model, probe, counted)
+    first = _compared(model, probe.first(), counted, exact=True)
+    whole = first if probe.n_batch == 1 else _compared(model, probe, counted, exact=False)
     _check_layout(whole, first)
     check = Check(
         len(whole.seen),
@@ -86,7 +87,8 @@ class _Compared:
     output: float = 0.0
 
 
-def _compared(model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> _Compared:
+def _compared(model: nn.Module, probe: Probe, counted: TokenStatistics | None, *, exact: bool) -> _Compared:
+    """`exact` computes what it compares with in float64; of a whole probe that would take as much memory as all the rest."""
     found, tokens, names = _Compared(probe.n_batch), LayerTokens(model, probe, counted), LayerNames(model)
 
     def listener(call: AttentionCall) -> None:
@@ -96,9 +98,11 @@ def _compared(model: nn.Module, probe: Probe, counted: TokenStatistics | None) -
         found.seen.append(statistics(call, known))
         found.last_rows.append(call.rows(call.n_queries - 1, call.n_queries, torch.float32))
         found.sizes.append((call.n_queries, call.n_batch * call.n_heads * call.n_queries * call.n_keys))
-        made = max(call.reproduced(start, start + weights.shape[2]) for start, weights in blocks(call, torch.float32))
+        dtype = torch.float64 if exact else torch.promote_types(call.dtype, torch.float32)
+        made = max(call.reproduced(start, stop, dtype) for start, stop in row_blocks(call))
         found.output = max(found.output, _beyond(made, 4 * torch.finfo(call.dtype).eps))
-        found.statistics = max(found.statistics, largest_difference(found.seen[-1], statistics(call, known, torch.float64)))
+        if exact:
+            found.statistics = max(found.statistics, largest_difference(found.seen[-1], statistics(call, known, dtype)))
 
     with undisturbed(model), Capture(listener, probe.n_batch) as capture:
         probe.run(model)

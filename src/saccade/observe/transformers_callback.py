@@ -28,7 +28,7 @@ class TrainerCallback(transformers.TrainerCallback):
         if padded and getattr(tokenizer, "pad_token", None) is None:
             raise InputError("`tokenizer` has no token for padding, which several texts need: set `tokenizer.pad_token` first.")
         self._probe = dict(tokenizer(list(probe_texts), padding=padded, **cut))
-        self._settings = settings
+        self._settings: dict[str, Any] = {"decode": getattr(tokenizer, "decode", None)} | settings
         self._recorder: Recorder | None = None
         self._loss: float | None = None
 

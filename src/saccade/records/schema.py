@@ -66,6 +66,8 @@ def make_record(
     definitions: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> xr.Dataset:
     """A dataset with a definition for every variable: from `VARIABLES`, or for what is an experiment's own from `definitions`."""
+    import saccade.report.notebook  # noqa: F401  # from now on records show themselves: `record.saccade`
+
     record = xr.Dataset(dict(variables), dict(coords))
     known = VARIABLES | dict(definitions)
     for name in record.variables:

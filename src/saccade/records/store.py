@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import uuid
@@ -62,14 +64,52 @@ def write_text(path: Path, text: str) -> None:
 
 
 def save_record(record: xr.Dataset, path: str | Path) -> None:
+    """Write a record to the folder `path`, with checksums: whole, or not at all."""
     with whole_folder(Path(path)) as folder:
         record.to_zarr(folder, mode="w", zarr_format=2, consolidated=True)
+        write_text(folder / _CHECKSUMS, json.dumps(_checksums(folder), indent=1))
 
 
 def load_record(path: str | Path) -> xr.Dataset:
+    """The record, after all of its files were found to be what was written: a lost one would read as missing values."""
     import xarray as xr
 
+    import saccade.report.notebook  # noqa: F401  # from now on records show themselves: `record.saccade`
+
+    wrong = damage(Path(path))
+    if wrong:
+        raise InputError(f"{path} is not a record that can be read: {wrong}.")
     try:
         return xr.open_zarr(Path(path), consolidated=True).load()
     except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:  # what Zarr and its codecs raise on damage
         raise InputError(f"{path} is not a record that can be read: {error}") from None
+
+
+def damage(record: Path) -> str:
+    """What is wrong with the files of a record, in words; nothing if all is well, or if it was written without checksums."""
+    try:
+        written = json.loads((record / _CHECKSUMS).read_text(encoding="utf-8"))
+        found = _checksums(record)
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        return f"its checksums cannot be read: {error}"
+    wrong = [file for file in written if found.get(file) != written[file]]
+    if not wrong:
+        return ""
+    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    return f"{wrong[0]}{more} {'is lost' if wrong[0] not in found else 'is not what was written'}"
+
+
+def damaged_records(folder: Path) -> tuple[dict[str, str], int]:
+    """Records anywhere below a folder that are damaged, with what is wrong; and how many there are."""
+    records = sorted({path.parent for path in folder.rglob(_CHECKSUMS)})
+    return {str(record): wrong for record in records if (wrong := damage(record))}, len(records)
+
+
+_CHECKSUMS = "checksums.json"
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != _CHECKSUMS)
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

@@ -1,116 +1,183 @@
-"""One offline HTML page from a folder of results: verdicts first, then each experiment's figure, claims and provenance."""
+"""One HTML file that needs no server and asks the network for nothing: verdicts, claims, figures, and everything over time.
+
+`write_report` takes any mix of sources (`sources.py`). The page's own code is in `web/`; here it is put together with the data.
+All that comes from records is escaped, or JSON, or packed; no script runs but the page's own, which its policy names by hash.
+"""
 
 from __future__ import annotations
 
-import html
+import base64
+import hashlib
 import json
+import re
+from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from saccade.errors import InputError
-from saccade.records.claim import OUTSIDE
 from saccade.records.store import write_text
+from saccade.report.claims_table import KINDS, claim_data, claims_table, counts, equation_templates, text
+from saccade.report.page_data import Blobs, record_data, result_data
+from saccade.report.sources import Result, results_of
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8885; --bad: #d55e00; --good: #009e73; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; background: white; } figcaption { max-width: 50rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.expected { color: var(--good); font-weight: 600; } .unexpected { color: var(--bad); font-weight: 600; }
-code { overflow-wrap: anywhere; }
-"""
-_COLUMNS = ("statement", "source", "assumptions", "predicted", "measured", "tolerance", "verdict")
+# The order in which they load: each knows only those before it.
+_SCRIPTS = (
+    "chart_scales.js",
+    "chart_frame.js",
+    "chart_save.js",
+    "chart_line.js",
+    "chart_bars.js",
+    "chart_heat.js",
+    "charts.js",
+    "packed.js",
+    "stills.js",
+    "player.js",
+    "claims.js",
+    "claim_detail.js",
+    "overview.js",
+    "heads.js",
+    "token_text.js",
+    "figures.js",
+    "view.js",
+    "report.js",
+)
+_STYLES = ("theme.css", "report.css")
+_NOT_FACTS = ("statement", "caption", "command")
+
+
+def write_report(sources: Sequence[str | Path] | str | Path, out: str | Path = "report.html") -> Path:
+    """Write one page about all of `sources` to the file `out` and return its path."""
+    listed = [sources] if isinstance(sources, str | Path) else list(sources)
+    return _written(Path(out), results_of(listed))
 
 
 def write_page(out: str | Path) -> Path:
-    """Write OUT/report.html from every experiment folder in OUT and return its path."""
-    folder = Path(out)
-    in_order = sorted(folder.glob("[!.]*/about.json"), key=lambda path: path.stat().st_mtime_ns)  # as they were run
-    results = [result for path in in_order if (result := _read(path.parent))]
-    if not results:
-        raise InputError(f"{folder} holds no results to report; run `saccade reproduce --out {folder}` first.")
-    return _written(folder, results)
+    """Write OUT/report.html from every result in OUT and return its path."""
+    return write_report(out, Path(out) / "report.html")
 
 
-def write_own_page(folder: Path) -> Path:
-    """Write FOLDER/report.html from what lies in the folder itself."""
-    result = _read(folder)
-    if result is None:
-        raise InputError(f"{folder} holds no result to report.")
-    return _written(folder, [result])
+def page_of(results: list[Result]) -> str:
+    """The whole page as text."""
+    blobs = Blobs()
+    data = {
+        "results": [result_data(result, blobs) for result in results],
+        "records": [found for place, result in enumerate(results) if (found := record_data(place, result, blobs)) is not None],
+        "claims": claim_data(results),
+    }
+    script = "\n".join(_web(name) for name in _SCRIPTS)
+    parts = {
+        "title": text(_title(results)),
+        "policy": _policy(script),
+        "style": "\n".join(_web(name) for name in _STYLES),
+        "asked": _asked(results),
+        "verdicts": _verdicts(results),
+        "claims": claims_table(results),
+        "equations": equation_templates(results),
+        "sections": "".join(_section(place, result) for place, result in enumerate(results)),
+        "blobs": blobs.html(),
+        "data": json_text(data),
+        "script": script,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _web("report.html"))  # in one pass: data is never a template
 
 
-def _written(folder: Path, results: list[_Result]) -> Path:
+def json_text(value: Any) -> str:
+    """JSON that cannot end the element it stands in; numbers that JSON has not are null."""
+    return json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _written(path: Path, results: list[Result]) -> Path:
+    write_text(path, page_of(results))
+    return path
+
+
+def _web(name: str) -> str:
+    return (files("saccade.report") / "web" / name).read_text("utf-8")
+
+
+def _policy(script: str) -> str:
+    """Nothing is fetched, and no script runs but this one."""
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    rules = {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{digest}'",
+        "style-src": "'unsafe-inline'",
+        "img-src": "data: blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))) else value
+
+
+def _asked(results: list[Result]) -> str:
+    """What was asked: the statement of a single result, else how many there are; and the commands."""
+    commands = list(dict.fromkeys(str(result.about.get("command", "")) for result in results if result.about.get("command")))
+    if len(results) == 1:
+        asked = f'<p class="asked">{text(results[0].about["statement"])}</p>'
+    else:
+        asked = (
+            f'<nav class="chips" aria-label="Results">{"".join(_chip(place, result) for place, result in enumerate(results))}</nav>'
+        )
+    listed = "".join(f"<li><code>{text(command)}</code></li>" for command in commands)
+    shown = (
+        f'<ul class="commands">{listed}</ul>'
+        if len(commands) <= 3
+        else f'<details><summary>{len(commands)} commands made this</summary><ul class="commands">{listed}</ul></details>'
+    )
+    return f"{asked}{shown if commands else ''}"
+
+
+def _chip(place: int, result: Result) -> str:
+    return f'<a href="#result-{place}" title="{text(result.about["statement"])}">{text(result.name)}</a>'
+
+
+def _title(results: list[Result]) -> str:
+    n_claims = sum(len(result.claims) for result in results)
+    return results[0].name if len(results) == 1 else f"{len(results)} results" + (f", {n_claims} claims" if n_claims else "")
+
+
+def _verdicts(results: list[Result]) -> str:
+    found = counts(results)
+    n_claims = sum(found.values())
+    if not n_claims:
+        return ""
+    tiles = "".join(_tile(kind, found[kind]) for kind in KINDS)
     claims = [claim for result in results for claim in result.claims]
-    sections = [_section(result) for result in results]
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>Saccade report</title><style>{_STYLE}</style><h1>Saccade report</h1>{_summary(claims) if claims else ''}"
-        f"{''.join(sections)}</html>\n"
-    )
-    write_text(folder / "report.html", page)
-    return folder / "report.html"
-
-
-class _Result(NamedTuple):
-    name: str
-    about: dict[str, Any]
-    claims: list[dict[str, Any]]
-    svg: str
-
-
-def _read(folder: Path) -> _Result | None:
-    """What an experiment left in its folder; None for a folder that is somebody else's."""
-    try:
-        about, claims = (json.loads((folder / name).read_text("utf-8")) for name in ("about.json", "claims.json"))
-        svg = (folder / "figure.svg").read_text("utf-8")
-        return _Result(folder.name, about, claims, svg[svg.index("<svg") :])
-    except (OSError, ValueError):
-        return None
-
-
-def _summary(claims: list[dict[str, Any]]) -> str:
     as_expected = sum(claim["verdict"] == claim["expected"] for claim in claims)
-    kinds = [f"{sum(c['verdict'] == kind for c in claims)} {kind}" for kind in sorted({c["verdict"] for c in claims})]
-    surprises = sum(claim["verdict"] not in (claim["expected"], OUTSIDE) for claim in claims)
-    state = "unexpected" if surprises else "expected"
-    note = "A printed formula that is known to be wrong is expected to fail. A claim outside its assumptions decides nothing."
-    return f'<p class="{state}">{as_expected} of {len(claims)} verdicts are as expected: {", ".join(kinds)}.</p><p>{note}</p>'
+    note = (
+        f"{as_expected} of {n_claims} verdicts are as expected. A printed formula that is known to be wrong is expected to fail. "
+        "A claim outside its assumptions decides nothing."
+    )
+    return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div><p class="note">{note}</p>'
 
 
-def _section(result: _Result) -> str:
-    about, name = result.about, _text(result.name)
-    rows = "".join(_row(claim) for claim in result.claims)
-    head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
-    claims = f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>' if rows else ""
-    shown = ("statement", "caption", "command")
-    facts = "".join(f"<tr><th>{_text(k)}</th><td><code>{_text(v)}</code></td></tr>" for k, v in about.items() if k not in shown)
+def _tile(kind: str, count: int) -> str:
+    button = f'<button type="button" class="tile tile-{kind}" data-kind="{kind}" aria-pressed="false">'
+    return f"{button}<b>{count}</b> {KINDS[kind]}</button>"
+
+
+def _section(place: int, result: Result) -> str:
+    about = result.about
+    made = f"<p>Made by <code>{text(about['command'])}</code></p>" if about.get("command") else ""
+    left_out = "".join(f'<p class="note">{text(sentence)}</p>' for sentence in result.left_out)
     return (
-        f'<section id="{name}"><h2>{name}</h2><p>{_text(about["statement"])}</p>'
-        f"<figure>{result.svg}<figcaption>{_text(about['caption'])}</figcaption></figure>"
-        f"{claims}"
-        f"<p>Made by <code>{_text(about['command'])}</code></p>"
-        f'<details><summary>Settings and versions</summary><div class="wide"><table>{facts}</table></div></details></section>'
+        f'<section class="result" data-result="{place}" id="result-{place}"><h2>{text(result.name)}</h2>'
+        f'<p>{text(about["statement"])}</p><div class="figure-place"></div><p class="caption">{text(about.get("caption", ""))}</p>'
+        f'{left_out}<div class="table-place"></div>{made}{_facts(about)}</section>'
     )
 
 
-def _row(claim: dict[str, Any]) -> str:
-    as_expected, outside = claim["verdict"] == claim["expected"], claim["verdict"] == OUTSIDE
-    state = "expected" if as_expected else "" if outside else "unexpected"
-    asked = claim["assumptions"]
-    assumptions = "<br>".join(f"{'met' if met else '<b>not met</b>'}: {_text(name)}" for name, met in asked.items()) or "none"
-    numbers = "".join(f'<td class="number">{_number(claim[key])}</td>' for key in ("predicted", "measured", "tolerance"))
-    return (
-        f"<tr><td>{_text(claim['statement'])}</td><td>{_text(claim['source'])}</td><td>{assumptions}</td>{numbers}"
-        f'<td class="{state}">{_text(claim["verdict"])}</td></tr>'
-    )
-
-
-def _number(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.4g}"
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value))
+def _facts(about: dict[str, Any]) -> str:
+    """Settings and versions, folded away."""
+    told = ((key, value) for key, value in about.items() if key not in _NOT_FACTS)
+    rows = "".join(f"<tr><th>{text(key)}</th><td><code>{text(value)}</code></td></tr>" for key, value in told)
+    table = f'<div class="wide"><table class="facts">{rows}</table></div>'
+    return f"<details><summary>Settings and versions</summary>{table}</details>"

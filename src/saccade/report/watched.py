@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.records.store import write_text
-from saccade.report.page import write_own_page
+from saccade.report.page import write_page
 from saccade.report.style import new_figure, save_figure, sequential
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
     about = {"statement": statement, "caption": CAPTION, "command": command, **shown}
     write_text(folder / "about.json", json.dumps(about, indent=1) + "\n")
     write_text(folder / "claims.json", "[]\n")
-    return write_own_page(folder)
+    return write_page(folder)
 
 
 def watched_figure(record: xr.Dataset) -> Figure:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import saccade
+from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import checked_count
 from saccade.experiments.focus_and_dilution.focus_dilution_adam_figure import CAPTION as CAPTION
 from saccade.experiments.focus_and_dilution.focus_dilution_adam_figure import figure as figure
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 SECONDS = 20
+WHAT = "Adam, with and without noise"
+EXPECTED = "all attention on one token, then dilution; without noise six of ten seeds wait for 1000 steps"
 ADAM_EPSILON = 1e-8  # of Optax and of PyTorch
 LONG = 1000  # updates: mini-batch runs of all seeds have moved by then
 MOVED = 0.01  # attention has moved when one query's is this far from its share; a hundred times the drift while it is frozen
@@ -78,8 +81,8 @@ class Config:
     """tokens a context"""
     sequences: int = 20_000
     """sequences each seed learns from"""
-    seeds: int = 10
-    """runs of each regime"""
+    seeds: int | tuple[int, ...] = 10
+    """number of runs of each regime (seeds 0, 1, 2, ...), or a list of seeds"""
     saves: int = 500
     """states looked at, evenly spaced"""
     t1: float = 2000.0
@@ -162,7 +165,7 @@ def _record(
     record = make_record(
         dynamics="A: mini-batch training, embedded model; B: population gradient flow, embedded model",
         variables=variables | {"share": ((), chain.stationary[frequent])},
-        coords={"time": saves, "seed": np.arange(config.seeds), "regime": list(REGIMES), "flow_time": flowed.time.values},
+        coords={"time": saves, "seed": checked_seeds(config.seeds), "regime": list(REGIMES), "flow_time": flowed.time.values},
         time_unit="updates",
         config={"task": chain.name},
         wall_time=wall_time,
@@ -332,8 +335,9 @@ def first_side(runs: xr.Dataset) -> xr.DataArray:
 
 
 def _share_on(side: xr.DataArray, wanted: Any) -> float:
-    """Of the runs that have moved, how many to the side that is wanted."""
-    return float((side == wanted).sum() / side.notnull().sum())
+    """Of the runs that have moved, how many to the side that is wanted; NaN if none has."""
+    n_moved = int(side.notnull().sum())
+    return float((side == wanted).sum()) / n_moved if n_moved else math.nan
 
 
 def _uniform_drive(settings: dict[str, Any]) -> float:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from saccade.data.markov import MarkovChain
 
 SECONDS = 8
+WHAT = "the whole cycle"
+EXPECTED = "event table: values within .02, times within 10 %"
 
 CAPTION = (
     "Shaded: stages, each up to the event that opens the next. Top left: singular values of the embedding (solid) and of query "
@@ -124,6 +126,18 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
     columns |= _numbered("entropy_", entropy(run.attention.values))
     columns |= _numbered("norm_", np.linalg.norm(run.embedding.values, axis=-1))
     return [dict(zip(columns, row, strict=True)) for row in zip(*(values.tolist() for values in columns.values()), strict=True)]
+
+
+def measures(record: xr.Dataset) -> dict[str, float]:
+    """When a query first focuses, is first diluted, and when a direction opens, NaN for what is not seen; and how far it gets."""
+    events, run = events_of(record), record.isel(seed=0)
+    first = {"focus_time": "focus_peak", "dilution_time": "dilution", "new_direction_time": "new_direction"}
+    found = {name: min((event.time for event in events if event.name == kind), default=np.nan) for name, kind in first.items()}
+    return found | {
+        "n_directions": 1.0 + sum(event.name == "new_direction" for event in events),
+        "highest_attention": float(np.nanmax(embedded_events.attention_on_frequent(run))),
+        "excess_loss": float(run.loss[-1]) - optimal_loss(run),
+    }
 
 
 def _numbered(name: str, values: Any, first: int = 0) -> dict[str, Any]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 8
+WHAT = "sign of the focus"
+EXPECTED = "18 of 18 chains turn to the side of c, eight of them away from frequent tokens"
 LOOKED_AT = 0.15  # norm of the query matrix at which the tilt is read: well inside stage II
 # Attention of queries 0 and 1 on token 0, less its share, at that norm: from an independent replication (zipf-6, stay -0.05).
 REPLICATED_CHAIN, REPLICATED_TILT = "zipf-6, stay -0.05", (-0.0077, -0.0037)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 12
+WHAT = "same law, other transitions"
+EXPECTED = "stages in the same order in nine chains"
 STAGES = ("condensation", "focus", "dilution", "new direction")
 LOOKED_AT = 0.3  # norm of the query matrix at which the first focus is read
 # Attention of each query on token 0 at that norm, the paper's law, four kinds of chain: from an independent replication.

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from saccade.model.token_blocks import TokenBlocks
 
 SECONDS = 25
+WHAT = "how long is long?"
+EXPECTED = "distance to the limit falls as T^-.34, not T^-.5; at 1024 tokens one is worth .29 independent ones"
 CAPTION = (
     "Distance to infinite contexts against the length of the context: windows of text (orange) and as many independent draws from "
     "the same law (blue), mean over classes; bands are the lowest and highest part of the text. Black: slope -1/2 from the first "

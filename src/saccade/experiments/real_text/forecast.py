@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.errors import checked_count
+from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments.real_text.forecast_claims import order_claims, stage_claims
 from saccade.experiments.real_text.forecast_record import DEFINITIONS, order_variables, stage_variables
 from saccade.experiments.real_text.forecast_runs import Training, classes_run, embedded_run, pairwise_run
@@ -64,6 +64,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 80
+WHAT = "forecast, scored"
+EXPECTED = (
+    "stages of SGD within 10 % of their predicted updates, side of attention's first move right; which tokens gain "
+    "is told for endless contexts (.98), not for text (.17)"
+)
 
 CAPTION = (
     "Above left: predicted and measured gain of every token of every query: on the line where the model learns from the classes "
@@ -88,8 +93,8 @@ class Config:
 
     text: str = "wikitext-2"
     """corpus: a name or a path"""
-    seeds: int = 4
-    """number of seeds (0, 1, 2, ...) of every run"""
+    seeds: int | tuple[int, ...] = 4
+    """number of seeds (0, 1, 2, ...) of every run, or a list of seeds"""
     n_vocab: int = 500
     """tokens; rarer words are one"""
     queries: int = 4
@@ -149,7 +154,7 @@ _STAGE_LOOKS = 200  # of an embedded run, evenly spaced
 def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
     """First both forecasts, which stay as they are; then the runs."""
     started = time.perf_counter()
-    checked_count("seeds", config.seeds)
+    n_text = 2 * len(checked_seeds(config.seeds))  # runs on text of each model: SGD and Adam
     known = _known(config)
     order, stages = _order_forecast(config, known), _stage_forecast(config)
     on_progress(0.2)
@@ -158,8 +163,8 @@ def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: 
     jobs = _jobs(config, _names(order, "query"), _names(order, "token"))
     found = in_processes(_one, jobs, lambda fraction: on_progress(0.25 + 0.7 * fraction))
     looks = [_stage_looks(steps) for steps in (config.stage_steps, config.adam_steps)]
-    variables = order_variables(order, alone, found[: 2 * config.seeds], np.array(_pairwise(config, "sgd", 0).looks, float))
-    variables |= stage_variables(stages, found[2 * config.seeds :], looks)
+    variables = order_variables(order, alone, found[:n_text], np.array(_pairwise(config, "sgd", 0).looks, float))
+    variables |= stage_variables(stages, found[n_text:], looks)
     return _record(variables, order, stages, config, time.perf_counter() - started)
 
 
@@ -195,10 +200,8 @@ def _stage_forecast(config: Config) -> xr.Dataset:
 def _trained_on_classes(config: Config, known: Statistics) -> np.ndarray:
     """Gains (way, seed, time, query, token) where the text is nothing but the classes: endless contexts, then short ones."""
     assert known.classes is not None
-    plan = _pairwise(config, "sgd", 0)
-    return np.stack(
-        [classes_run(known.classes, known.coverage, plan, config.seeds, length) for length in (math.inf, config.window)]
-    )
+    plan, seeds = _pairwise(config, "sgd", 0), checked_seeds(config.seeds)
+    return np.stack([classes_run(known.classes, known.coverage, plan, seeds, length) for length in (math.inf, config.window)])
 
 
 def _names(record: xr.Dataset, axis: str) -> tuple[str, ...]:
@@ -211,7 +214,7 @@ def _one(kind: str, *job: Any) -> Any:
 
 def _jobs(config: Config, queries: tuple[str, ...], tokens: tuple[str, ...]) -> list[tuple[Any, ...]]:
     """All runs: pairwise first, then embedded; SGD before Adam."""
-    ways = [(optimiser, seed) for optimiser in ("sgd", "adam") for seed in range(config.seeds)]
+    ways = [(optimiser, seed) for optimiser in ("sgd", "adam") for seed in checked_seeds(config.seeds)]
     pairwise = [("pairwise", _pairwise(config, optimiser, seed), queries, tokens) for optimiser, seed in ways]
     return pairwise + [
         ("embedded", _embedded(config, optimiser, seed), config.d_model, config.init_scale) for optimiser, seed in ways
@@ -243,7 +246,7 @@ def _record(variables: dict[str, Any], order: xr.Dataset, stages: xr.Dataset, co
         coords={
             "way": list(WAYS),
             "optimiser": ["sgd", "adam"],
-            "seed": np.arange(config.seeds),
+            "seed": checked_seeds(config.seeds),
             "time": np.array(_pairwise(config, "sgd", 0).looks, float),
             "query": order["query"].values,
             "token": order["token"].values,

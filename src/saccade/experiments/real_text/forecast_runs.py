@@ -70,7 +70,7 @@ def pairwise_run(training: Training, queries: tuple[str, ...], tokens: tuple[str
     return score - score[0]
 
 
-def classes_run(classes: SequenceClasses, coverage: float, training: Training, seeds: int, context: float) -> Array:
+def classes_run(classes: SequenceClasses, coverage: float, training: Training, seeds: list[int], context: float) -> Array:
     """The same (seed, time, query, token) where nothing but the classes comes: as many of them in a step as on text.
 
     `context`: tokens drawn for each context; `math.inf` for the law itself.

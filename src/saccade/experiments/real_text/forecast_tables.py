@@ -60,8 +60,9 @@ def stage_rows(record: xr.Dataset) -> list[dict[str, Any]]:
         for name in (*EVENTS, "moved_at", "side"):
             guess = float(np.median(record[f"predicted_{name}"])) if name in EVENTS else np.nan
             guess = float(record["predicted_sign"]) if name == "side" else guess
-            for seed, value in enumerate(found[name]):
-                rows.append({"optimiser": optimiser, "what": name, "predicted": guess, "seed": seed, "measured": float(value)})
+            for seed, value in zip(record["seed"].values, found[name], strict=True):
+                named = {"optimiser": optimiser, "what": name, "predicted": guess, "seed": int(seed)}
+                rows.append(named | {"measured": float(value)})
     return rows
 
 

@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.errors import InputError, checked_count, checked_list
+from saccade.dynamics.randomness import checked_seeds
+from saccade.errors import InputError, checked_list
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text.runs import in_processes
 from saccade.experiments.real_text.spread import Interval, interval, rank_correlation
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 60
+WHAT = "which tokens win?"
+EXPECTED = "gain against frequency: SGD -.12, Adam .53 to .24 falling with its rate"
 
 CAPTION = (
     "Every dot a mean over seeds with its 95 % interval, black ticks what shuffled labels exceed once in forty. Left: rank "
@@ -76,8 +79,8 @@ class Config:
     """updates"""
     batch: int = 256
     """windows a step"""
-    seeds: int = 3
-    """number of seeds (0, 1, 2, ...)"""
+    seeds: int | tuple[int, ...] = 3
+    """number of seeds (0, 1, 2, ...), or a list of seeds"""
     lr_decoder: float = 10.0
     """rate of Y with SGD"""
     lr_attention: float = 1.0
@@ -111,12 +114,12 @@ def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: 
     started = time.perf_counter()
     if config.model == "ordinary":
         raise InputError("`model` must be 'theorem' or 'query added': the rates here are those of a free table of scores.")
-    seeds = checked_count("seeds", config.seeds)
+    seeds = checked_seeds(config.seeds)
     kinds = settings(config)
-    jobs = [(_text(config), config, kind, seed) for kind in kinds for seed in range(seeds)]
+    jobs = [(_text(config), config, kind, seed) for kind in kinds for seed in seeds]
     found = in_processes(_followed, jobs, on_progress)
     whole = {
-        name: np.stack([of_run[name] for of_run in found]).reshape(len(kinds), seeds, *found[0][name].shape) for name in found[0]
+        name: np.stack([one[name] for one in found]).reshape(len(kinds), len(seeds), *found[0][name].shape) for name in found[0]
     }
     return _record(whole, config, time.perf_counter() - started)
 
@@ -154,7 +157,7 @@ def _record(found: dict[str, Array], config: Config, wall_time: float) -> xr.Dat
         | groups.variables(),
         coords={
             "optimiser": list(settings(config)),
-            "seed": np.arange(config.seeds),
+            "seed": checked_seeds(config.seeds),
             "query": [vocabulary[number] for number in groups.queries],
             "token": list(vocabulary),
         },

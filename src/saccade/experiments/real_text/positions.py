@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import checked_count
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text.depth import Speed
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 110
+WHAT = "does the scan survive positions?"
+EXPECTED = (
+    "attention on distinct tokens outgrows that on common ones in 18 of 18 runs, with any encoding or none; it freezes in none"
+)
 
 CAPTION = (
     "Left: log change of attention on distinct tokens less that on common ones; above the line is the theorem's side, and all "
@@ -82,8 +87,8 @@ class Config:
     """windows a step, a prediction for every token"""
     lr: float = 3e-3
     """rate of Adam"""
-    seeds: int = 3
-    """number of seeds (0, 1, 2, ...)"""
+    seeds: int | tuple[int, ...] = 3
+    """number of seeds (0, 1, 2, ...), or a list of seeds"""
     heads: int = 4
     """attention heads; one alone would have ALiBi's flattest slope, 1/256 a token"""
     n_windows: int = 16
@@ -95,11 +100,11 @@ FULL = Config(n_vocab=2000, queries=32, window=32, steps=10000, seeds=5)
 
 def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
     started = time.perf_counter()
-    seeds = checked_count("seeds", config.seeds)
-    jobs = [(config, kind, seed) for kind in ENCODINGS for seed in range(seeds)]
+    seeds = checked_seeds(config.seeds)
+    jobs = [(config, kind, seed) for kind in ENCODINGS for seed in seeds]
     found = in_processes(_followed, jobs, on_progress)
     whole = {
-        name: np.stack([one[name] for one in found]).reshape(len(ENCODINGS), seeds, *found[0][name].shape) for name in found[0]
+        name: np.stack([one[name] for one in found]).reshape(len(ENCODINGS), len(seeds), *found[0][name].shape) for name in found[0]
     }
     return _record(whole, config, time.perf_counter() - started)
 
@@ -147,7 +152,7 @@ def _record(found: dict[str, Array], config: Config, wall_time: float) -> xr.Dat
         | groups.variables(),
         coords={
             "positions": list(ENCODINGS),
-            "seed": np.arange(config.seeds),
+            "seed": checked_seeds(config.seeds),
             "time": times,
             "query": [vocabulary[number] for number in groups.queries],
             "token": list(vocabulary),

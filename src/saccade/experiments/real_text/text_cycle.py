@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_count, checked_list
 from saccade.experiments.real_text.runs import in_processes
 from saccade.experiments.real_text.text_cycle_claims import cycle_claims, cycle_rows, event_rows, side_claims, side_rows
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 105
+WHAT = "Focus and Dilution, four stages"
+EXPECTED = (
+    "condensed by update 40, all queries on one token at 209, diluted by 2940, a new direction at 2731; SGD moves to the side of c"
+)
 
 _DEFINITIONS = {
     "step": ("updates", "when the run was looked at, before the update of that step"),
@@ -95,8 +100,8 @@ class Config:
     """windows a step"""
     context: int = 64
     """tokens a window"""
-    seeds: int = 1
-    """long runs of each text"""
+    seeds: int | tuple[int, ...] = 1
+    """number of long runs of each text (seeds 0, 1, 2, ...), or a list of seeds"""
     looks: int = 240
     """states looked at, evenly spaced in log time"""
     queries: int = 8
@@ -139,7 +144,7 @@ def _cycle_jobs(config: Config) -> list[tuple[Training, tuple[str, ...]]]:
     return [
         (Training(text, n_vocab, config.d_model, scaled, scale, "adam", lr, steps, **sizes, seed=seed), tuple(words))
         for text, n_vocab, scaled, scale, lr, steps, words in zip(config.texts, *lists, strict=True)
-        for seed in range(checked_count("seeds", config.seeds))
+        for seed in checked_seeds(config.seeds)
     ]
 
 
@@ -159,15 +164,15 @@ def _side_jobs(config: Config) -> list[tuple[Training, None]]:
 def _record(config: Config, cycles: list[dict[str, Any]], sides: list[dict[str, Any]], wall_time: float) -> xr.Dataset:
     from saccade.records.schema import make_record
 
-    runs = (len(config.texts), config.seeds)
+    seeds = checked_seeds(config.seeds)
     shape = (len(config.texts), len(config.sizes), 2, config.side_seeds)
     axes = ("text", "size", "optimiser", "side_seed")
-    variables = _cycle_variables(cycles, runs)
+    variables = _cycle_variables(cycles, (len(config.texts), len(seeds)))
     variables |= {name: (axes, np.reshape([side[name] for side in sides], shape)) for name in _SIDES}
     record = make_record(
         dynamics="training on text, the embedded model",
         variables=variables,
-        coords={"text": list(config.texts), "size": list(config.sizes), "optimiser": ["sgd", "adam"]},
+        coords={"text": list(config.texts), "size": list(config.sizes), "optimiser": ["sgd", "adam"], "seed": seeds},
         time_unit="updates",
         config={"texts": list(config.texts)},
         wall_time=wall_time,

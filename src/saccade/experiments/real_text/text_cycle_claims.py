@@ -323,11 +323,11 @@ def cycle_rows(record: xr.Dataset) -> list[dict[str, Any]]:
     """The long runs, look by look."""
     rows = []
     for text in (str(name) for name in record.text.values):
-        for seed in range(record.sizes["seed"]):
-            run = cycle_of(record, text, seed)
+        for place, seed in enumerate(record.seed.values):
+            run = cycle_of(record, text, place)
             for i, step in enumerate(run.step):
                 rows.append(
-                    {"text": text, "seed": seed, "step": int(step), "loss": run.loss[i]}
+                    {"text": text, "seed": int(seed), "step": int(step), "loss": run.loss[i]}
                     | {"top_share": top_share(run.values[i]), "second_over_first": run.ratio[i], "query_norm": run.query_norm[i]}
                     | {"least_attention": run.joint[i], "largest_attention": run.on_frequent[i].max()}
                 )
@@ -337,9 +337,9 @@ def cycle_rows(record: xr.Dataset) -> list[dict[str, Any]]:
 def event_rows(record: xr.Dataset) -> list[dict[str, Any]]:
     rows = []
     for text in (str(name) for name in record.text.values):
-        for seed in range(record.sizes["seed"]):
-            for event in events_of(record, text, seed):
+        for place, seed in enumerate(record.seed.values):
+            for event in events_of(record, text, place):
                 word = "" if event.query is None else str(record.query_word.sel(text=text).values[event.query])
                 at = {"step": event.time, "value": event.value}
-                rows.append({"text": text, "seed": seed, "event": event.name, "query": word} | at)
+                rows.append({"text": text, "seed": int(seed), "event": event.name, "query": word} | at)
     return rows

@@ -94,9 +94,9 @@ def _cloud(axes: Any, record: xr.Dataset) -> None:
         member = getattr(groups, name)[query]
         axes.plot(groups.frequency[query, member], gain[member], "o", ms=3.5, color=_colour(name), label=name)
     axes.axhline(0, color="black", lw=0.8)
-    reach = np.abs(gain).max()
+    reach = max(float(np.abs(gain).max()), 1e-10)  # a short run may move no score of this query
     axes.set(xscale="log", xlabel="frequency before the query", ylabel="change of score", ylim=(-1.05 * reach, 1.05 * reach))
-    axes.set_yscale("symlog", linthresh=max(reach / 100, 1e-12))
-    decade = 10.0 ** np.floor(np.log10(max(reach, 1e-10)))
+    axes.set_yscale("symlog", linthresh=reach / 100)
+    decade = 10.0 ** np.floor(np.log10(reach))
     axes.set_yticks([-decade, -decade / 10, 0, decade / 10, decade])
     axes.set_title(f"tokens before {str(record['query'].values[query])!r}, theorem", loc="left")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_count
 from saccade.experiments.real_text import wikitext_training as training
 from saccade.experiments.real_text.runs import in_processes
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 100
+WHAT = "Fig. 7 of Scan and Snap"
+EXPECTED = "lowest layer from .97 of even attention's entropy to .005 (one layer) and .016 (three) in 1500 updates"
 
 CAPTION = (
     "Attention of the lowest layer in the first window of the validation text, row: query, column: key; dark is 1. Look at "
@@ -53,8 +56,8 @@ class Config:
     """updates between two looks"""
     lr: float = 5.0
     """learning rate; twice that in the MLP"""
-    seeds: int = 1
-    """random starts"""
+    seeds: int | tuple[int, ...] = 1
+    """number of random starts (seeds 0, 1, 2, ...), or a list of seeds"""
     batch: int = 10
     """streams read side by side; 20 in the paper"""
     context: int = 35
@@ -68,7 +71,7 @@ FULL = Config(n_vocab=None, seeds=3, batch=20)
 
 def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
     started = time.perf_counter()
-    seeds = range(checked_count("seeds", config.seeds))
+    seeds = checked_seeds(config.seeds)
     looks = _looks(config)
     jobs = [(_job(config, looks, depth, seed),) for depth in config.layers for seed in seeds]
     runs = in_processes(training.trained, jobs, on_progress)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 2
+WHAT = "Theorem 1"
+EXPECTED = "coefficients to 3e-14, sign fixed; plain SGD couples 7 to 250 times less"
 CAPTION = (
     "How strongly learning one class pushes down the feature of another, beta, when all classes overlap equally. Dots: measured by "
     "least squares during descent, along the modified gradient of the theory (blue) and the plain gradient of real training "

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 2
+WHAT = "Figs. 3, 9"
+EXPECTED = "B(t0) = .556 and 1.403"
 
 CAPTION = (
     "Left: Fig. 3 of the paper, the growth factor chi = exp(2 B) of a distinct token. The faster the decoder (dark), the earlier "

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 5
+WHAT = "Theorem 3, frequency order"
+EXPECTED = "gain conserved to 1e-10; frequent tokens gain faster, in 10 of 10 seeds"
 
 # Largest lag after 20,000 steps at lr_decoder 1, by ratio, from an independent replication.
 REPLICATED_LAG = {10.0: 0.22, 1.0: 0.50}
@@ -85,8 +87,8 @@ class Config:
     """updates of SGD, otherwise as in Fig. 4"""
     context: int = 127
     """context tokens before the query in SGD"""
-    seeds: int = 10
-    """seeds of SGD"""
+    seeds: int | tuple[int, ...] = 10
+    """number of seeds of SGD (0, 1, 2, ...), or a list of seeds"""
 
 
 def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:

@@ -19,6 +19,7 @@ from saccade.experiments.scan_and_snap.case_claims import (
     claim,
     label,
     onset_between,
+    onset_of,
     onset_scaling,
     pair,
     series,
@@ -152,18 +153,44 @@ def _factor_claims(record: xr.Dataset, case: int) -> list[Claim]:
     ]
 
 
-def _slope_claims(record: xr.Dataset, case: int, side: str) -> list[Claim] | None:
-    """Growth fitted over each side of the snap; at the base case also against the printed theorem, and sample by sample."""
-    at = CaseTheory.of(record, case)
-    t, B = series(record, case)
+class Side(NamedTuple):
+    """The samples on one side of the snap, and what growth is fitted against there: ln t before, ln ln(M eta_Y t / K) after."""
+
+    within: NDArray[np.bool_]
+    against: NDArray[np.float64]
+
+    def slope(self, values: NDArray[np.float64]) -> float:
+        return float(np.polyfit(self.against, values[self.within], 1)[0])
+
+
+def side_of(record: xr.Dataset, case: int, side: str) -> Side | None:
+    """`side` is scanning, t0'/3 to t0', or snapping, from t0 on; None if too few samples lie there."""
+    at, t = CaseTheory.of(record, case), series(record, case)[0]
     within = (t >= at.scan_time / 3) & (t <= at.scan_time) if side == "scanning" else t >= at.snap_time
     if within.sum() < _FEWEST:
         return None
-    against = np.log(t[within]) if side == "scanning" else at.log_height(t[within])
+    return Side(within, np.log(t[within]) if side == "scanning" else at.log_height(t[within]))
 
-    def slope(values: NDArray[np.float64]) -> float:
-        return float(np.polyfit(against, values[within], 1)[0])
 
+def headlines(record: xr.Dataset) -> dict[str, float]:
+    """Flow (C) at the base case: onset, slopes of log growth on both sides of the snap, and what is reached. NaN: not to be had."""
+    names = ("onset", "onset_over_snap_time", "scanning_slope", "snapping_slope", "log_growth", "entropy_lost")
+    if list(_obstacles(record)):
+        return dict.fromkeys(names, np.nan)
+    base = case_of(record, "base")
+    at, sides = record.isel(case=base).sel(dynamics="C"), [side_of(record, base, side) for side in ("scanning", "snapping")]
+    start, grown = onset_of(record, base), series(record, base)[1]
+    slopes = [np.nan if side is None else side.slope(grown) for side in sides]
+    lost = float(at.distinct_entropy[0] - at.distinct_entropy[-1])
+    return dict(zip(names, (start, start / CaseTheory.of(record, base).snap_time, *slopes, float(grown[-1]), lost), strict=True))
+
+
+def _slope_claims(record: xr.Dataset, case: int, side: str) -> list[Claim] | None:
+    """Growth fitted over each side of the snap; at the base case also against the printed theorem, and sample by sample."""
+    at, one = CaseTheory.of(record, case), side_of(record, case, side)
+    if one is None:
+        return None
+    (t, B), slope = series(record, case), one.slope
     unit = "ln t from t0'/3 to t0'" if side == "scanning" else "ln ln(M eta_Y t / K) from t0 on"
     what, source = f"log growth per {unit}, flow (C), {label(record, case)}", "[tian2023, Theorem 4]"
     predicted, measured = slope(at.growth(t)), slope(B)
@@ -172,7 +199,7 @@ def _slope_claims(record: xr.Dataset, case: int, side: str) -> list[Claim] | Non
         fit: dict[str, Any] = {"predicted": predicted, "measured": measured, "tolerance": tolerance}
         return [claim(record, case, _NEEDS, statement=what, source=f"{source}, self-consistent", **fit)]
     fits = {"printed": slope(at.printed_growth(t)), "corrected": predicted, "measured": measured, "tolerance": tolerance}
-    gap = np.abs(exponent(B, t) / exponent(at.growth(t), t) - 1)[within].max()
+    gap = np.abs(exponent(B, t) / exponent(at.growth(t), t) - 1)[one.within].max()
     text = f"largest relative gap of the local exponent while {side}, flow (C), {label(record, case)}"
     local: dict[str, Any] = {"statement": text, "predicted": 0.0, "measured": gap, "tolerance": WITHIN}
     # The factor K alone does while scanning; later the flow has shrunk overlaps below 1/M, and the coupling's floor shows.

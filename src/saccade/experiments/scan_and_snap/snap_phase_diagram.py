@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 15
+WHAT = "Theorem 4, over both rates"
+EXPECTED = "onset as 1/eta_Y, whatever eta_Z"
 _WITHIN = 0.05
 
 CAPTION = (

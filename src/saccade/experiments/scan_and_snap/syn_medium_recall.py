@@ -9,14 +9,15 @@ attention rate .5, recall goes from .67 to .325 (ratio 1) and from .85 to .20 (r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import saccade
+from saccade.experiments.scan_and_snap.syn_medium import TOGETHER as TOGETHER
 from saccade.experiments.scan_and_snap.syn_medium import Config as Config
-from saccade.experiments.scan_and_snap.syn_medium import as_published, run_grid
+from saccade.experiments.scan_and_snap.syn_medium import as_published, cells, run_grids
 from saccade.records.claim import Claim
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECONDS = 9
+WHAT = "Figs. 11, 12, recall"
+EXPECTED = "descent flatter with the attention rate in all 48 pairs"
 
 # The paper's range of thresholds for each number of query tokens, read off its axes.
 THRESHOLDS = {1: (0.028, 0.038), 3: (0.012, 0.016), 5: (0.0075, 0.0105), 10: (0.0040, 0.0050)}
@@ -49,10 +52,15 @@ CAPTION = (
 
 
 def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    record = run_grid(config, _recall, keep="attention_logits", definitions=DEFINITIONS, on_progress=on_progress)
+    return together([config], on_progress)[0]
+
+
+def together(configs: Sequence[Config], on_progress: Callable[[float], None] = lambda fraction: None) -> list[xr.Dataset]:
+    records = run_grids(configs, _recall, keep="attention_logits", definitions=DEFINITIONS, on_progress=on_progress)
     unit, definition = DEFINITIONS["threshold"]
-    levels = np.stack([_thresholds(n) for n in config.n_queries])
-    return record.assign(threshold=(("n_queries", "level"), levels, {"units": unit, "definition": definition}))
+    levels = np.stack([_thresholds(n) for n in configs[0].n_queries])
+    threshold = (("n_queries", "level"), levels, {"units": unit, "definition": definition})
+    return [record.assign(threshold=threshold) for record in records]
 
 
 def _thresholds(n_queries: int) -> np.ndarray:
@@ -91,6 +99,12 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def measures(record: xr.Dataset) -> dict[str, float]:
+    """Recall at both ends of the range of thresholds and its fall between them, mean over seeds; `diverged` is a share of them."""
+    lowest, highest = record.recall.values[..., 0], record.recall.values[..., -1]
+    return cells(record, {"recall_at_lowest": lowest, "recall_at_highest": highest, "recall_fall": lowest - highest})
 
 
 def claims(record: xr.Dataset) -> list[Claim]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import saccade
+from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments.progress import stretch
 from saccade.experiments.scan_and_snap.fates.settings import Config, row, settings
 from saccade.records.claim import HOLDS, OUTSIDE, Claim
@@ -60,7 +61,8 @@ def measure(config: Config, on_progress: Callable[[float], None]) -> tuple[dict[
         "rarest_count": (("length",), [c.value for c in condition]),
         "long_context": (("length",), [c.holds for c in condition]),
     }
-    return variables, {"length": list(config.lengths), "rank": np.arange(1, tokens.shape[1] + 1)}
+    ranks = np.arange(1, tokens.shape[1] + 1)
+    return variables, {"length": list(config.lengths), "rank": ranks, "seed": checked_seeds(config.seeds)}
 
 
 def _rarest_first(task: saccade.SequenceClasses) -> NDArray[np.int64]:

@@ -34,8 +34,8 @@ class Config:
     """T: tokens of a sequence, the query included"""
     steps: int = 48
     """updates of the training at finite length, otherwise as in Fig. 4"""
-    seeds: int = 50
-    """seeds of that training"""
+    seeds: int | tuple[int, ...] = 50
+    """number of seeds of that training (0, 1, 2, ...), or a list of seeds"""
 
 
 def settings(record: xr.Dataset) -> Config:

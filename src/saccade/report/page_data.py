@@ -1,0 +1,86 @@
+"""What a page knows: results and records as JSON, with every array packed into a blob that is decoded when it is first shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saccade.report.maps import text_map
+from saccade.report.packing import Packed, packed, packed_text, packed_times
+from saccade.report.sources import Result
+from saccade.report.specs import Figure, figures, is_log, labels_of
+from saccade.report.specs_watched import layer_names
+from saccade.report.stages import bands_of, events_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class Blobs:
+    """Packed data beside the JSON, so that opening the page need not parse it."""
+
+    def __init__(self) -> None:
+        self._data: list[str] = []
+
+    def add(self, pack: Packed) -> dict[str, Any]:
+        """What the JSON keeps of a pack: all but its data, and where that lies."""
+        self._data.append(pack["data"])
+        return {key: value for key, value in pack.items() if key != "data"} | {"blob": len(self._data) - 1}
+
+    def html(self) -> str:
+        return "".join(f'<script type="text/plain" id="blob-{place}">{data}</script>\n' for place, data in enumerate(self._data))
+
+
+def result_data(result: Result, blobs: Blobs) -> dict[str, Any]:
+    """Name, figure and tables of a result."""
+    return {
+        "name": result.name,
+        "statement": str(result.about.get("statement", "")),
+        "svg": blobs.add(packed_text(result.svg)) if result.svg else None,
+        "tables": {name: blobs.add(packed_text(rows)) for name, rows in result.tables.items()},
+        "table": next((name for name in ("summary.csv", "table.csv") if name in result.tables), None),
+        "isSweep": "summary.csv" in result.tables,
+    }
+
+
+def record_data(place: int, result: Result, blobs: Blobs) -> dict[str, Any] | None:
+    """Everything of a result's record that moves; None if nothing does."""
+    if result.record is None:
+        return None
+    found = figures(result.record)
+    text = text_map(result.record)
+    if not found and text is None:
+        return None
+    clock = main_clock(found) if found else result.record.time.values.astype(np.float64)
+    return {
+        "result": place,
+        "name": result.name,
+        "clock": blobs.add(packed_times(clock)) | {"log": is_log(clock)},
+        "clockLabel": found[0]["time_label"] if found else "step",
+        "events": events_of(result),
+        "bands": bands_of(result, float(np.nanmax(clock))),
+        "figures": [figure_data(figure, blobs) for figure in found],
+        "text": None if text is None else _text_data(text, result.record, blobs),
+    }
+
+
+def main_clock(found: list[Figure]) -> np.ndarray:
+    """The times of the figure that has most of them; of runs with clocks of their own, the first run's."""
+    longest = max((figure["time"] for figure in found), key=lambda time: time.shape[-1])
+    return longest.reshape(-1, longest.shape[-1])[0]
+
+
+def figure_data(figure: Figure, blobs: Blobs) -> dict[str, Any]:
+    """A figure with its arrays packed."""
+    plain = {key: value for key, value in figure.items() if key not in ("values", "time")}
+    return plain | {
+        "values": blobs.add(packed(figure["values"], len(figure["choices"]), log=bool(figure["y"].get("log")))),
+        "time": blobs.add(packed_times(figure["time"])) | {"log": is_log(figure["time"].reshape(-1, figure["time"].shape[-1])[0])},
+    }
+
+
+def _text_data(text: dict[str, Any], record: xr.Dataset, blobs: Blobs) -> dict[str, Any]:
+    looks = [{"moment": look["moment"], "pack": blobs.add(look["pack"])} for look in text["looks"]]
+    names = {axis: labels_of(record, axis) for axis in ("sequence", "head")} | {"layer": layer_names(record, "layer")}
+    return text | {"looks": looks, "names": names, "times": [float(time) for time in record.time.values]}

@@ -1,0 +1,203 @@
+"""What a report is made from: folders of experiments, of watched runs, of checkpoint series and of sweeps, and bare records.
+
+| what lies there                        | read as                                                |
+|----------------------------------------|--------------------------------------------------------|
+| `about.json` and `claims.json`         | a result: its claims, figure, tables, record if any    |
+| `summary.csv` or `dataset.zarr`        | a sweep: its table and figure                          |
+| `observations/about.json`, no record   | a watched run that goes on, or was killed              |
+| `NAME.zarr`, or a folder that is Zarr  | a bare record                                          |
+| none of these                          | a tree: everything of these kinds in it, oldest first  |
+
+Hidden folders are leftovers of killed processes and are passed over.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saccade.errors import InputError
+from saccade.records.store import load_record
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_DEPTH = 4  # of folders below a tree: results/observed/NAME/record.zarr
+_MOST_TABLE = 4_000_000  # bytes of a table that a page carries; larger ones are named, with the place where they lie
+
+
+@dataclass(frozen=True)
+class Result:
+    """One source: what was asked, what is claimed, what was seen."""
+
+    name: str
+    about: dict[str, Any]
+    claims: list[dict[str, Any]] = field(default_factory=list)
+    record: xr.Dataset | None = None
+    svg: str = ""
+    tables: dict[str, str] = field(default_factory=dict)  # name of a CSV file -> its text
+    left_out: list[str] = field(default_factory=list)  # in sentences
+
+    def rows(self, table: str) -> list[dict[str, str]]:
+        """Rows of a table; none if there is no such table."""
+        return list(csv.DictReader(io.StringIO(self.tables.get(table, ""))))
+
+
+def results_of(sources: Sequence[str | Path]) -> list[Result]:
+    """Everything that can be shown of `sources`, each under a name of its own."""
+    found = [result for source in sources for result in _results(Path(source))]
+    if not found:
+        named = ", ".join(str(source) for source in sources) or "nothing"
+        raise InputError(f"{named} holds no results to report; run `saccade reproduce --out {named}` first.")
+    return _named_apart(found)
+
+
+def result_of_record(record: xr.Dataset, name: str = "record") -> Result:
+    """A record in memory."""
+    return Result(name, _about_record(record), record=record)
+
+
+def _results(path: Path) -> list[Result]:
+    if not path.exists():
+        raise InputError(f"there is no {path}; a report is made from folders of results and from records (*.zarr).")
+    if not path.is_dir():
+        raise InputError(f"{path} is a file; a report is made from folders of results and from records (*.zarr).")
+    own = _read(path)
+    if own is not None:
+        return [own]
+    folders = sorted(_folders(path, _DEPTH), key=lambda folder: folder.stat().st_mtime_ns)
+    return [result for folder in folders if (result := _read_or_none(folder)) is not None]
+
+
+def _folders(path: Path, depth: int) -> Iterator[Path]:
+    """Folders in a tree that hold something; nothing is sought inside one that does."""
+    for child in sorted(path.iterdir()) if depth else ():
+        if child.is_dir() and not child.name.startswith("."):
+            if _kind(child):
+                yield child
+            else:
+                yield from _folders(child, depth - 1)
+
+
+def _kind(folder: Path) -> str:
+    def has(*names: str) -> bool:
+        return any((folder / name).exists() for name in names)
+
+    if has(".zmetadata", ".zgroup", "zarr.json"):
+        return "record"
+    if has("summary.csv", "dataset.zarr"):
+        return "sweep"
+    if has("about.json", "record.zarr"):
+        return "result"
+    return "watched" if has("observations/about.json") else ""
+
+
+def _read_or_none(folder: Path) -> Result | None:
+    """None for a folder in a tree that is somebody else's."""
+    try:
+        return _read(folder)
+    except InputError:
+        return None
+
+
+def _read(folder: Path) -> Result | None:
+    kind = _kind(folder)
+    if kind == "record":
+        record = load_record(folder)
+        return Result(
+            folder.stem if folder.stem != "record" else folder.resolve().parent.name, _about_record(record), record=record
+        )
+    if kind == "result":
+        return _read_result(folder)
+    if kind == "sweep":
+        return _read_sweep(folder)
+    return _read_watched(folder) if kind == "watched" else None
+
+
+def _read_result(folder: Path) -> Result | None:
+    record = load_record(folder / "record.zarr") if (folder / "record.zarr").exists() else None
+    about = _json(folder / "about.json") or (_about_record(record) if record is not None else None)
+    claims = _json(folder / "claims.json")
+    if not isinstance(about, dict) or "statement" not in about or not isinstance(claims, list | None):
+        return None
+    tables, left_out = _tables(folder)
+    return Result(folder.resolve().name, about, claims or [], record, _svg(folder), tables, left_out)
+
+
+def _read_sweep(folder: Path) -> Result:
+    """A sweep: its summary has a row for each run, its dataset the swept axes."""
+    record = load_record(folder / "dataset.zarr") if (folder / "dataset.zarr").exists() else None
+    about = _json(folder / "about.json") or {}
+    tables, left_out = _tables(folder)
+    n_runs = len(list(csv.DictReader(io.StringIO(tables.get("summary.csv", "")))))
+    said = {"statement": f"A sweep of {n_runs} runs.", "caption": "", "command": "saccade sweep"}
+    attributes = dict(record.attrs) if record is not None else {}
+    return Result(
+        folder.resolve().name,
+        said | attributes | about,
+        _json(folder / "claims.json") or [],
+        record,
+        _svg(folder),
+        tables,
+        left_out,
+    )
+
+
+def _read_watched(folder: Path) -> Result:
+    from saccade.observe.observation_log import watched
+
+    record = watched(folder)
+    return Result(folder.resolve().name, _about_record(record), record=record)
+
+
+def _about_record(record: xr.Dataset) -> dict[str, Any]:
+    """What a record says of itself, in the words of `about.json`."""
+    try:
+        config = json.loads(record.attrs.get("config", "{}"))
+    except (TypeError, ValueError):
+        config = {}
+    task = config.get("task", "a record") if isinstance(config, dict) else "a record"
+    dynamics = str(record.attrs.get("dynamics", "a record"))
+    return {"statement": f"{task}: {dynamics}.", "caption": "", "command": "", **record.attrs}
+
+
+def _tables(folder: Path) -> tuple[dict[str, str], list[str]]:
+    tables, left_out = {}, []
+    for path in sorted(folder.glob("*.csv")):
+        if path.stat().st_size > _MOST_TABLE:
+            left_out.append(f"{path.name} is larger than {_MOST_TABLE // 1_000_000} MB and lies in {path.parent} only.")
+        else:
+            tables[path.name] = path.read_text("utf-8", errors="replace")
+    return tables, left_out
+
+
+def _svg(folder: Path) -> str:
+    try:
+        text = (folder / "figure.svg").read_text("utf-8")
+        return text[text.index("<svg") :]
+    except (OSError, ValueError):
+        return ""
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _named_apart(results: list[Result]) -> list[Result]:
+    """Names that occur twice get a number."""
+    from dataclasses import replace
+
+    seen: dict[str, int] = {}
+    named = []
+    for result in results:
+        seen[result.name] = seen.get(result.name, 0) + 1
+        named.append(result if seen[result.name] == 1 else replace(result, name=f"{result.name} ({seen[result.name]})"))
+    return named

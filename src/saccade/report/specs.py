@@ -1,0 +1,219 @@
+"""Figures of a record over time, as plain dictionaries: the page draws them (`web/charts.js`), and so does Matplotlib (`drawn.py`).
+
+A figure holds every moment and every run; `still` takes one of each and gives what a chart is drawn from.
+
+| key       | meaning                                                                                                      |
+|-----------|--------------------------------------------------------------------------------------------------------------|
+| `kind`    | line: (time, series); bars: (time, group, label); heat and heads: (time, row, column)                        |
+| `choices` | axes that stand before time, such as seed: one of each is shown                                              |
+| `names`   | labels of the axes after time                                                                                |
+| `time`    | (time), or (choices..., time) where runs have clocks of their own                                            |
+| `values`  | (choices..., time, ...)                                                                                      |
+
+Which axes are which follows from their order: records have runs before time, and what is looked at after it.
+Limits: of more than 60 labels the largest are kept and the others added up; of very long records some moments are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saccade.errors import InputError, checked_choice
+from saccade.report.thinning import largest_labels, thinned_times
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Figure = dict[str, Any]
+
+CLOCKS = ("time", "flow_time", "premise_time", "step", "look", "sample", "n_steps")  # axes that are time, the plainest first
+_FIRST = ("attention", "singular", "loss", "entropy", "mass", "on_frequent")  # what is shown first, by words in names
+_MOST_LINES = 10  # series that a line chart tells apart; of more, bars show one moment
+_MOST_GROUPS = 6  # classes side by side in a bar chart; more are a heat map
+_LONGEST_LABEL = 80
+
+
+def figures(record: xr.Dataset) -> list[Figure]:
+    """Every numeric variable that has a time axis, the most telling first."""
+    from saccade.report.specs_embedded import HIDDEN, derived
+    from saccade.report.specs_watched import is_watched, watched_figures
+
+    if is_watched(record):
+        return watched_figures(record)
+    whole = record.assign(derived(record))
+    shown = [figure for name in whole.data_vars if name not in HIDDEN and (figure := figure_of(whole, str(name))) is not None]
+    return sorted(shown, key=lambda figure: _rank(figure["name"]))
+
+
+def figure_of(record: xr.Dataset, name: str) -> Figure | None:
+    """One variable over time; None if it has no time axis, no numbers, or is a clock itself."""
+    variable = record[name]
+    clock = next((axis for axis in CLOCKS if axis in variable.dims), None)
+    if (
+        clock is None
+        or not _tells_time(record, clock)
+        or variable.dtype.kind not in "fiu"
+        or 0 in variable.shape
+        or _is_clock(record, name, clock)
+    ):
+        return None
+    place = variable.dims.index(clock)
+    after = variable.dims[place + 1 :]
+    runs, shown = [*variable.dims[:place], *after[:-2]], after[-2:]
+    values = variable.transpose(*runs, clock, *shown).values.astype(np.float64)
+    figure = {
+        "name": name,
+        "title": titled(name),
+        "caption": str(variable.attrs.get("definition", "")),
+        "unit": str(variable.attrs.get("units", "")),
+        "choices": [{"axis": str(axis), "labels": labels_of(record, axis)} for axis in runs],
+        "time": times_of(record, clock, runs),
+        "time_label": _time_label(record, clock),
+        "axes": [str(axis) for axis in shown],
+        "names": [labels_of(record, axis) for axis in shown],
+        "values": values,
+    }
+    return thinned_times(_shaped(figure))
+
+
+def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figure:
+    """What a chart is drawn from: one run and one moment; a line keeps all moments."""
+    at = tuple(choice) or (0,) * len(figure["choices"])
+    values = figure["values"][at]
+    times = figure["time"][at] if figure["time"].ndim > 1 else figure["time"]
+    told = {key: figure[key] for key in ("kind", "title", "caption")}
+    if figure["kind"] == "line":
+        series = [{"name": name, "x": times, "y": values[:, index]} for index, name in enumerate(figure["names"][0])]
+        return told | {"x": {"label": figure["time_label"], "log": is_log(times)}, "y": figure["y"], "series": series}
+    if figure["kind"] == "bars":
+        groups = [{"name": name, "values": values[moment, index]} for index, name in enumerate(figure["names"][0])]
+        return told | {"x": {"label": figure["axes"][1]}, "y": figure["y"], "labels": figure["names"][1], "groups": groups}
+    if figure["kind"] == "heads":  # each statistic is a heat map with a scale of its own
+        told, figure = told | {"kind": "heat"}, figure | {"y": figure["statistics"][at[0]]}
+    rows, columns = figure["names"]
+    axes = {"x": {"label": figure["axes"][1], "ticks": columns}, "y": {"label": figure["axes"][0], "ticks": rows}}
+    size = {"rows": len(rows), "columns": len(columns), "unit": figure["unit"]}
+    scale = {"min": figure["y"]["min"], "max": figure["y"]["max"], "scale": figure.get("scale", "sequential")}
+    return told | axes | size | scale | {"values": values[moment].ravel()}
+
+
+def choice_of(figure: Figure, **chosen: Any) -> list[int]:
+    """Places along the axes of choice, from labels: `seed=3`."""
+    axes = [choice["axis"] for choice in figure["choices"]]
+    for axis in chosen:
+        if axis not in axes:
+            raise InputError(f"`{figure['name']}` has no choice of `{axis}`; it has {', '.join(axes) or 'none'}.")
+    return [
+        choice["labels"].index(checked_choice(choice["axis"], str(chosen[choice["axis"]]), choice["labels"]))
+        if choice["axis"] in chosen
+        else 0
+        for choice in figure["choices"]
+    ]
+
+
+def labels_of(record: xr.Dataset, axis: Any) -> list[str]:
+    """Names along an axis: its own coordinate, else what else is known of it, else numbers."""
+    if axis in record.coords:
+        return [label(value) for value in record[axis].values]
+    told = [str(name) for name, other in record.coords.items() if other.dims == (axis,) and len(set(other.values.tolist())) > 1]
+    rows = [", ".join(f"{name} {label(record[name].values[place])}" for name in told) for place in range(record.sizes[axis])]
+    return rows if told else [str(place) for place in range(record.sizes[axis])]
+
+
+def label(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
+
+
+def titled(name: str) -> str:
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def times_of(record: xr.Dataset, clock: str, runs: Sequence[Any]) -> np.ndarray:
+    """Times along a clock: its coordinate, or a variable of its own for each run, or mere numbers."""
+    if clock in record.coords:
+        return record[clock].values.astype(np.float64)
+    for name, variable in record.data_vars.items():
+        if _is_clock(record, str(name), clock) and set(variable.dims) <= {*runs, clock}:
+            missing = {axis: record.sizes[axis] for axis in runs if axis not in variable.dims}
+            return variable.expand_dims(missing).transpose(*runs, clock).values.astype(np.float64)
+    return np.arange(record.sizes[clock], dtype=np.float64)
+
+
+def is_log(times: np.ndarray) -> bool:
+    """Whether times are spread over decades: half of them in the first tenth of the range."""
+    known = times[np.isfinite(times) & (times > 0)]
+    return bool(known.size > 3 and known.max() / known.min() >= 100 and np.median(known) < 0.1 * known.max())
+
+
+def scale_of(values: np.ndarray, name: str, unit: str) -> dict[str, Any]:
+    """The vertical axis: probabilities on [0, 1], positive values of many orders in powers of ten."""
+    known = values[np.isfinite(values)]
+    axis: dict[str, Any] = {"label": name.replace("_", " ") + (f" [{unit}]" if unit not in ("", "1") else "")}
+    if known.size == 0:
+        return axis | {"min": 0.0, "max": 1.0}
+    low, high = float(known.min()), float(known.max())
+    if low >= 0 and high <= 1 and ("attention" in name or "mass" in name or "share" in name or high > 0.2):
+        return axis | {"min": 0.0, "max": 1.0}
+    if low > 0 and high / low > 1e3:
+        return axis | {"min": low, "max": high, "log": True}
+    return axis | {"min": min(low, 0.0) if low < 0.5 * high else low, "max": high if high > low else low + 1.0}
+
+
+def _shaped(figure: Figure) -> Figure:
+    """The kind of chart, with the axes it needs."""
+    n_choices, shape = len(figure["choices"]), figure["values"].shape
+    n_shown = len(shape) - n_choices - 1
+    if n_shown == 0:
+        return _as(figure, "line", [""], [figure["title"]], figure["values"][..., None])
+    if n_shown == 1 and shape[-1] <= _MOST_LINES:
+        names = [f"{figure['axes'][0]} {name}" for name in figure["names"][0]]
+        return _as(figure, "line", figure["axes"], names, figure["values"])
+    if n_shown == 1:
+        grouped = figure | {"axes": ["", *figure["axes"]], "names": [[figure["title"]], *figure["names"]]}
+        return _bars(grouped | {"values": figure["values"][..., None, :]})
+    return _bars(figure) if shape[-2] <= _MOST_GROUPS else _heat(figure)
+
+
+def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np.ndarray) -> Figure:
+    scale = scale_of(values, figure["name"], figure["unit"])
+    return figure | {"kind": kind, "axes": axes, "names": [names], "values": values, "y": scale}
+
+
+def _bars(figure: Figure) -> Figure:
+    groups = [f"{figure['axes'][0]} {name}" if figure["axes"][0] else name for name in figure["names"][0]]
+    cut = largest_labels(figure | {"names": [groups, figure["names"][1]]})
+    scale = scale_of(cut["values"], cut["name"], cut["unit"])
+    return cut | {"kind": "bars", "y": {key: value for key, value in scale.items() if key != "log"}}
+
+
+def _heat(figure: Figure) -> Figure:
+    cut = largest_labels(figure)
+    scale = scale_of(cut["values"], cut["name"], cut["unit"])
+    return cut | {"kind": "heat", "y": {key: value for key, value in scale.items() if key != "log"}}
+
+
+def _is_clock(record: xr.Dataset, name: str, clock: str) -> bool:
+    """A variable that tells the time of samples that have no coordinate: `curve_time`, `steps`."""
+    named = name in ("steps", "step") or name.endswith(("_time", "_step"))
+    return named and clock not in record.coords and record[name].dims[-1:] == (clock,)
+
+
+def _tells_time(record: xr.Dataset, clock: str) -> bool:
+    """Samples without any clock are mere draws."""
+    return clock in record.coords or any(_is_clock(record, str(name), clock) for name in record.data_vars)
+
+
+def _time_label(record: xr.Dataset, clock: str) -> str:
+    unit = str(record[clock].attrs.get("units", "")) if clock in record.coords else ""
+    name = "time" if clock == "sample" else clock.replace("_", " ")
+    return f"{name}, {unit}" if unit else name
+
+
+def _rank(name: str) -> tuple[float, str]:
+    return next((float(place) for place, word in enumerate(_FIRST) if word in name), math.inf), name

@@ -1,0 +1,196 @@
+"""Figures of a watched model: every head at a glance, what heads look for, when they froze, how many directions weights use.
+
+A record is that of a watched model if it has relative entropies by layer and head. Everything here is a figure as in `specs.py`;
+`heads` is a heat map of every statistic, each with a scale of its own. Text is made in `maps.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saccade.report.specs import Figure, figure_of, labels_of, scale_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# A head that keeps up this pace moves a twentieth of its attention while training becomes e times as long.
+FROZEN = 0.05
+_LEAST_FOCUS = 2.0**-6  # of a decile that is hardly ever attended to, so that it has a logarithm
+
+_FIRST = ("relative_entropy", "sink_mass", "previous_mass", "self_mass", "top_mass", "distinct_mass", "common_mass", "moved")
+_RANKS = ("qk_effective_rank", "ov_effective_rank")
+
+
+def is_watched(record: xr.Dataset) -> bool:
+    return "relative_entropy" in record and record.relative_entropy.dims == ("time", "layer", "head")
+
+
+def watched_figures(record: xr.Dataset) -> list[Figure]:
+    """Every figure that the record has the numbers for."""
+    found = [heads(record), _entropy(record), _some_times(record, "loss"), _deciles(record), _masses(record), frozen(record)]
+    found += [_by_layer(record, name) for name in _RANKS]
+    found += [_some_times(record, name) for name in ("embedding_singular_values", "unembedding_singular_values")]
+    return [figure for figure in found if figure is not None]
+
+
+def heads(record: xr.Dataset) -> Figure:
+    """All statistics of all heads at all times, for small multiples."""
+    names = [str(name) for name, variable in record.data_vars.items() if variable.dims == ("time", "layer", "head")]
+    names.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    statistics = [_statistic(record, name) for name in names]
+    return _about(record, "heads", "Heads") | {
+        "kind": "heads",
+        "caption": "Each cell is a head, its curve the statistic over time, its colour the value at this step.",
+        "statistics": statistics,
+        "choices": [{"axis": "statistic", "labels": names}],
+        "names": [layer_names(record, "layer"), labels_of(record, "head")],
+        "axes": ["layer", "head"],
+        "values": np.stack([record[name].values.astype(np.float64) for name in names]),
+        "y": {"label": "", "min": 0.0, "max": 1.0},
+    }
+
+
+def frozen(record: xr.Dataset) -> Figure | None:
+    """The step from which each head's maps moved less than `FROZEN`; missing where they still do at the end."""
+    if "moved" not in record:
+        return None
+    when, times = freezing_times(record), record.time.values.astype(np.float64)
+    caption = (
+        f"{np.isfinite(when).sum()} of {when.size} heads are frozen at the end: from the step shown, as a power of ten, their maps "
+        f"moved less than {FROZEN:g} per unit of log step. Open: still moving."
+    )
+    power = np.log10(np.maximum(when, 1.0))
+    scale = {"label": "power of ten", "min": 0.0, "max": float(np.log10(max(times.max(), 10.0)))}
+    names = [layer_names(record, "layer"), labels_of(record, "head")]
+    shown = {"kind": "heat", "caption": caption, "axes": ["layer", "head"], "names": names, "y": scale, "unit": "log10 step"}
+    return _about(record, "frozen", "When heads froze") | shown | {"values": power[None], "time": times[-1:]}
+
+
+def freezing_times(record: xr.Dataset) -> np.ndarray:
+    """The first look (layer, head) after the last at which the head still moved; missing if that was the last of all."""
+    moved, times = record.moved.values, record.time.values.astype(np.float64)
+    fast = np.nan_to_num(moved, nan=0.0) >= FROZEN
+    last = np.where(fast.any(axis=0), len(times) - 1 - np.argmax(fast[::-1], axis=0), 0)
+    still_moves = (last == len(times) - 1) | np.isnan(moved).all(axis=0)
+    return np.where(still_moves, np.nan, times[np.minimum(last + 1, len(times) - 1)])
+
+
+def layer_names(record: xr.Dataset, axis: str) -> list[str]:
+    """Names of modules without what all of them share: `transformer.h.3.attn` -> `layer 3`."""
+    names = labels_of(record, axis)
+    front = _shared(names)
+    back = _shared([name[front:][::-1] for name in names])
+    parts = [name[front : len(name) - back] for name in names]
+    if len(names) < 2 or not all(parts):
+        return names
+    return [f"layer {part}" if part.isdigit() else part for part in parts]
+
+
+def _shared(names: list[str]) -> int:
+    """How many letters at their beginning all names share."""
+    columns = list(zip(*names, strict=False))
+    return next((place for place, letters in enumerate(columns) if len(set(letters)) > 1), len(columns))
+
+
+def _about(record: xr.Dataset, name: str, title: str) -> Figure:
+    times = record.time.values.astype(np.float64)
+    unit = str(record.time.attrs.get("units", ""))
+    return {
+        "name": name,
+        "title": title,
+        "choices": [],
+        "unit": "1",
+        "time": times,
+        "time_label": f"step, {unit}" if unit else "step",
+    }
+
+
+def _statistic(record: xr.Dataset, name: str) -> dict[str, Any]:
+    scale = scale_of(record[name].values.astype(np.float64), name, "")
+    told = {"name": name, "title": name.replace("_", " "), "caption": str(record[name].attrs.get("definition", ""))}
+    return told | {"min": scale["min"], "max": scale["max"]}
+
+
+def _layers(record: xr.Dataset) -> list[str]:
+    return ["all layers", *layer_names(record, "layer")]
+
+
+def _each_layer(values: np.ndarray, axes: tuple[int, int] = (1, 2)) -> np.ndarray:
+    """Means over heads (layer first), with the mean over all layers before them; missing heads are left out."""
+    with np.errstate(invalid="ignore"):
+        known = np.isfinite(values)
+        filled = np.where(known, values, 0.0)
+        every = filled.sum(axis=axes) / known.sum(axis=axes)
+        each = filled.sum(axis=axes[1]) / known.sum(axis=axes[1])
+    return np.concatenate([every[None], np.moveaxis(each, 1, 0)])
+
+
+def _entropy(record: xr.Dataset) -> Figure:
+    """Mean entropy of every layer."""
+    values = _each_layer(record.relative_entropy.values.astype(np.float64))
+    told = {"kind": "line", "caption": "1 is uniform over what a query sees, 0 all on one key; mean over the heads of a layer."}
+    shown = {"axes": ["layer"], "names": [_layers(record)], "values": np.moveaxis(values, 0, -1)}
+    return (
+        _about(record, "relative_entropy", "Entropy over log of visible keys")
+        | told
+        | shown
+        | {"y": {"label": "entropy / log keys", "min": 0.0, "max": 1.0}}
+    )
+
+
+def _deciles(record: xr.Dataset) -> Figure | None:
+    if "decile_focus" not in record:
+        return None
+    with np.errstate(divide="ignore"):
+        focus = np.log2(np.maximum(_each_layer(record.decile_focus.values.astype(np.float64)), _LEAST_FOCUS))
+    caption = (
+        "Attention on tokens of each frequency decile over what uniform attention would give them, as powers of two: 0 is no "
+        "preference, 1 twice as much, −1 half. Mean over heads; decile 0 holds the rarest tokens."
+    )
+    names = [f"decile {number}" for number in range(focus.shape[-1])]
+    shown = {"axes": ["decile"], "names": [names], "values": focus, "choices": [{"axis": "layer", "labels": _layers(record)}]}
+    scale = scale_of(focus, "log2 of focus", "")
+    return _about(record, "decile_focus", "Focus by token frequency") | {"kind": "line", "caption": caption, "y": scale} | shown
+
+
+def _masses(record: xr.Dataset) -> Figure | None:
+    names = [name for name in ("distinct_mass", "common_mass", "judged_mass") if name in record]
+    if not names:
+        return None
+    values = np.stack([_each_layer(record[name].values.astype(np.float64)) for name in names], axis=-1)
+    caption = (
+        "Attention on tokens that tell much of the next one (distinct), little (common), and on all that the text has often enough "
+        "to judge; mean over heads."
+    )
+    shown = {"axes": ["kind"], "names": [[name.removesuffix("_mass") for name in names]], "values": values}
+    choices = [{"axis": "layer", "labels": _layers(record)}]
+    scale = {"label": "attention", "min": 0.0, "max": 1.0}
+    about = _about(record, "masses", "Distinct against common tokens")
+    return about | {"kind": "line", "caption": caption, "y": scale, "choices": choices} | shown
+
+
+def _by_layer(record: xr.Dataset, name: str) -> Figure | None:
+    """Means over the heads of each layer, at the looks that have them."""
+    if name not in record:
+        return None
+    values = record[name].values.astype(np.float64)
+    taken = np.isfinite(values).any(axis=(1, 2))
+    means = np.moveaxis(_each_layer(values[taken]), 0, -1)
+    names = ["all layers", *layer_names(record, "weight_layer")]
+    shown = {"axes": ["layer"], "names": [names], "values": means}
+    title = f"Directions in {name[:2].upper()} circuits"
+    about = _about(record, name, title) | {"kind": "line", "caption": str(record[name].attrs.get("definition", ""))}
+    return about | shown | {"time": record.time.values[taken].astype(np.float64), "y": scale_of(means, "effective rank", "")}
+
+
+def _some_times(record: xr.Dataset, name: str) -> Figure | None:
+    """A variable at the looks that have it."""
+    if name not in record or not np.isfinite(record[name].values).any():
+        return None
+    values = record[name].values.reshape(record.sizes["time"], -1)
+    figure = figure_of(record[[name]].isel(time=np.isfinite(values).any(axis=1)), name)
+    if figure is not None and figure["kind"] == "bars":  # more directions than lines can tell apart
+        figure["caption"] = f"{figure['caption']} At the step chosen.".strip()
+    return figure

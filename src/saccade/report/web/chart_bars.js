@@ -1,0 +1,138 @@
+/* A bar chart: groups of bars over named places, with theory's values as outlines.
+ *
+ * One path for each group, so that an update at every frame is one attribute. With more bars than pixels one stands for several
+ * and shows the highest.
+ */
+const ChartBars = (() => {
+  "use strict";
+  const { extent, scale, format } = ChartScales;
+  const { svg, text, html } = ChartFrame;
+  const MOST_BARS = 1500; // more than a wide screen's columns
+
+  /** Path of bars from the base line: `outline` leaves the foot open. */
+  function path(values, place, y, box) {
+    const step = Math.max(1, Math.ceil(values.length / MOST_BARS));
+    const base = Math.min(box.bottom, Math.max(box.top, y(Math.max(0, y.domain[0]))));
+    let line = "";
+    for (let at = 0; at < values.length; at += step) {
+      const value = step === 1 ? values[at] : Math.max(...Array.from(values.slice(at, at + step)).filter(Number.isFinite));
+      if (!Number.isFinite(value)) continue;
+      const top = Math.min(box.bottom, Math.max(box.top, y(value)));
+      const [left, foot, width] = [place.left(at), base, place.width * step].map((pixel) => pixel.toFixed(1));
+      line += `M${left} ${foot}V${top.toFixed(1)}h${width}V${foot}`;
+    }
+    return line;
+  }
+
+  /** @param {Element} container @param {Object} given see charts.js */
+  function create(container, given) {
+    let spec = { ...given };
+    let drawn = null;
+    const frame = ChartFrame.create(container, spec, () => { drawn = null; draw(); });
+    const tip = html("div", "chart-tip", undefined, frame.stage);
+    const ghostName = () => spec.ghostName ?? "theory";
+    tip.hidden = true;
+
+    function domain() {
+      const values = spec.groups.flatMap((group) => (group.ghost ? [group.values, group.ghost] : [group.values]));
+      const [low, high] = extent(values, false);
+      return [spec.y.min ?? Math.min(0, low), spec.y.max ?? Math.max(0, high)];
+    }
+
+    function entries() {
+      const groups = spec.groups.map((group, index) => ({ ...group, index, box: true, ghost: false }));
+      if (spec.groups.some((group) => group.ghost)) groups.push({ name: ghostName(), index: 0, box: true, ghost: true });
+      return groups;
+    }
+
+    function drawAxes(limits) {
+      const { width, height, picture } = frame;
+      picture.replaceChildren();
+      const shown = entries();
+      const listed = shown.length > 1 && spec.legend !== false;
+      const legendHeight = listed ? ChartFrame.legend(svg("g", {}, picture), shown, 2, width - 8) : 0;
+      const box = { top: legendHeight + 24, right: width - 8, bottom: height - 38, left: 0 };
+      const y = scale(limits, [box.bottom, box.top]);
+      const ticks = y.ticks(Math.max(2, (box.bottom - box.top) / 34));
+      box.left = ChartFrame.roomFor(ticks.map((tick) => format(tick)));
+      const under = svg("g", {}, picture);
+      ChartFrame.yAxis(under, y, box, spec.y.label, ticks, format);
+      const slot = (box.right - box.left) / Math.max(1, spec.labels.length);
+      const x = (at) => box.left + (at + 0.5) * slot;
+      const letters = Math.max(2, Math.floor(labelRoom(slot) / ChartFrame.LETTER));
+      ChartFrame.xAxis(under, x, box, spec.x.label, labelled(slot), (at) => ChartFrame.shortened(spec.labels[at], letters));
+      const bars = spec.groups.map((group, index) => shapes(picture, group, index));
+      drawn = { key: axesKey(limits), y, box, slot, bars };
+    }
+
+    const labelRoom = (slot) => Math.max(slot, 26) - 2; // narrower and no name could be read
+    const labelled = (slot) => {
+      const step = Math.ceil((labelRoom(slot) + 2) / slot);
+      return Array.from({ length: Math.ceil(spec.labels.length / step) }, (_, index) => index * step);
+    };
+
+    function shapes(parent, group, index) {
+      const bar = svg("path", { class: `chart-fill-${index % 8}` }, parent);
+      if (group.colour) bar.style.fill = group.colour;
+      return { bar, ghost: svg("path", { class: "chart-ghost" }, parent) };
+    }
+
+    const axesKey = (limits) => JSON.stringify([limits, frame.width, spec.labels, spec.x, spec.y,
+      spec.groups.map(({ name, colour, ghost }) => [name, colour, Boolean(ghost)])]);
+
+    function draw() {
+      const limits = domain();
+      if (!drawn || drawn.key !== axesKey(limits)) drawAxes(limits);
+      const { y, box, slot, bars } = drawn;
+      const gap = slot > 8 ? slot * 0.16 : 0;
+      const width = (slot - gap) / Math.max(1, spec.groups.length);
+      spec.groups.forEach((group, index) => {
+        const place = { left: (at) => box.left + at * slot + gap / 2 + index * width, width };
+        bars[index].bar.setAttribute("d", path(group.values, place, y, box));
+        bars[index].ghost.setAttribute("d", group.ghost ? path(group.ghost, place, y, box) : "");
+      });
+      frame.describe(spec, summary());
+    }
+
+    const about = () => `${spec.y.label} over ${spec.labels.length} of ${spec.x.label}`;
+    const summary = () => [about(), ...spec.groups.slice(0, 12).map(highest)].join("; ");
+    function highest(group) {
+      const best = group.values.reduce((found, value, at) => (value > (group.values[found] ?? -Infinity) ? at : found), 0);
+      return `${group.name} is highest at ${spec.labels[best] ?? "none"}, ${format(group.values[best])}`;
+    }
+
+    function showTip(event) {
+      const place = frame.picture.getBoundingClientRect();
+      const pixel = event.clientX - place.left;
+      const at = Math.floor((pixel - drawn.box.left) / drawn.slot);
+      tip.hidden = !(at >= 0 && at < spec.labels.length);
+      if (tip.hidden) return;
+      const beside = (group) => (group.ghost ? ` (${ghostName()} ${format(group.ghost[at])})` : "");
+      const row = (group) => `${group.name}: ${format(group.values[at])}${beside(group)}`;
+      tip.textContent = [ChartFrame.shortened(spec.labels[at], 40), ...spec.groups.slice(0, 12).map(row)].join("\n");
+      tip.style.top = `${drawn.box.top}px`;
+      tip.style.left = pixel > place.width / 2 ? "auto" : `${pixel + 12}px`;
+      tip.style.right = pixel > place.width / 2 ? `${place.width - pixel + 12}px` : "auto";
+    }
+    frame.picture.addEventListener("pointermove", showTip);
+    frame.picture.addEventListener("pointerleave", () => { tip.hidden = true; });
+    frame.redraw();
+
+    function table() {
+      const ghosts = (group) => (group.ghost ? [[`${group.name} (${ghostName()})`, group.ghost]] : []);
+      const columns = spec.groups.flatMap((group) => [[group.name, group.values], ...ghosts(group)]);
+      const body = spec.labels.map((label, at) => [label, ...columns.map(([, values]) => values[at])]);
+      return [[spec.x.label, ...columns.map(([name]) => name)], ...body];
+    }
+    return {
+      element: frame.figure,
+      update(partial) { spec = { ...spec, ...partial }; draw(); },
+      cursor() {},
+      toSVG: () => ChartSave.toSVG(frame.picture, spec.title ?? ""),
+      toCSV: () => ChartSave.csv(table()),
+      destroy: frame.remove,
+    };
+  }
+
+  return Object.freeze({ create });
+})();

@@ -1,0 +1,148 @@
+/* The frame of a chart: a figure with title and caption, an SVG that follows its width, axes and legend.
+ *
+ * Sizes are real pixels at any width, so that a label is as large on a phone as on a desk. Text from data only ever becomes a text
+ * node. Colours are classes of theme.css; chart_save.js writes them into a saved file.
+ */
+const ChartFrame = (() => {
+  "use strict";
+  const SVG = "http://www.w3.org/2000/svg";
+  const LETTER = 6.3; // mean width of a letter at the charts' 11 px, for laying out without measuring
+
+  /** An SVG element. @param {string} name @param {Object} [attributes] @param {Element} [parent] */
+  function svg(name, attributes = {}, parent = null) {
+    const element = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    if (parent) parent.append(element);
+    return element;
+  }
+
+  /** An SVG text node. */
+  function text(content, attributes, parent) {
+    const element = svg("text", attributes, parent);
+    element.textContent = content;
+    return element;
+  }
+
+  /** An HTML element with a class and text. */
+  function html(name, className, content, parent) {
+    const element = document.createElement(name);
+    if (className) element.className = className;
+    if (content !== undefined) element.textContent = content;
+    if (parent) parent.append(element);
+    return element;
+  }
+
+  function shortened(content, most) {
+    const whole = String(content);
+    return whole.length > most ? `${whole.slice(0, Math.max(1, most - 1))}…` : whole;
+  }
+
+  /**
+   * A figure in `container` that calls `draw(width, height)` now and at every change of width.
+   * @param {Element} container @param {{title?: string, caption?: string, height?: number}} spec
+   * @param {(width: number, height: number) => void} draw
+   */
+  function create(container, spec, draw) {
+    const figure = html("figure", "chart");
+    const title = html("figcaption", "chart-title", spec.title ?? "", figure);
+    const stage = html("div", "chart-stage", undefined, figure);
+    const picture = svg("svg", { class: "chart-svg", role: "img", "aria-label": spec.title ?? "chart" }, stage);
+    const caption = html("p", "chart-caption", spec.caption ?? "", figure);
+    container.append(figure);
+    const frame = { figure, stage, picture, width: 0, height: 0, redraw, describe, remove };
+
+    function redraw() {
+      frame.width = Math.max(120, Math.floor(stage.clientWidth || container.clientWidth || 600));
+      frame.height = spec.height ?? Math.round(Math.min(300, Math.max(200, frame.width * 0.5)));
+      const size = { width: frame.width, height: frame.height, viewBox: `0 0 ${frame.width} ${frame.height}` };
+      for (const [key, value] of Object.entries(size)) picture.setAttribute(key, value);
+      draw(frame.width, frame.height);
+    }
+    function describe(next, summary) {
+      title.textContent = next.title ?? "";
+      caption.textContent = next.caption ?? "";
+      title.hidden = !next.title;
+      caption.hidden = !next.caption;
+      picture.setAttribute("aria-label", [next.title, summary].filter(Boolean).join(": "));
+    }
+    const observer = new ResizeObserver(() => {
+      if (stage.clientWidth && Math.floor(stage.clientWidth) !== frame.width) redraw();
+    });
+    function remove() {
+      observer.disconnect();
+      figure.remove();
+    }
+    observer.observe(stage);
+    return frame;
+  }
+
+  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, dash?, marker?, box?, ghost?} */
+  function legend(parent, entries, left, width) {
+    let x = left;
+    let y = 10;
+    for (const entry of entries) {
+      const name = shortened(entry.name, Math.max(6, Math.floor((width - 30) / LETTER)));
+      const needed = 26 + name.length * LETTER + 10;
+      if (x > left && x + needed > left + width) [x, y] = [left, y + 16];
+      key(parent, entry, x, y);
+      text(name, { x: x + 24, y: y + 4, class: "chart-text" }, parent);
+      x += needed;
+    }
+    return entries.length ? y + 8 : 0;
+  }
+
+  function key(parent, entry, x, y) {
+    if (entry.box) {
+      const look = entry.ghost ? "chart-ghost" : `chart-fill-${entry.index % 8}`;
+      const box = svg("rect", { x: x + 6, y: y - 5, width: 12, height: 10, class: look }, parent);
+      if (entry.colour && !entry.ghost) box.style.fill = entry.colour;
+      return;
+    }
+    const line = svg("path", { d: `M${x} ${y}H${x + 20}`, class: lineClass(entry) }, parent);
+    const outline = entry.marker ? marker(entry.index, x + 10, y) : "";
+    const shape = svg("path", { d: outline, class: `chart-fill-${entry.index % 8}` }, parent);
+    if (entry.colour) [line.style.stroke, shape.style.fill] = [entry.colour, entry.colour];
+  }
+
+  function lineClass({ index, dash }) {
+    const pattern = dash === "dots" ? " chart-dots" : dash ? " chart-dash" : "";
+    return `chart-line chart-stroke-${index % 8}${pattern}`;
+  }
+
+  /** Outline of marker number `index`: shapes tell lines apart where colours cannot. */
+  function marker(index, x, y) {
+    const [a, b] = [x.toFixed(1), y.toFixed(1)];
+    return [
+      `M${a} ${b}m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0`, `M${a} ${b}m-3.2 -3.2h6.4v6.4h-6.4z`,
+      `M${a} ${b}m0 -4.2l4 7h-8z`, `M${a} ${b}m0 -4.4l4.4 4.4l-4.4 4.4l-4.4 -4.4z`, `M${a} ${b}m0 4.2l4 -7h-8z`,
+      `M${a} ${b}m-4 -1.2h2.8v-2.8h2.4v2.8h2.8v2.4h-2.8v2.8h-2.4v-2.8h-2.8z`,
+      `M${a} ${b}m-4.4 -1.6h8.8v3.2h-8.8z`, `M${a} ${b}m-1.6 -4.4h3.2v8.8h-3.2z`,
+    ][index % 8];
+  }
+
+  /** Room left of the plot for the labels of a vertical axis. */
+  const roomFor = (labels) => 12 + LETTER * Math.max(2, ...labels.map((label) => label.length));
+
+  /** Horizontal grid lines, tick labels and the axis' name above them. */
+  function yAxis(parent, y, box, label, ticks, format) {
+    for (const tick of ticks) {
+      svg("path", { d: `M${box.left} ${y(tick).toFixed(1)}H${box.right}`, class: "chart-grid" }, parent);
+      text(format(tick), { x: box.left - 6, y: y(tick) + 4, class: "chart-text chart-end" }, parent);
+    }
+    text(shortened(label, Math.floor(box.right / LETTER)), { x: 2, y: box.top - 9, class: "chart-text chart-name" }, parent);
+  }
+
+  /** Ticks and labels under the plot, the axis' name at their right end. */
+  function xAxis(parent, x, box, label, ticks, format) {
+    svg("path", { d: `M${box.left} ${box.bottom}H${box.right}`, class: "chart-axis" }, parent);
+    for (const tick of ticks) {
+      const at = x(tick).toFixed(1);
+      svg("path", { d: `M${at} ${box.bottom}v4`, class: "chart-axis" }, parent);
+      text(format(tick), { x: at, y: box.bottom + 16, class: "chart-text chart-middle" }, parent);
+    }
+    const name = shortened(label, Math.floor(box.right / LETTER));
+    text(name, { x: box.right, y: box.bottom + 32, class: "chart-text chart-name chart-end" }, parent);
+  }
+
+  return Object.freeze({ LETTER, svg, text, html, shortened, create, legend, lineClass, marker, roomFor, xAxis, yAxis });
+})();

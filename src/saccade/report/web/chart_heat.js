@@ -1,0 +1,146 @@
+/* A heat map: a table of values as coloured cells, with a key and the value under the pointer or the keyboard's cell.
+ *
+ * The cells are one small picture, a pixel each, enlarged without smoothing: a thousand by a thousand costs one drawing call.
+ * Missing values are left open, so that the page shows through.
+ */
+const ChartHeat = (() => {
+  "use strict";
+  const { scale, format, colourTable } = ChartScales;
+  const { svg, text, html } = ChartFrame;
+  const KEY_WIDTH = 12;
+
+  /** The cells as a picture, one pixel a cell. */
+  function cells(spec) {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [Math.max(1, spec.columns), Math.max(1, spec.rows)];
+    const context = canvas.getContext("2d");
+    const picture = context.createImageData(canvas.width, canvas.height);
+    const table = colourTable(spec.scale);
+    const slope = 255 / (spec.max - spec.min || 1);
+    for (let at = 0; at < spec.rows * spec.columns; at += 1) {
+      const value = spec.values[at];
+      if (value === null || Number.isNaN(value)) continue;
+      const level = Math.round(Math.min(255, Math.max(0, (value - spec.min) * slope)));
+      picture.data.set([table[3 * level], table[3 * level + 1], table[3 * level + 2], 255], 4 * at);
+    }
+    context.putImageData(picture, 0, 0);
+    return canvas;
+  }
+
+  /** @param {Element} container @param {Object} given see charts.js */
+  function create(container, given) {
+    let spec = { scale: "sequential", unit: "", ...given };
+    let box = null;
+    let chosen = null;
+    let drawn = null;
+    const frame = ChartFrame.create(container, spec, () => drawAll());
+    const readout = html("p", "chart-readout", "", frame.figure);
+    readout.setAttribute("role", "status");
+    frame.stage.tabIndex = 0;
+    frame.stage.setAttribute("aria-label", "Cells: move with the arrow keys to read values");
+    frame.stage.setAttribute("role", "group");
+
+    const tickLabel = (axis, at) => String(axis.ticks?.[at] ?? at);
+
+    function layout() {
+      const names = Array.from({ length: Math.min(spec.rows, 400) }, (_, at) => tickLabel(spec.y, at).slice(0, 12));
+      box = { top: 22, left: ChartFrame.roomFor(names), right: frame.width - 64, bottom: frame.height - 38 };
+      box.cellWidth = (box.right - box.left) / Math.max(1, spec.columns);
+      box.cellHeight = (box.bottom - box.top) / Math.max(1, spec.rows);
+    }
+
+    function drawAll() {
+      layout();
+      frame.picture.replaceChildren();
+      const image = picture(cells(spec), { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top });
+      drawAxes();
+      drawKey();
+      const pointer = svg("rect", { class: "chart-cell", "data-screen-only": "" }, frame.picture);
+      drawn = { image, pointer };
+      choose(chosen);
+      const range = `from ${format(spec.min)} to ${format(spec.max)} ${spec.unit}`;
+      frame.describe(spec, `${spec.rows} by ${spec.columns} cells, ${spec.y.label} by ${spec.x.label}, ${range}`);
+    }
+
+    function picture(canvas, size) {
+      const look = { preserveAspectRatio: "none", style: "image-rendering: pixelated" };
+      return svg("image", { ...size, ...look, href: canvas.toDataURL() }, frame.picture);
+    }
+    const words = (content, x, y, look = "") => text(content, { x, y, class: `chart-text ${look}` }, frame.picture);
+
+    function drawAxes() {
+      const every = (size, room) => Math.max(1, Math.ceil(room / size));
+      const [across, down] = [every(box.cellWidth, 34), every(box.cellHeight, 14)];
+      const letters = Math.max(3, Math.floor((across * box.cellWidth) / ChartFrame.LETTER));
+      for (let at = 0; at < spec.columns; at += across) {
+        const label = ChartFrame.shortened(tickLabel(spec.x, at), letters);
+        words(label, box.left + (at + 0.5) * box.cellWidth, box.bottom + 14, "chart-middle");
+      }
+      for (let at = 0; at < spec.rows; at += down) {
+        const label = ChartFrame.shortened(tickLabel(spec.y, at), 12);
+        words(label, box.left - 5, box.top + (at + 0.5) * box.cellHeight + 4, "chart-end");
+      }
+      words(spec.y.label, 2, box.top - 9, "chart-name");
+      words(spec.x.label, box.right, box.bottom + 31, "chart-name chart-end");
+    }
+
+    function drawKey() {
+      const values = Array.from({ length: 64 }, (_, at) => 63 - at);
+      const ramp = { rows: 64, columns: 1, min: 0, max: 63, scale: spec.scale, values };
+      const [x, height] = [box.right + 10, box.bottom - box.top];
+      picture(cells(ramp), { x, y: box.top, width: KEY_WIDTH, height });
+      const y = scale([spec.min, spec.max], [box.bottom, box.top]);
+      for (const tick of spec.max > spec.min ? y.ticks(4) : [spec.min]) {
+        words(format(tick), x + KEY_WIDTH + 3, y(tick) + 4);
+      }
+      words(ChartFrame.shortened(spec.unit, 10), frame.width - 2, box.top - 9, "chart-name chart-end");
+    }
+
+    function choose(cell) {
+      chosen = cell;
+      drawn.pointer.setAttribute("visibility", cell ? "visible" : "hidden");
+      if (!cell) return;
+      const [width, height] = [box.cellWidth, box.cellHeight];
+      const place = { x: box.left + cell.column * width, y: box.top + cell.row * height, width, height };
+      for (const [key, value] of Object.entries(place)) drawn.pointer.setAttribute(key, value);
+      const value = format(spec.values[cell.row * spec.columns + cell.column]);
+      const where = [[spec.y, cell.row], [spec.x, cell.column]].map(([axis, index]) => `${axis.label} ${tickLabel(axis, index)}`);
+      readout.textContent = `${where.join(", ")}: ${value} ${spec.unit}`;
+    }
+
+    const clamped = (value, count) => Math.min(count - 1, Math.max(0, value));
+    const within = (row, column) => ({ row: clamped(row, spec.rows), column: clamped(column, spec.columns) });
+    frame.stage.addEventListener("pointermove", (event) => {
+      const place = frame.picture.getBoundingClientRect();
+      const row = Math.floor((event.clientY - place.top - box.top) / box.cellHeight);
+      const column = Math.floor((event.clientX - place.left - box.left) / box.cellWidth);
+      if (row >= 0 && row < spec.rows && column >= 0 && column < spec.columns) choose({ row, column });
+    });
+    frame.stage.addEventListener("keydown", (event) => {
+      const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+      if (!move || !(spec.rows * spec.columns)) return;
+      event.preventDefault();
+      choose(chosen ? within(chosen.row + move[0], chosen.column + move[1]) : within(0, 0));
+    });
+    frame.redraw();
+
+    function table() {
+      const head = [spec.y.label, ...Array.from({ length: spec.columns }, (_, at) => tickLabel(spec.x, at))];
+      const line = (row) => [tickLabel(spec.y, row), ...spec.values.slice(row * spec.columns, (row + 1) * spec.columns)];
+      return [head, ...Array.from({ length: spec.rows }, (_, row) => line(row))];
+    }
+    function update(partial) {
+      spec = { ...spec, ...partial };
+      if (Object.keys(partial).some((key) => key !== "values")) return drawAll();
+      drawn.image.setAttribute("href", cells(spec).toDataURL());
+      return choose(chosen);
+    }
+    return {
+      element: frame.figure, update, cursor() {}, destroy: frame.remove,
+      toSVG: () => ChartSave.toSVG(frame.picture, spec.title ?? ""),
+      toCSV: () => ChartSave.csv(table()),
+    };
+  }
+
+  return Object.freeze({ create });
+})();

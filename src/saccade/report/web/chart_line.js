@@ -1,0 +1,200 @@
+/* A line chart: several series over one horizontal axis, with marks, bands and a cursor.
+ *
+ * An update that leaves the axes where they are redraws only the curves; that is what a live page does at every frame. Long
+ * series are thinned for drawing, never in the numbers that are saved.
+ */
+const ChartLine = (() => {
+  "use strict";
+  const { isShown, extent, scale, format, thinned } = ChartScales;
+  const { svg, text, html } = ChartFrame;
+  const MARKER_GAP = 90; // pixels between two markers of one series: enough to tell lines apart, few enough to read them
+
+  const EDGE = 5; // pixels beyond the plot that a line at its edge or a marker may use
+
+  function domains(spec) {
+    const across = extent(spec.series.map((series) => series.x), spec.x.log);
+    const up = extent(spec.series.map((series) => series.y), spec.y.log);
+    const one = (axis, found) => {
+      const [low, high] = [axis.min ?? found[0], axis.max ?? found[1]];
+      return high > low && (!axis.log || low > 0) ? [low, high] : found;
+    };
+    return { x: one(spec.x, across), y: one(spec.y, up) };
+  }
+
+  /** Path of one series and path of its markers. */
+  function paths(series, index, x, y, spec) {
+    const across = Array.from(series.x, (value) => (isShown(value, spec.x.log) ? x(value) : NaN));
+    const kept = thinned(across, series.y);
+    let [line, markers, pen, next] = ["", "", "M", across[0] + 20 + ((index * 37) % MARKER_GAP)];
+    const { lowest, highest } = spec;
+    for (const at of kept) {
+      const value = series.y[at];
+      if (!Number.isFinite(across[at]) || !isShown(value, spec.y.log)) {
+        pen = "M";
+        continue;
+      }
+      const height = Math.min(lowest, Math.max(highest, y(value)));
+      line += `${pen}${across[at].toFixed(1)} ${height.toFixed(1)}`;
+      if (!series.dash && across[at] >= next) {
+        markers += ChartFrame.marker(index, across[at], height);
+        next = across[at] + MARKER_GAP;
+      }
+      pen = "L";
+    }
+    return { line, markers };
+  }
+
+  /** The series' value at x: of the nearest point, null where that is missing. */
+  function valueAt(series, x, log) {
+    let best = -1;
+    const gap = (value) => (log ? Math.abs(Math.log(value / x)) : Math.abs(value - x));
+    for (let at = 0; at < series.x.length; at += 1) {
+      if (isShown(series.x[at], log) && (best < 0 || gap(series.x[at]) < gap(series.x[best]))) best = at;
+    }
+    return best < 0 || !Number.isFinite(series.y[best]) ? null : { x: series.x[best], y: series.y[best] };
+  }
+
+  /** @param {Element} container @param {Object} given see charts.js */
+  function create(container, given) {
+    let spec = { marks: [], bands: [], ...given };
+    let drawn = null; // what the axes on the page were drawn for
+    let cursorAt = null;
+    const frame = ChartFrame.create(container, spec, () => { drawn = null; draw(); });
+    const tip = html("div", "chart-tip", undefined, frame.stage);
+    tip.hidden = true;
+    const tone = (series, index) => series.tone ?? index;
+    const entry = (series, index) => ({ ...series, index: tone(series, index), marker: !series.dash && spec.series.length > 1 });
+    const entries = () => spec.series.map(entry).filter((series) => !series.quiet);
+
+    function drawAxes(domain) {
+      const { width, height, picture } = frame;
+      picture.replaceChildren();
+      const listed = entries();
+      const legendHeight = listed.length > 1 ? ChartFrame.legend(svg("g", {}, picture), listed, 2, width - 8) : 0;
+      const box = { top: legendHeight + 24, right: width - 20, bottom: height - 38, left: 0 };
+      const rough = scale(domain.y, [box.bottom, box.top], spec.y.log).ticks(Math.max(2, (box.bottom - box.top) / 34));
+      box.left = ChartFrame.roomFor(rough.map((tick) => format(tick)));
+      const x = scale(domain.x, [box.left, box.right], spec.x.log);
+      const y = scale(domain.y, [box.bottom, box.top], spec.y.log);
+      const under = svg("g", {}, picture);
+      drawBands(under, x, box);
+      ChartFrame.yAxis(under, y, box, spec.y.label, rough, format);
+      ChartFrame.xAxis(under, x, box, spec.x.label, x.ticks(Math.max(2, (box.right - box.left) / 70)), format);
+      const plot = inside(picture, box);
+      const curves = spec.series.map((series, index) => curve(plot, series, tone(series, index)));
+      const marks = svg("g", {}, picture);
+      drawMarks(marks, x, box);
+      drawn = { key: axesKey(domain), x, y, box, curves, cursor: svg("g", {}, picture) };
+    }
+
+    /** A window onto the plot: an inner SVG cuts off what lies outside, and needs no name as a clip path would. */
+    function inside(parent, box) {
+      const size = { x: box.left, y: box.top - EDGE, width: box.right - box.left + EDGE, height: box.bottom - box.top + 2 * EDGE };
+      return svg("svg", { ...size, viewBox: `${size.x} ${size.y} ${size.width} ${size.height}` }, parent);
+    }
+
+    function curve(parent, series, index) {
+      const line = svg("path", { class: ChartFrame.lineClass({ ...series, index }) }, parent);
+      const markers = svg("path", { class: `chart-fill-${index % 8}` }, parent);
+      if (series.colour) [line.style.stroke, markers.style.fill] = [series.colour, series.colour];
+      return { line, markers };
+    }
+
+    function drawBands(parent, x, box) {
+      spec.bands.forEach((band, index) => {
+        const [from, to] = [band.from, band.to].map((value) => Math.min(box.right, Math.max(box.left, x(value))));
+        if (!(to - from > 0.5)) return;
+        const parity = index % 2 ? " chart-band-odd" : "";
+        svg("rect", { x: from, y: box.top, width: to - from, height: box.bottom - box.top, class: `chart-band${parity}` }, parent);
+        const room = Math.floor((to - from - 4) / ChartFrame.LETTER);
+        if (room < 3) return;
+        const label = ChartFrame.shortened(band.label, room);
+        text(label, { x: from + 3, y: box.bottom - 5, class: "chart-text chart-halo" }, parent);
+      });
+    }
+
+    function drawMarks(parent, x, box) {
+      const ends = []; // right end of the labels in each row, so that none lies on another
+      const within = ({ at }) => at >= box.left - 0.5 && at <= box.right + 0.5;
+      const shown = spec.marks.map((mark) => ({ ...mark, at: x(mark.x) })).filter(within);
+      for (const { at } of shown) svg("path", { d: `M${at.toFixed(1)} ${box.top}V${box.bottom}`, class: "chart-mark" }, parent);
+      for (const { at, ...mark } of shown.sort((a, b) => a.at - b.at)) {
+        const label = ChartFrame.shortened(mark.label, Math.floor((box.right - box.left) / ChartFrame.LETTER));
+        const width = label.length * ChartFrame.LETTER;
+        const left = Math.max(box.left + 2, at + 4 + width > box.right ? at - 4 - width : at + 4);
+        let row = ends.findIndex((end) => end < left);
+        if (row < 0) row = ends.length;
+        ends[row] = left + width;
+        text(label, { x: left, y: box.top + 11 + 14 * row, class: "chart-text chart-name chart-halo" }, parent);
+      }
+    }
+
+    const axesKey = (domain) => JSON.stringify([domain, frame.width, spec.marks, spec.bands, spec.x, spec.y,
+      spec.series.map(({ name, dash, colour, tone: one, quiet }) => [name, dash, colour, one, quiet])]);
+
+    function draw() {
+      const domain = domains(spec);
+      if (!drawn || drawn.key !== axesKey(domain)) drawAxes(domain);
+      const { x, y, box, curves } = drawn;
+      spec.lowest = box.bottom;
+      spec.highest = box.top;
+      spec.series.forEach((series, index) => {
+        const { line, markers } = paths(series, tone(series, index), x, y, spec);
+        curves[index].line.setAttribute("d", line);
+        curves[index].markers.setAttribute("d", spec.series.length > 1 ? markers : "");
+      });
+      frame.describe(spec, summary(domain));
+      drawCursor();
+    }
+
+    const summary = (domain) => `${spec.y.label} against ${spec.x.label} from ${format(domain.x[0])} to ${format(domain.x[1])}; `
+      + `lines: ${spec.series.filter((series) => !series.quiet).slice(0, 12).map((series) => series.name).join(", ")}`;
+
+    function drawCursor() {
+      const { x, y, box, cursor } = drawn;
+      cursor.replaceChildren();
+      if (cursorAt === null || !isShown(cursorAt, spec.x.log)) return;
+      const at = Math.min(box.right, Math.max(box.left, x(cursorAt)));
+      svg("path", { d: `M${at.toFixed(1)} ${box.top}V${box.bottom}`, class: "chart-cursor" }, cursor);
+      spec.series.forEach((series, index) => {
+        const point = series.quiet ? null : valueAt(series, cursorAt, spec.x.log);
+        if (!point || !isShown(point.y, spec.y.log)) return;
+        const height = Math.min(box.bottom, Math.max(box.top, y(point.y)));
+        const dot = svg("circle", { cx: at, cy: height, r: 4, class: `chart-fill-${tone(series, index) % 8} chart-dot` }, cursor);
+        if (series.colour) dot.style.fill = series.colour;
+      });
+    }
+
+    function showTip(event) {
+      const place = frame.picture.getBoundingClientRect();
+      const pixel = event.clientX - place.left;
+      const { x, box } = drawn;
+      tip.hidden = pixel < box.left || pixel > box.right;
+      if (tip.hidden) return;
+      const at = x.invert(pixel);
+      const rows = spec.series.slice(0, 12).map((series) => {
+        const point = valueAt(series, at, spec.x.log);
+        return `${ChartFrame.shortened(series.name, 32)}: ${point ? format(point.y) : "missing"}`;
+      });
+      tip.textContent = [`${spec.x.label}: ${format(at)}`, ...rows].join("\n");
+      tip.style.top = `${box.top}px`;
+      tip.style.left = pixel > place.width / 2 ? "auto" : `${pixel + 12}px`;
+      tip.style.right = pixel > place.width / 2 ? `${place.width - pixel + 12}px` : "auto";
+    }
+    frame.picture.addEventListener("pointermove", showTip);
+    frame.picture.addEventListener("pointerleave", () => { tip.hidden = true; });
+    frame.redraw();
+
+    const rows = () => spec.series.flatMap((series) => Array.from(series.x, (value, at) => [series.name, value, series.y[at]]));
+    return {
+      element: frame.figure,
+      update(partial) { spec = { ...spec, ...partial }; draw(); },
+      cursor(x) { cursorAt = x; drawCursor(); },
+      toSVG: () => ChartSave.toSVG(frame.picture, spec.title ?? ""),
+      toCSV: () => ChartSave.csv([["series", spec.x.label, spec.y.label], ...rows()]),
+      destroy: frame.remove,
+    };
+  }
+
+  return Object.freeze({ create });
+})();

@@ -1,0 +1,29 @@
+/* The drawing module of the report and the playground: line charts, bars and heat maps in plain SVG.
+ *
+ * These files belong together and load in this order:
+ *   chart_scales.js  chart_frame.js  chart_save.js  chart_line.js  chart_bars.js  chart_heat.js  charts.js
+ * with theme.css for the colours. Nothing here asks the network for anything, and data only ever becomes text.
+ *
+ * Charts.line(container, spec)  {title, caption?, height?, x: {label, log?, min?, max?}, y: {label, min?, max?, log?},
+ *                                series: [{name, x: [], y: [] (null is missing), dash?: true | "dots", colour?,
+ *                                tone?: number of its colour and marker (its place if not given), quiet?: not in the legend}],
+ *                                marks?: [{x, label}], bands?: [{from, to, label}]}
+ * Charts.bars(container, spec)  {title, caption?, height?, x: {label}, y: {label, min?, max?}, labels: [names], ghostName?,
+ *                                legend? = true,
+ *                                groups: [{name, values: [], colour?, ghost?: theory's values, drawn as an outline}]}
+ * Charts.heat(container, spec)  {title, caption?, height?, x: {label, ticks: []}, y: {label, ticks: []}, rows, columns,
+ *                                values (row by row; NaN is missing), min, max, scale: "sequential" | "diverging", unit}
+ *
+ * Each gives a handle: {element, update(part of a spec), cursor(x or null), toSVG(), toCSV(), destroy()}.
+ * Charts.saveMenu(handle, filename) adds buttons that save SVG, PNG and CSV.
+ */
+const Charts = Object.freeze({
+  line: ChartLine.create,
+  bars: ChartBars.create,
+  heat: ChartHeat.create,
+  saveMenu: ChartSave.saveMenu,
+  /** A number as the charts write it. */
+  format: ChartScales.format,
+  /** Colour of a fraction from 0 to 1 on the sequential map, as CSS. */
+  sequential: ChartScales.sequential,
+});

@@ -1,0 +1,124 @@
+/* The claims: sort by a column, filter by theorem, verdict and words, open a row. The rows are in the page already. */
+const Claims = (() => {
+  "use strict";
+  const { html } = ChartFrame;
+  let [table, body, rows, claims] = [null, null, [], []];
+  const chosen = { kind: "", theorem: "", words: "" };
+  let shownCount = null;
+  let onOpen = () => {};
+
+  const detailOf = (row) => (row.nextElementSibling?.classList.contains("detail") ? row.nextElementSibling : null);
+
+  function filter() {
+    const words = chosen.words.toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    for (const row of rows) {
+      const claim = claims[Number(row.dataset.claim)];
+      const content = `${claim.statement} ${claim.source} ${claim.result}`.toLowerCase();
+      const isShown = (!chosen.kind || claim.kind === chosen.kind) && (!chosen.theorem || claim.theorem === chosen.theorem)
+        && words.every((word) => content.includes(word));
+      row.hidden = !isShown;
+      const detail = detailOf(row);
+      if (detail) detail.hidden = !isShown;
+      count += isShown ? 1 : 0;
+    }
+    shownCount.textContent = `${count} of ${rows.length} claims`;
+    for (const tile of document.querySelectorAll(".tile")) tile.setAttribute("aria-pressed", String(tile.dataset.kind === chosen.kind));
+  }
+
+  /** Numbers by size, missing ones last; words by the alphabet. */
+  function compare(a, b, sign) {
+    if (a.number !== null || b.number !== null) {
+      if (a.number === null || b.number === null) return a.number === null ? 1 : -1;
+      return sign * (a.number - b.number);
+    }
+    return sign * a.words.localeCompare(b.words, undefined, { numeric: true });
+  }
+
+  function keyOf(row, column) {
+    const cell = row.cells[column];
+    const value = cell.dataset.value;
+    if (value === undefined) return { number: null, words: cell.textContent };
+    return { number: value === "" ? null : Number(value), words: "" };
+  }
+
+  function sort(head, column) {
+    const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
+    const keyed = rows.map((row) => ({ row, detail: detailOf(row), key: keyOf(row, column) }));
+    keyed.sort((a, b) => compare(a.key, b.key, sign));
+    for (const { row, detail } of keyed) body.append(...(detail ? [row, detail] : [row]));
+  }
+
+  /** Open or close the row of a claim. */
+  function toggle(row, open = !detailOf(row)) {
+    const button = row.querySelector(".opener");
+    button.setAttribute("aria-expanded", String(open));
+    const detail = detailOf(row);
+    if (!open) return detail?.remove();
+    if (detail) return undefined;
+    const line = html("tr", "detail");
+    row.after(line);
+    const cell = html("td", "", undefined, line);
+    cell.colSpan = row.cells.length;
+    return onOpen(cell, claims[Number(row.dataset.claim)]);
+  }
+
+  /** Show the row of a claim, whatever is filtered. @param {number} place */
+  function reveal(place) {
+    Object.assign(chosen, { kind: "", theorem: "", words: "" });
+    for (const input of document.querySelectorAll("[data-filter]")) input.value = "";
+    filter();
+    const row = rows.find((other) => Number(other.dataset.claim) === place);
+    toggle(row, true);
+    row.scrollIntoView({ block: "center" });
+    row.querySelector(".opener").focus({ preventScroll: true });
+  }
+
+  function addOpener(row) {
+    const words = row.querySelector(".claim-text");
+    const button = html("button", "opener", words.textContent);
+    button.type = "button";
+    button.setAttribute("aria-expanded", "false");
+    words.replaceWith(button);
+    button.addEventListener("click", () => toggle(row));
+  }
+
+  function addSorter(head, column) {
+    const button = html("button", "sorter", head.textContent);
+    button.type = "button";
+    head.replaceChildren(button);
+    button.addEventListener("click", () => sort(head, column));
+  }
+
+  function addFilters() {
+    const select = document.querySelector('[data-filter="theorem"]');
+    const names = [...new Set(claims.map((claim) => claim.theorem))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+    for (const name of names) select.append(new Option(name, name));
+    for (const input of document.querySelectorAll("[data-filter]")) {
+      input.addEventListener("input", () => { chosen[input.dataset.filter] = input.value; filter(); });
+    }
+    for (const tile of document.querySelectorAll(".tile")) {
+      tile.addEventListener("click", () => {
+        chosen.kind = chosen.kind === tile.dataset.kind ? "" : tile.dataset.kind;
+        document.querySelector('[data-filter="kind"]').value = chosen.kind;
+        filter();
+      });
+    }
+  }
+
+  /** @param {Object[]} given the claims, in the order of the rows @param {(cell: Element, claim: Object) => void} open fills an opened row */
+  function attach(given, open) {
+    [claims, onOpen, table] = [given, open, document.getElementById("claims-table")];
+    if (!table) return;
+    [body, rows] = [table.tBodies[0], [...table.tBodies[0].rows]];
+    shownCount = document.getElementById("claims-count");
+    rows.forEach(addOpener);
+    [...table.tHead.rows[0].cells].forEach(addSorter);
+    addFilters();
+    filter();
+  }
+
+  return Object.freeze({ attach, reveal });
+})();

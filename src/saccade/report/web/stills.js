@@ -1,0 +1,93 @@
+/* One run and one moment of a figure, as a chart is drawn from it: `still` of report/specs.py, in the page. */
+const Stills = (() => {
+  "use strict";
+
+  const product = (sizes) => sizes.reduce((whole, size) => whole * size, 1);
+
+  /** Numbers rounded as far as they were kept, so that a saved table does not pretend to more. */
+  const rounded = (values) => Array.from(values, (value) => (Number.isFinite(value) ? Number(value.toPrecision(6)) : null));
+
+  /** A figure with its numbers. @returns {Promise<Object>} the figure with `values` and `times` as arrays */
+  async function load(figure) {
+    const [values, times] = await Promise.all([Packed.array(figure.values), Packed.array(figure.time)]);
+    return { figure, values, times, shape: figure.values.shape, nChoices: figure.choices.length };
+  }
+
+  /** Place of a run among all of them. */
+  function run(loaded, choice) {
+    return loaded.shape.slice(0, loaded.nChoices).reduce((place, size, axis) => place * size + Math.min(size - 1, choice[axis] ?? 0), 0);
+  }
+
+  /** Times of one run. */
+  function timesOf(loaded, choice) {
+    const count = loaded.shape[loaded.nChoices];
+    const own = loaded.figure.time.shape.length > 1;
+    const start = own ? run(loaded, choice) * count : 0;
+    return loaded.times.subarray(start, start + count);
+  }
+
+  /** The last moment that is not after `time`; the first if all are. */
+  function momentAt(times, time) {
+    let [low, high] = [0, times.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (times[middle] <= time * (1 + 1e-9) + 1e-12) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** Numbers of one run at one moment. */
+  function slice(loaded, choice, moment) {
+    const size = product(loaded.shape.slice(loaded.nChoices + 1));
+    const start = (run(loaded, choice) * loaded.shape[loaded.nChoices] + moment) * size;
+    return loaded.values.subarray(start, start + size);
+  }
+
+  const MOST_COLOURS = 8; // that Charts tells apart; more series are in order, and take colours in order
+
+  const TALL = 340; // pixels
+
+  const darkest = () => (matchMedia("(prefers-color-scheme: dark)").matches ? 0.25 : 0.05); // of the map that stands out from the page
+
+  const colourOf = (index, count) => (count > MOST_COLOURS ? Charts.sequential(darkest() + (0.75 * index) / (count - 1)) : undefined);
+
+  function lines(loaded, choice) {
+    const { figure } = loaded;
+    const [times, count] = [timesOf(loaded, choice), figure.names[0].length];
+    const start = run(loaded, choice) * times.length * count;
+    const x = Array.from(times);
+    return figure.names[0].map((name, index) => ({
+      name, x, colour: colourOf(index, count), y: rounded(Array.from(times, (_, moment) => loaded.values[start + moment * count + index])),
+    }));
+  }
+
+  /** What moves in bars and heat maps. */
+  function moving(loaded, choice, moment) {
+    const { figure } = loaded;
+    const numbers = slice(loaded, choice, moment);
+    if (figure.kind === "heat") return { values: numbers };
+    const width = figure.names[1].length;
+    const groups = figure.names[0].map((name, index) => ({ name, values: rounded(numbers.subarray(index * width, (index + 1) * width)) }));
+    return { groups };
+  }
+
+  /** All that a chart needs. @param {{from: number, to: number, label: string}[]} bands stages, for lines */
+  function still(loaded, choice, moment, bands = []) {
+    const { figure } = loaded;
+    const told = { title: figure.title, caption: figure.caption };
+    if (figure.kind === "line") {
+      const height = figure.names[0].length > MOST_COLOURS ? TALL : undefined; // room for the legend
+      return { ...told, height, x: { label: figure.time_label, log: figure.time.log }, y: figure.y, series: lines(loaded, choice), bands };
+    }
+    const [first, second] = figure.axes;
+    if (figure.kind === "bars") {
+      return { ...told, x: { label: second }, y: figure.y, labels: figure.names[1], ...moving(loaded, choice, moment) };
+    }
+    const axes = { x: { label: second, ticks: figure.names[1] }, y: { label: first, ticks: figure.names[0] } };
+    const size = { rows: figure.names[0].length, columns: figure.names[1].length, min: figure.y.min, max: figure.y.max };
+    return { ...told, ...axes, ...size, scale: figure.scale ?? "sequential", unit: figure.unit, ...moving(loaded, choice, moment) };
+  }
+
+  return Object.freeze({ load, still, moving, momentAt, timesOf, rounded });
+})();

@@ -1,0 +1,123 @@
+/* One record over time: a choice of record and run, and all its plots, moved by the player. Two views stand side by side to compare. */
+const View = (() => {
+  "use strict";
+  const { html } = ChartFrame;
+
+  function select(parent, name, labels, place, change) {
+    const holder = html("label", "inline", `${name} `, parent);
+    const list = html("select", "", undefined, holder);
+    labels.forEach((label, index) => list.append(new Option(label, String(index))));
+    list.value = String(place);
+    list.addEventListener("change", () => change(Number(list.value)));
+    return list;
+  }
+
+  /** Axes of choice of all figures of a record, each once. */
+  function choicesOf(record) {
+    const axes = new Map();
+    for (const figure of record.figures.filter((other) => other.kind !== "heads")) {
+      for (const choice of figure.choices) if (!axes.has(choice.axis)) axes.set(choice.axis, choice.labels);
+    }
+    return axes;
+  }
+
+  /**
+   * @param {Element} container @param {Object[]} records @param {{record: number, choice: Object<string, number>}} start
+   * @param {(record: Object) => void} onRecord called when another record is chosen
+   */
+  function create(container, records, start, onRecord = () => {}) {
+    const element = html("div", "view", undefined, container);
+    const controls = html("div", "controls", undefined, element);
+    const plots = html("div", "plots", undefined, element);
+    const state = { record: start.record, choice: { ...start.choice } };
+    let shown = [];
+    const stop = Player.listen((time) => shown.forEach((plot) => plot.at(time)));
+
+    const places = (figure) => figure.choices.map((choice) => state.choice[choice.axis] ?? 0);
+
+    function writeControls() {
+      controls.replaceChildren();
+      select(controls, "Record", records.map((record) => record.name), state.record, (place) => {
+        [state.record, state.choice] = [place, {}];
+        write();
+        onRecord(records[place]);
+      });
+      for (const [axis, labels] of choicesOf(records[state.record])) {
+        if (labels.length < 2) continue;
+        select(controls, axis.replaceAll("_", " "), labels, state.choice[axis] ?? 0, (place) => {
+          state.choice[axis] = place;
+          shown.forEach((plot) => plot.again());
+        });
+      }
+    }
+
+    /** A chart of lines, bars or cells that follows the time and the choice. */
+    async function chart(place, figure, record) {
+      const loaded = await Stills.load(figure);
+      if (!place.isConnected) return;
+      const moment = () => Stills.momentAt(Stills.timesOf(loaded, places(figure)), Player.time());
+      const spec = () => Stills.still(loaded, places(figure), moment(), record.bands);
+      const handle = Charts[figure.kind](place, spec());
+      Charts.saveMenu(handle, `${record.name}-${figure.name}`);
+      let last = -1;
+      const plot = {
+        at(time) {
+          if (figure.kind === "line") return handle.cursor(time);
+          const next = moment();
+          if (next !== last) handle.update(Stills.moving(loaded, places(figure), next));
+          last = next;
+          return undefined;
+        },
+        again() { handle.update(spec()); last = -1; plot.at(Player.time()); },
+      };
+      shown.push(plot);
+      plot.at(Player.time());
+    }
+
+    async function heads(place, figure, record, choose) {
+      const loaded = await Stills.load(figure);
+      if (!place.isConnected) return;
+      const handle = Heads.create(place, loaded, choose);
+      Charts.saveMenu(handle, `${record.name}-heads`);
+      const times = await Packed.array(figure.time);
+      const at = (time) => handle.at(Stills.momentAt(times, time));
+      shown.push({ at, again() {} });
+      at(Player.time());
+    }
+
+    function write() {
+      const record = records[state.record];
+      shown = [];
+      writeControls();
+      plots.replaceChildren();
+      const text = { handle: null };
+      const choose = (layer, head) => text.handle?.choose(layer, head);
+      for (const figure of record.figures) {
+        const place = html("div", `plot plot-${figure.kind}`, undefined, plots);
+        place.dataset.figure = figure.name;
+        Figures.whenSeen(place, () => (figure.kind === "heads" ? heads(place, figure, record, choose) : chart(place, figure, record)));
+        if (figure.kind === "heads" && record.text) textMap(record, text);
+      }
+      if (record.text && !record.figures.some((figure) => figure.kind === "heads")) textMap(record, text);
+    }
+
+    function textMap(record, text) {
+      const place = html("div", "plot plot-text", undefined, plots);
+      Figures.whenSeen(place, () => {
+        text.handle = TokenText.create(place, record.text, record.name);
+        Charts.saveMenu(text.handle, `${record.name}-text`);
+        shown.push({ at: text.handle.at, again() {} });
+        text.handle.at(Player.time());
+      });
+    }
+
+    write();
+    return {
+      element,
+      state,
+      destroy() { stop(); element.remove(); },
+    };
+  }
+
+  return Object.freeze({ create, choicesOf });
+})();

@@ -1,0 +1,225 @@
+"""Units over a Dask cluster, one that exists or one that is started here. Dask carries units there and outcomes back; each is
+computed in the same kind of process as on this machine, so the numbers are the same.
+
+A worker that dies has its units done by another. If the scheduler is lost, a new one is waited for at the same address, and what
+was not answered yet is sent again. Only this process writes, so nothing finished is done twice.
+Not here: starting workers on other machines, which is the work of the cluster's own tools.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+import sys
+import threading
+import time
+from asyncio import CancelledError
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+from saccade.errors import InputError
+from saccade.experiments import EXPERIMENTS
+from saccade.sweeps.execution import unfinished
+from saccade.sweeps.identity import code_version
+from saccade.sweeps.outcome_file import FAILED, Outcome
+from saccade.sweeps.processes import Worker
+from saccade.sweeps.units import Unit
+
+_CONNECT = 10.0  # seconds for a scheduler to answer
+_PATIENCE = 120.0  # seconds to wait for a scheduler that was lost: a job that restarts it needs about a minute
+_FETCH = 600.0  # seconds for the outcomes of one unit to arrive, once they are computed
+_COUNT = 2.0  # seconds between two counts of the cluster's threads: workers come and go
+_IDLE = 60.0  # seconds after which a process there that has nothing to do is ended: the cluster may be another's
+_AHEAD = 4  # units sent for each thread of the cluster: enough that none waits, few enough that little is done twice
+_LOUD = ("distributed", "distributed.client", "tornado.application")  # loggers
+
+_of_thread = threading.local()
+
+
+class _LostError(Exception):
+    """The scheduler does not answer any more."""
+
+
+def on_cluster(units: Sequence[Unit], cluster: Any, n_workers: int, memory: int | None) -> Iterator[list[Outcome]]:
+    """Outcomes of each unit, as they come.
+
+    `cluster`: a scheduler's address, a cluster object of Dask's, or `local` for `n_workers` processes here. `memory`: bytes for
+    all processes of one Dask worker; None: what that worker was started with.
+    """
+    waiting = dict(enumerate(units))
+    is_first = True
+    with _quiet(), _local(n_workers, memory) if cluster == "local" else nullcontext(cluster) as place:
+        while waiting:
+            with suppress(_LostError), _client(place, is_first) as client:
+                is_first = False
+                for number, outcomes in _answers(client, waiting, memory):
+                    del waiting[number]
+                    yield outcomes
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask says at length what is said here in a sentence."""
+    import distributed  # noqa: F401  # sets the levels of its loggers
+
+    levels = {logger: logger.level for logger in map(logging.getLogger, _LOUD)}
+    try:
+        for logger in levels:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
+
+
+@contextmanager
+def _local(n_workers: int, memory: int | None) -> Iterator[Any]:
+    """A scheduler and a worker as threads of this process, for as long as the block lasts; what computes is a process anyway."""
+    import distributed
+
+    settings = {"n_workers": 1, "threads_per_worker": n_workers, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**settings, memory_limit="auto" if memory is None else memory) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _client(place: Any, is_first: bool) -> Iterator[Any]:
+    """A connection to the scheduler. The first must come about at once; a scheduler that was lost is waited for."""
+    client = _connected(place, patience=0.0 if is_first else _PATIENCE)
+    if isinstance(client, Exception):
+        address = getattr(place, "scheduler_address", place)
+        raise InputError(
+            f"no Dask scheduler answers at {address!r} ({client}); an address is tcp://HOST:PORT, or `local`."
+            if is_first
+            else f"the scheduler at {address} was lost; what is finished is kept. Give the same command when it is back."
+        )
+    try:
+        yield client
+    except InputError:
+        raise
+    except (Exception, CancelledError) as error:
+        if isinstance(error, OSError) or client.status != "running":  # whatever it says, the connection is gone
+            raise _LostError from None
+        raise
+    finally:
+        client.close(timeout=1)
+
+
+def _connected(place: Any, patience: float) -> Any:
+    """A client, or the error that was still there when patience was over."""
+    import distributed
+
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return distributed.Client(place, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            if time.monotonic() >= end:
+                return error
+        print("saccade: the scheduler does not answer; waiting for it", file=sys.stderr)
+        time.sleep(1)
+
+
+def _answers(client: Any, units: dict[int, Unit], memory: int | None) -> Iterator[tuple[int, list[Outcome]]]:
+    """Number and outcomes of each unit. Only a few are with the cluster at a time, more when it grows."""
+    numbers = iter(list(units))
+    sent: dict[int, Any] = {}  # futures: the cluster forgets a unit when its future is let go
+    done: queue.SimpleQueue[int] = queue.SimpleQueue()
+    threads = _Threads(client)
+    while True:
+        for number in itertools.islice(numbers, max(0, _AHEAD * threads.count() - len(sent))):
+            sent[number] = _sent(client, units[number], memory)
+            sent[number].add_done_callback(lambda _, number=number: done.put(number))
+        if not sent:
+            return
+        try:
+            number = done.get(timeout=_COUNT)
+        except queue.Empty:
+            continue
+        outcomes = _outcomes(sent.pop(number), units[number])
+        yield number, outcomes
+
+
+class _Threads:
+    """How many threads the cluster has, counted now and then."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._counted_at = -_COUNT
+        self._count = -1
+
+    def count(self) -> int:
+        """At least one, so that there is something to do for the first that comes."""
+        if time.monotonic() - self._counted_at >= _COUNT:
+            before, self._count = self._count, sum(self._client.nthreads().values())
+            self._counted_at = time.monotonic()
+            if self._count == 0 and before != 0:
+                print("saccade: the cluster has no workers; waiting for some", file=sys.stderr)
+        return max(1, self._count)
+
+
+def _sent(client: Any, unit: Unit, memory: int | None) -> Any:
+    return client.submit(_remote, unit, memory, code_version(EXPERIMENTS[unit.name]), pure=False)
+
+
+def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
+    from distributed import KilledWorker
+
+    try:
+        return future.result(timeout=_FETCH)
+    except InputError:
+        raise
+    except KilledWorker:
+        reason = "the workers that tried it were lost one after the other; it may take too much memory"
+        return [unfinished(identity, FAILED, reason, 0.0) for identity in unit.identities]
+    except (Exception, CancelledError) as error:
+        if future.status != "error":
+            raise _LostError from None
+        what = f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"a worker of the cluster cannot compute runs ({what}); install Saccade and its libraries there."
+        ) from None
+
+
+def _remote(unit: Unit, memory: int | None, code: str) -> list[Outcome]:
+    """Computed there: by a process that this thread of the worker keeps."""
+    if code_version(EXPERIMENTS[unit.name]) != code:
+        raise InputError("a worker of the cluster has another version of Saccade or of its libraries; install the same there.")
+    share = _share(memory)
+    kept = getattr(_of_thread, "kept", None)
+    if kept is None or kept.memory != share:
+        kept = _of_thread.kept = _Kept(share)
+    return kept.run(unit)
+
+
+def _share(memory: int | None) -> int:
+    """Bytes for each process of this Dask worker, which has one for each of its threads; 0: no limit."""
+    from distributed import get_worker
+
+    here = get_worker()
+    return (memory or here.memory_manager.memory_limit or 0) // here.state.nthreads
+
+
+class _Kept:
+    """A process that computes units, and ends when it has had nothing to do for a while."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self._worker = Worker(memory)
+        self._lock = threading.Lock()
+        self._end = threading.Timer(_IDLE, self._stop)
+
+    def run(self, unit: Unit) -> list[Outcome]:
+        self._end.cancel()
+        with self._lock:
+            outcomes = self._worker.run(unit)
+        self._end = threading.Timer(_IDLE, self._stop)
+        self._end.daemon = True
+        self._end.start()
+        return outcomes
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._worker.stop()

@@ -1,0 +1,197 @@
+"""The commands `saccade sweep` and `saccade verify`: their options, and the answers they print."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from saccade.errors import InputError
+from saccade.experiments import EXPERIMENTS
+from saccade.sweeps.folder import SweepFolder
+from saccade.sweeps.grid import Grid
+from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, UNFINISHED
+from saccade.sweeps.sweep import Means, asked_grid, missing, run_sweep
+
+if TYPE_CHECKING:
+    from saccade.sweeps.estimate import Estimate
+
+Progress = Callable[[str], AbstractContextManager[Callable[[float], None]]]
+Option = tuple[Any, Any, str]
+
+_MEANS: dict[str, Option] = {
+    "workers": (int | None, None, "processes of this machine; default: one for each core"),
+    "memory": (float | None, None, "GB they may take together; default: 80 percent of the machine's; on a cluster: of each worker"),
+    "cluster": (str | None, None, "a Dask scheduler, tcp://HOST:PORT, or `local` to start one"),
+    "time_limit": (float | None, None, "seconds for one run"),
+}
+SWEEP_OPTIONS: dict[str, Option] = {
+    "name": (tyro.conf.Positional[str], "", f"experiment, as `saccade list` names it, such as {next(iter(EXPERIMENTS))}"),
+    "over": (
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        (),
+        "what is swept: key=1,2,3 or key=0..9 or key=0..1:5 or key=1..10:log8; linked: a/b=1/2,3/4; may come several times",
+    ),
+    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "another setting of every run: key=value; may come several times"),
+    "seeds": (int | None, None, "one run for each of the seeds 0 .. N-1"),
+    "out": (Path | None, None, "folder of the sweep; default: results/sweeps/NAME"),
+    "keep": (str | None, None, "variables kept of each record, with commas between; default: all"),
+    "show": (str | None, None, "the number that the figure shows"),
+    "plan": (bool, False, "only say how many runs there are and how long they will take, from a timed sample"),
+    "status": (Path | None, None, "only say what is finished in this folder"),
+    "retry_failed": (bool, False, "do runs again that failed or ran out of time"),
+    **_MEANS,
+}
+VERIFY_OPTIONS: dict[str, Option] = {
+    "folder": (tyro.conf.Positional[Path], tyro.MISSING, "folder of a sweep, or of records"),
+    "repair": (bool, False, "run again what is damaged"),
+    **_MEANS,
+}
+
+
+def sweep_command(options: Any, progress: Progress) -> int:
+    """0 if every run is finished or diverged, 1 if some failed or ran out of time."""
+    if options.status is not None:
+        return _say_status(SweepFolder.existing(options.status), options.json)
+    if not options.name:
+        raise InputError(f"`saccade sweep` needs the name of an experiment first: {', '.join(EXPERIMENTS)}.")
+    grid = _grid(options)
+    folder = SweepFolder(options.out if options.out is not None else Path("results/sweeps") / options.name)
+    if options.plan:
+        return _say_plan(grid, folder, options, progress)
+    keep = None if options.keep is None else options.keep.split(",")
+    with progress(f"{grid.name}, {len(missing(grid, folder, options.retry_failed))} of {grid.n_runs} runs") as on_progress:
+        dataset = run_sweep(grid, folder, _means(options), keep, options.show, options.retry_failed, on_progress)
+    counts = _counts(grid, folder)
+    if options.json:
+        print(json.dumps({"folder": str(folder.path), "runs": grid.n_runs, **counts}, indent=1))
+    else:
+        print(f"{_sentence(counts)}\n{dataset.attrs['caption']}")
+        _say_reasons(grid, folder)
+        print(f"dataset.zarr, summary.csv, summary.parquet and figure.svg are in {folder.path}")
+    return 1 if counts[FAILED] or counts[TIMED_OUT] else 0
+
+
+def verify_command(options: Any, progress: Progress) -> int:
+    """0 if all is whole, or whole again; 1 if something is damaged."""
+    from saccade.sweeps.repair import damage, repair
+
+    if not (options.folder / "sweep.json").is_file():
+        return _verify_records(options)
+    folder = SweepFolder.existing(options.folder)
+    with progress(f"reading {folder.path}") as on_progress:
+        found = repair(folder, _means(options), on_progress) if options.repair else damage(folder)
+    if options.json:
+        print(
+            json.dumps({"files": found.n_files, "damaged": found.files, "runs": found.runs, "repaired": options.repair}, indent=1)
+        )
+        return 1 if found.files and not options.repair else 0
+    for file, wrong in found.files.items():
+        print(f"damaged: {folder.path / file}: {wrong}")
+    runs = f"{len(found.runs)} runs in {len(found.files)} of {found.n_files} files"
+    if not found.files:
+        print(f"all {found.n_files} files are whole, {len(folder.entries)} runs")
+    else:
+        print(f"{runs} were damaged and have been run again" if options.repair else f"{runs} are damaged; --repair runs them again")
+    return 1 if found.files and not options.repair else 0
+
+
+def _verify_records(options: Any) -> int:
+    from saccade.records.store import damaged_records
+
+    found, n_records = damaged_records(options.folder)
+    if n_records == 0:
+        raise InputError(f"{options.folder} holds neither a sweep nor a record.")
+    if options.json:
+        print(json.dumps({"records": n_records, "damaged": found}, indent=1))
+        return 1 if found else 0
+    for record, wrong in found.items():
+        print(f"damaged: {record}: {wrong}; run its command again, it stands in about.json beside it")
+    print(f"{n_records - len(found)} of {n_records} records are whole")
+    return 1 if found else 0
+
+
+def _grid(options: Any) -> Grid:
+    from saccade.experiments import experiment
+    from saccade.sweeps.axes import axes_of
+
+    if options.name not in EXPERIMENTS:
+        experiment(options.name)
+    config = experiment(options.name).Config()
+    for axis in axes_of(options.setting, config):
+        if len(axis.values) > 1:
+            raise InputError(f"`--setting {axis.name}` must have one value; use `--over` to sweep it.")
+        config = replace(config, **dict(zip(axis.settings, axis.values[0], strict=True)))
+    return Grid.of(options.name, options.over, options.seeds, config)
+
+
+def _means(options: Any) -> Means:
+    return Means(**{name: getattr(options, name) for name in _MEANS}).checked()
+
+
+def _counts(grid: Grid, folder: SweepFolder) -> dict[str, int]:
+    """Runs of the grid by what came of them, and how many more the folder holds."""
+    asked = {run.identity for run in grid.runs}
+    found = Counter(entry["status"] for run, entry in folder.entries.items() if run in asked)
+    counts = {status: found[status] for status in (FINISHED, DIVERGED, FAILED, TIMED_OUT)}
+    return counts | {"missing": grid.n_runs - sum(counts.values()), "of other settings or code": len(folder.entries.keys() - asked)}
+
+
+def _sentence(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count or status == FINISHED)
+
+
+def _say_status(folder: SweepFolder, as_json: bool) -> int:
+    grid, _ = asked_grid(folder)
+    counts = _counts(grid, folder)
+    if as_json:
+        print(json.dumps({"folder": str(folder.path), "name": grid.name, "runs": grid.n_runs, **counts}, indent=1))
+    else:
+        axes = " x ".join(f"{axis.name} ({len(axis.values)})" for axis in grid.axes)
+        print(f"{grid.name}: {grid.n_runs} runs over {axes}\n{_sentence(counts)}")
+        _say_reasons(grid, folder)
+    return 0
+
+
+def _say_reasons(grid: Grid, folder: SweepFolder, most: int = 5) -> None:
+    reasons = Counter(
+        (entry["status"], entry["reason"])
+        for run in grid.runs
+        if (entry := folder.entries.get(run.identity)) is not None and entry["status"] in UNFINISHED
+    )
+    for (status, reason), count in reasons.most_common(most):
+        print(f"  {count} {status}: {reason}")
+
+
+def _say_plan(grid: Grid, folder: SweepFolder, options: Any, progress: Progress) -> int:
+    from saccade.sweeps.estimate import estimate
+
+    means = _means(options)
+    runs = missing(grid, folder, options.retry_failed)
+    with progress(f"timing a sample of {len(runs)} runs") as on_progress:
+        found = estimate(grid, runs, means, on_progress)
+    if options.json:
+        print(json.dumps({"runs": grid.n_runs, "to_do": found.n_runs, "calls": found.n_units, "seconds": found.total}, indent=1))
+    else:
+        print(_plan_sentence(grid, found, means.n_workers))
+    return 0
+
+
+def _plan_sentence(grid: Grid, found: Estimate, n_workers: int) -> str:
+    done = grid.n_runs - found.n_runs
+    together = f" in {found.n_units} calls" if found.n_units < found.n_runs else ""
+    time = f"about {_time(found.total)} with {n_workers} processes ({found.start:.1f} s to start, {found.unit:.3g} s a call)"
+    return f"{grid.n_runs} runs, {done} finished, {found.n_runs} to do{together}: {time}. Nothing was written."
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"

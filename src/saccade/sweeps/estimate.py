@@ -1,0 +1,49 @@
+"""How long a sweep will take, from a sample that is timed and thrown away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from saccade.sweeps.grid import Grid, Run
+from saccade.sweeps.processes import Worker
+from saccade.sweeps.sweep import Means
+from saccade.sweeps.units import units_of
+
+_SAMPLE = 3  # units: the first of the sweep, the middle one, the last, the first of them twice
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of a sweep: what a process takes to start and compile, one unit after that, and all of them."""
+
+    n_runs: int
+    n_units: int
+    start: float
+    unit: float
+    total: float
+
+
+def estimate(
+    grid: Grid, runs: Sequence[Run], means: Means, on_progress: Callable[[float], None] = lambda fraction: None
+) -> Estimate:
+    """Time a few units in one process. Nothing is written."""
+    if not runs:
+        return Estimate(0, 0, 0.0, 0.0, 0.0)
+    units = units_of(grid.name, grid.runs, {run.identity for run in runs}, time_limit=means.time_limit)
+    chosen = [units[place] for place in sorted({0, len(units) // 2, len(units) - 1})][:_SAMPLE]
+    worker = Worker(means.memory_bytes // means.n_workers)
+    took = []
+    try:
+        for number, unit in enumerate([chosen[0], *chosen]):
+            started = time.perf_counter()
+            worker.run(unit)
+            took.append(time.perf_counter() - started)
+            on_progress((number + 1) / (len(chosen) + 1))
+    finally:
+        worker.stop()
+    each = sum(took[1:]) / len(took[1:])
+    start = max(0.0, took[0] - took[1])
+    busy = min(means.n_workers, len(units))
+    return Estimate(len(runs), len(units), start, each, start + each * -(-len(units) // busy))

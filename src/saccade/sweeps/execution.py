@@ -1,0 +1,115 @@
+"""One unit computed, whatever comes of it: a run that diverges, runs out of time or raises is an outcome too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saccade.errors import InputError, checked_choice
+from saccade.experiments import experiment
+from saccade.records.claim import HOLDS, OUTSIDE
+from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, Outcome, packed
+from saccade.sweeps.units import Unit
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class OutOfTimeError(Exception):
+    """The time of a run is over."""
+
+
+def execute(unit: Unit) -> list[Outcome]:
+    """Outcomes of the unit's runs, in their order. If a call for several runs fails, each is tried alone, to tell which it was."""
+    started = time.perf_counter()
+    try:
+        experiment(unit.name)  # loaded before the clock: what a process loads is not a run's time
+        started = time.perf_counter()
+        records = _records(unit, _until(unit.seconds))
+        each = (time.perf_counter() - started) / len(records)
+        return [_finished(unit, number, record, each) for number, record in enumerate(records)]
+    except Exception as error:  # anything a run raises is its outcome
+        if len(unit.identities) > 1:
+            return [outcome for alone in unit.alone() for outcome in execute(alone)]
+        status = TIMED_OUT if isinstance(error, OutOfTimeError) else FAILED
+        return [unfinished(unit.identities[0], status, _reason(error), time.perf_counter() - started)]
+
+
+def unfinished(identity: str, status: str, reason: str, seconds: float) -> Outcome:
+    return Outcome(identity, status, reason, seconds, (identity,))
+
+
+def _records(unit: Unit, on_progress: Callable[[float], None]) -> list[xr.Dataset]:
+    module = experiment(unit.name)
+    if len(unit.configs) > 1:
+        return module.together(unit.configs, on_progress)
+    return [module.run(unit.configs[0], on_progress)]
+
+
+def _until(seconds: float | None) -> Callable[[float], None]:
+    """Hears of a run's progress, and ends it when its time is over."""
+    end = None if seconds is None else time.monotonic() + seconds
+
+    def on_progress(fraction: float) -> None:
+        if end is not None and time.monotonic() > end:
+            raise OutOfTimeError(f"took more than {seconds:g} s")
+
+    return on_progress
+
+
+def _finished(unit: Unit, number: int, record: xr.Dataset, seconds: float) -> Outcome:
+    started = time.perf_counter()
+    whole = _with_measures(unit.name, record)
+    kept = (
+        whole
+        if unit.keep is None
+        else whole[[name for name in unit.keep if checked_choice("`keep` variable", name, map(str, whole))]]
+    )
+    lost = int((record.stop_reason == "diverged").sum()) if "stop_reason" in record else 0
+    reason = f"{lost} of {record.stop_reason.size} trajectories left all bounds" if lost else ""
+    seconds += time.perf_counter() - started  # its claims and headline numbers are part of a run
+    kept.attrs = {name: kept.attrs[name] for name in ("config", "settings") if name in kept.attrs}
+    return Outcome(unit.identities[number], DIVERGED if lost else FINISHED, reason, seconds, unit.identities, packed(kept))
+
+
+def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:
+    """The record with its headline numbers, and with what its claims say."""
+    module = experiment(name)
+    found = module.claims(record)
+    numbers = dict(module.measures(record)) if hasattr(module, "measures") else {}
+    judged = [claim.verdict == HOLDS for claim in found if claim.verdict != OUTSIDE]
+    numbers["share_of_claims_holding"] = float(np.mean(judged)) if judged else np.nan
+    own = {(f"final_{key}" if key in record.variables else key): _scalar(value, key) for key, value in numbers.items()}
+    columns = {
+        "predicted": np.array([claim.predicted for claim in found], float),
+        "measured": np.array([claim.measured for claim in found], float),
+        "verdict": np.array([claim.verdict for claim in found], str),
+    }
+    claimed = {f"claim_{key}": ("claim", values) for key, values in columns.items()} if found else {}
+    record = record.assign(own | claimed)
+    return record.assign_coords(claim=("claim", _distinct([claim.statement for claim in found]))) if found else record
+
+
+def _scalar(value: float, name: str) -> Any:
+    return ((), np.float64(value), {"units": "", "definition": name.replace("_", " "), "is_headline": 1})
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The same names, numbered where one comes again."""
+    seen: dict[str, int] = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+    times: dict[str, int] = {}
+    numbered = []
+    for name in names:
+        times[name] = times.get(name, 0) + 1
+        numbered.append(f"{name} ({times[name]})" if seen[name] > 1 else name)
+    return numbered
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())[:300]
+    return text if isinstance(error, InputError | OutOfTimeError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,159 @@
+"""The picture of a sweep: one axis as a line, two as a heat map, more as small heat maps; seeds are averaged over."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from saccade.errors import checked_choice
+from saccade.report.style import categorical, new_figure
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+_SEEDS = ("seed", "seeds")
+_MOST_PANELS = 12
+
+
+def shown_variable(dataset: xr.Dataset, asked: str | None) -> str | None:
+    """The number that is drawn: the one asked for, or the first headline number that any run has; None if no run has any."""
+    swept = _swept(dataset)
+    numbers = [str(name) for name in dataset.data_vars if dataset[name].dims == tuple(swept) and dataset[name].dtype.kind == "f"]
+    known = [name for name in numbers if bool(dataset[name].notnull().any())]
+    if asked is not None and numbers:
+        return checked_choice("`show` variable", asked, numbers)
+    return next((name for name in known if dataset[name].attrs.get("is_headline")), next(iter(known), None))
+
+
+def sweep_figure(dataset: xr.Dataset, name: str) -> Figure:
+    """Draw variable `name` over the swept axes."""
+    values = dataset[name]
+    seeds = [dim for dim in values.dims if dim in _SEEDS]
+    axes = [str(dim) for dim in values.dims if dim not in _SEEDS]
+    if not axes:
+        return _spread(values, name)
+    if len(axes) == 1:
+        return _lines(values, axes[0], seeds, name)
+    return _heat_maps(values.mean(seeds) if seeds else values, axes, name, n_seeds=_product(values, seeds))
+
+
+def caption(dataset: xr.Dataset, name: str | None) -> str:
+    """What to see, and how many runs there are to see it in."""
+    counts = {status: int((dataset.status == status).sum()) for status in np.unique(dataset.status.values)}
+    has_mean = any(seed in dataset.dims for seed in _SEEDS) and len(_swept(dataset)) > 1
+    seeds = "; line or colour: mean over seeds" if has_mean else ""
+    runs = ", ".join(f"{n} {status}" for status, n in counts.items())
+    if name is None:
+        return f"No run has a number to draw. Runs: {runs}."
+    n_maps = _product(dataset[name], [axis for axis in _swept(dataset) if axis not in _SEEDS][:-2])
+    most = f"; {_MOST_PANELS} of {n_maps} maps are drawn" if n_maps > _MOST_PANELS else ""
+    return f"{_words(name)} over {', '.join(map(_words, _swept(dataset)))}{seeds}{most}. Runs: {runs}."
+
+
+def _swept(dataset: xr.Dataset) -> list[str]:
+    return [str(dim) for dim in dataset.status.dims]
+
+
+def _product(values: xr.DataArray, dims: list[Any]) -> int:
+    return int(np.prod([values.sizes[dim] for dim in dims])) if dims else 1
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _spread(values: xr.DataArray, name: str) -> Figure:
+    """Seeds alone: every one as a point, in order of size."""
+    drawing = new_figure(width=6, height=4)
+    axes = drawing.add_subplot()
+    ordered = np.sort(values.values.ravel())
+    axes.plot(np.arange(1, len(ordered) + 1), ordered, "o", ms=3, color=categorical(0))
+    axes.set(xlabel="seeds, in order of the value", ylabel=_words(name))
+    return drawing
+
+
+def _lines(values: xr.DataArray, axis: str, seeds: list[Any], name: str) -> Figure:
+    drawing = new_figure(width=6.4, height=4.2)
+    axes = drawing.add_subplot()
+    places, is_number = _places(values[axis].values)
+    mean = values.mean(seeds) if seeds else values
+    if seeds:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a place where no seed has a value is drawn as a gap
+            low, high = (values.quantile(q, seeds).values for q in (0.1, 0.9))
+        if is_number:
+            axes.fill_between(places, low, high, color=categorical(0), alpha=0.25, lw=0, label="8 of 10 seeds")
+        else:  # nothing lies between two words
+            axes.vlines(places, low, high, color=categorical(0), alpha=0.25, lw=8, label="8 of 10 seeds")
+    axes.plot(places, mean.values, "o-" if is_number else "o", color=categorical(0), label="mean over seeds" if seeds else None)
+    _label(axes.xaxis, values[axis].values, is_number)
+    axes.set(xlabel=_words(axis), ylabel=_words(name))
+    if seeds:
+        axes.legend()
+    return drawing
+
+
+def _heat_maps(values: xr.DataArray, axes: list[str], name: str, n_seeds: int) -> Figure:
+    """The last two axes in each panel; one panel for each place on the others."""
+    outer, (down, across) = axes[:-2], axes[-2:]
+    places = list(itertools.product(*(range(values.sizes[axis]) for axis in outer)))
+    if len(places) > _MOST_PANELS:
+        places = [places[round(index)] for index in np.linspace(0, len(places) - 1, _MOST_PANELS)]
+    columns = 2 if len(places) in (2, 4) else min(len(places), 3)
+    rows = -(-len(places) // columns)
+    drawing = new_figure(width=0.8 + 4.4 * columns, height=0.6 + 3.6 * rows)
+    grid = drawing.subplots(rows, columns, squeeze=False)
+    finite = values.values[np.isfinite(values.values)]
+    limits = {"vmin": float(finite.min()), "vmax": float(finite.max())} if finite.size else {}
+    mesh = None
+    for panel, place in itertools.zip_longest(grid.ravel(), places):
+        if place is None:
+            panel.set_axis_off()
+            continue
+        part = values.isel(dict(zip(outer, place, strict=True))).transpose(down, across)
+        mesh = _heat_map(panel, part, down, across, limits)
+        panel.set_title(
+            ", ".join(f"{_words(axis)} {_short(values[axis].values[index])}" for axis, index in zip(outer, place, strict=True)),
+            loc="left",
+        )
+    label = _words(name) + (f", mean over {n_seeds} seeds" if n_seeds > 1 else "")
+    drawing.colorbar(cast(Any, mesh), ax=grid, label=label)
+    return drawing
+
+
+def _heat_map(panel: Any, part: xr.DataArray, down: str, across: str, limits: dict[str, float]) -> Any:
+    mesh = panel.pcolormesh(part.values, cmap="cividis", rasterized=True, **limits)
+    panel.set_facecolor("0.85")  # grey: no run of this place is finished
+    for axis, name in ((panel.xaxis, across), (panel.yaxis, down)):
+        labels = part[name].values
+        step = -(-len(labels) // 8)
+        axis.set_ticks(np.arange(len(labels))[::step] + 0.5, [_short(label) for label in labels[::step]])
+        axis.set_label_text(_words(name))
+    return mesh
+
+
+def _places(labels: np.ndarray) -> tuple[np.ndarray, bool]:
+    is_number = labels.dtype.kind in "fi"
+    return (labels.astype(float) if is_number else np.arange(len(labels))), is_number
+
+
+def _label(axis: Any, labels: np.ndarray, is_number: bool) -> None:
+    """Words by name; numbers on a log axis where they are spread evenly there."""
+    if not is_number:
+        axis.set_ticks(range(len(labels)), [_short(label) for label in labels])
+        axis.axes.set_xlim(-0.5, len(labels) - 0.5)
+    elif (
+        len(labels) > 2
+        and (labels > 0).all()
+        and labels.max() / labels.min() >= 8
+        and np.ptp(np.diff(np.log(np.sort(labels)))) < 0.7
+    ):
+        axis.axes.set_xscale("log")
+
+
+def _short(label: Any) -> str:
+    return f"{label:.3g}" if isinstance(label, float | np.floating) else str(label)

@@ -1,0 +1,193 @@
+"""All runs of a sweep as one dataset over the swept axes, and as a table with a row for each run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from saccade.records.provenance import provenance
+from saccade.sweeps.folder import SweepFolder
+from saccade.sweeps.grid import Grid
+
+_MOST_BYTES = 2**31  # of one variable over all runs: larger ones stay with their runs
+_MISSING = "missing"
+
+
+class Gathered:
+    """Arrays over the grid, filled run by run; a variable whose shape or axes differ between runs is left out, and named."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._axes = _axis_names(grid)
+        self._values: dict[str, np.ndarray] = {}
+        self._about: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {}
+        self._coords: dict[str, np.ndarray] = {}
+        self._left_out: set[str] = set()
+
+    def put(self, place: tuple[int, ...], about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """A record as `packed` gives it: a dataset for each of many short runs would take longer than they do."""
+        for name, (dims, attrs, values) in self._squeezed(about["variables"], arrays).items():
+            if name not in about["coords"]:
+                self._put(name, place, dims, attrs, values)
+            elif dims or not about["variables"][name][0]:  # without one that named a single place on an inner axis
+                self._check_coordinate(name, values)
+
+    def _squeezed(self, variables: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        """Dimensions, attributes and values, without inner axes of length one that a swept axis stands for now."""
+        sizes = {dim: size for name, (dims, _) in variables.items() for dim, size in zip(dims, arrays[name].shape, strict=True)}
+        gone = {dim for dim, size in sizes.items() if size == 1 and (dim in ("rate", "seed") or dim in self._axes)}
+        found = {}
+        for name in variables.keys() - set(self._axes):
+            dims = tuple(dim for dim in variables[name][0] if dim not in gone)
+            found[name] = dims, variables[name][1], arrays[name].reshape([sizes[dim] for dim in dims])
+        return {name: found[name] for name in variables if name in found}
+
+    def _put(self, name: str, place: tuple[int, ...], dims: tuple[str, ...], attrs: dict[str, Any], values: np.ndarray) -> None:
+        if name in self._left_out:
+            return
+        if name not in self._values:
+            if values.nbytes * self._grid.n_runs > _MOST_BYTES:
+                self._left_out.add(name)
+                return
+            self._values[name] = _empty(self._grid.shape + values.shape, values.dtype)
+            self._about[name] = dims, attrs
+        whole = self._values[name]
+        if whole.shape[len(place) :] != values.shape or self._about[name][0] != dims:
+            self._leave_out(name)
+            return
+        if values.dtype.kind == "U" and values.dtype.itemsize > whole.dtype.itemsize:
+            whole = self._values[name] = whole.astype(values.dtype)
+        whole[place] = values
+
+    def _check_coordinate(self, name: str, values: np.ndarray) -> None:
+        """A coordinate that differs between runs goes, and with it the variables along it."""
+        known = self._coords.setdefault(name, values)
+        if known.shape != values.shape or not _same(known, values):
+            self._left_out.add(name)
+
+    def _leave_out(self, name: str) -> None:
+        self._left_out.add(name)
+        del self._values[name], self._about[name]
+
+    def dataset(self) -> xr.Dataset:
+        for name in [name for name, (dims, _) in self._about.items() if self._left_out.intersection(dims)]:
+            self._leave_out(name)
+        variables = {
+            name: ((*self._axes, *self._about[name][0]), values, self._about[name][1]) for name, values in self._values.items()
+        }
+        used = {dim for dims, *_ in variables.values() for dim in dims}
+        coords = {name: (name, values) for name, values in self._coords.items() if name in used and values.ndim == 1}
+        dataset = xr.Dataset(variables, coords | swept_coordinates(self._grid))
+        dataset.attrs = {"left_out": json.dumps(sorted(self._left_out))}
+        return dataset
+
+
+def gathered(folder: SweepFolder, grid: Grid, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
+    """The dataset of `grid`, with what came of every run: `status` (missing if not run) and `reason`.
+
+    Not with the time that runs took, which is in the table: the same runs give the same dataset to the last bit.
+    """
+    place_of = {run.identity: run.place for run in grid.runs}
+    whole = Gathered(grid)
+    known = [run for run in place_of if run in folder.entries]
+    for number, outcome in enumerate(folder.outcomes(known, as_packed=True), 1):
+        if outcome.record is not None:
+            whole.put(place_of[outcome.identity], *outcome.record)
+        on_progress(number / len(known))
+    dataset = whole.dataset()
+    axes = _axis_names(grid)
+    for name, (missing, definition) in _OF_RUNS.items():
+        column = [folder.entries.get(run.identity, {}).get(name, missing) for run in grid.runs]
+        dataset[name] = (axes, np.array(column).reshape(grid.shape), {"units": "", "definition": definition})
+    dataset.attrs |= {"dynamics": f"sweep of {grid.name}", "command": grid.command, "code": grid.code} | provenance()
+    return dataset
+
+
+_OF_RUNS = {
+    "status": (_MISSING, "what came of the run: finished, diverged, failed, out of time; missing if it was not run"),
+    "reason": ("", "why a run is not finished"),
+}
+
+
+def swept_coordinates(grid: Grid) -> dict[str, Any]:
+    """Labels of the swept axes; settings linked to an axis lie along it."""
+    coords: dict[str, Any] = {}
+    for name, axis in zip(_axis_names(grid), grid.axes, strict=True):
+        coords[name] = (name, np.array(_without_lists([values[0] for values in axis.values])))
+        for number, linked in enumerate(axis.settings[1:], 1):
+            coords[linked] = (name, np.array(_without_lists([values[number] for values in axis.values])))
+    return coords
+
+
+def summary_rows(dataset: xr.Dataset, grid: Grid, folder: SweepFolder) -> list[dict[str, Any]]:
+    """A row for each run: its settings, what came of it and how fast, every scalar of it, the last value of what has only time.
+
+    Runs that were computed together share their time evenly.
+    """
+    axes = _axis_names(grid)
+    columns = {name: dataset[name].values for name in swept_coordinates(grid)}
+    scalars = {name: dataset[name].values for name in map(str, dataset.data_vars) if set(dataset[name].dims) == set(axes)}
+    for name in map(str, dataset.data_vars):
+        if dataset[name].dims == (*axes, "time") and f"final_{name}" not in dataset:
+            scalars[f"final_{name}"] = dataset[name].values[..., -1]
+    rows = []
+    for run in grid.runs:
+        row: dict[str, Any] = {"run": run.identity}
+        for name, values in columns.items():
+            along = dataset[name].dims[0]
+            row[name] = values[run.place[axes.index(str(along))]].item()
+        row |= {name: values[run.place].item() for name, values in scalars.items()}
+        rows.append(row | {"seconds": folder.entries.get(run.identity, {}).get("seconds", np.nan)})
+    return rows
+
+
+def write_summary(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """`summary.csv` and `summary.parquet`, the same columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    unfinished = folder / ".summary.csv.unfinished"
+    with unfinished.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    unfinished.replace(folder / "summary.csv")
+    unfinished = folder / ".summary.parquet.unfinished"
+    pq.write_table(pa.Table.from_pylist(rows), unfinished)
+    unfinished.replace(folder / "summary.parquet")
+
+
+def _axis_names(grid: Grid) -> list[str]:
+    """Of the dataset: a setting that lists values is swept one at a time, so its axis is named by one: `ratios` -> `ratio`."""
+    return [
+        _singular(axis.name) if isinstance(axis.values[0][0], tuple) and len(axis.values[0][0]) == 1 else axis.name
+        for axis in grid.axes
+    ]
+
+
+def _singular(name: str) -> str:
+    return name.removesuffix("s")
+
+
+def _without_lists(values: list[Any]) -> list[Any]:
+    """Lists of one as what they list, longer ones as text."""
+    if all(isinstance(value, tuple) and len(value) == 1 for value in values):
+        return [value[0] for value in values]
+    return ["/".join(map(str, value)) if isinstance(value, tuple) else value for value in values]
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Nothing yet: NaN, empty text; whole numbers become floats, so that they can be missing."""
+    if dtype.kind == "U":
+        return np.full(shape, "", dtype=dtype)
+    return np.full(shape, np.nan, dtype=dtype if dtype.kind == "f" else np.float64)
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))

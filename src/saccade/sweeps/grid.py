@@ -1,0 +1,104 @@
+"""Every run of a sweep: its settings, its place on the axes, its identity."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+from saccade.errors import InputError, checked_count, is_list_like
+from saccade.experiments import EXPERIMENTS, experiment
+from saccade.sweeps.axes import Axis, axes_of
+from saccade.sweeps.identity import code_version, run_identity
+
+MOST_RUNS = 2_000_000  # of one sweep: each is kept in memory as its settings
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: `place` is its index on every axis."""
+
+    identity: str
+    config: Any
+    place: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """An experiment and what of its settings is swept; seeds, if there are any, are the last axis."""
+
+    name: str
+    config: Any
+    axes: tuple[Axis, ...]
+
+    @classmethod
+    def of(cls, name: str, over: Mapping[str, Any] | Sequence[str] = (), seeds: Any = None, config: Any = None) -> Grid:
+        settings = experiment(name).Config() if config is None else config
+        axes = axes_of(over, settings)
+        if seeds is not None:
+            axes.append(_seed_axis(name, settings, seeds, axes))
+        grid = cls(name, settings, tuple(axes))
+        if not axes:
+            raise InputError("nothing is swept: give `--over setting=values`, `--seeds N`, or both.")
+        if grid.n_runs > MOST_RUNS:
+            raise InputError(f"{grid.n_runs:,} runs are more than the {MOST_RUNS:,} one sweep may have; split it over folders.")
+        return grid
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.values) for axis in self.axes)
+
+    @property
+    def n_runs(self) -> int:
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    @property
+    def command(self) -> str:
+        """The call that asks for this grid; settings that are not swept are in the record."""
+        return " ".join(["saccade sweep", self.name, *map(_flag, self.axes)])
+
+    @cached_property
+    def code(self) -> str:
+        return code_version(EXPERIMENTS[self.name])
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs, the last axis fastest."""
+        return [self._run(place) for place in itertools.product(*(range(size) for size in self.shape))]
+
+    def _run(self, place: tuple[int, ...]) -> Run:
+        changed: dict[str, Any] = {}
+        for axis, index in zip(self.axes, place, strict=True):
+            changed |= dict(zip(axis.settings, axis.values[index], strict=True))
+        config = replace(self.config, **changed)
+        return Run(run_identity(self.name, config, self.code), config, place)
+
+
+def _seed_axis(name: str, config: Any, seeds: Any, axes: list[Axis]) -> Axis:
+    """One place for each seed: of the setting `seed`, or of `seeds`, which then lists a single one."""
+    settings = {field.name for field in fields(config)}
+    setting = next((setting for setting in ("seed", "seeds") if setting in settings), None)
+    if setting is None:
+        raise InputError(f"{name} draws nothing at random, so it has no seeds to sweep; leave `--seeds` out.")
+    if any(setting in axis.settings for axis in axes):
+        raise InputError(f"`{setting}` is swept twice, by `--over` and by `--seeds`; leave one out.")
+    numbers = list(seeds) if is_list_like(seeds) else range(checked_count("seeds", seeds, high=MOST_RUNS))
+    values = [number if setting == "seed" else (number,) for number in numbers]
+    return axes_of({setting: values}, config)[0]
+
+
+def _flag(axis: Axis) -> str:
+    counted = [(number,) for number in range(len(axis.values))]
+    if axis.name in ("seed", "seeds") and axis.values in (tuple(counted), tuple((seed,) for seed in counted)):
+        return f"--seeds {len(counted)}"
+    return f"--over {'/'.join(axis.settings)}={','.join(map(_written, axis.values))}"
+
+
+def _written(values: tuple[Any, ...]) -> str:
+    """One place on an axis as it is typed."""
+    return "/".join("/".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in values)

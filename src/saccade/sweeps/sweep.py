@@ -1,0 +1,205 @@
+"""A sweep: every run of a grid that is not finished yet, then all of them as one dataset, one table and one figure."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saccade.errors import InputError, checked_count, checked_number
+from saccade.records.schema import json_ready
+from saccade.sweeps.folder import SweepFolder
+from saccade.sweeps.grid import Grid, Run
+from saccade.sweeps.outcome_file import UNFINISHED, Outcome
+from saccade.sweeps.processes import cores, in_processes
+from saccade.sweeps.units import Unit, units_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_COMMIT_EVERY = 0.5  # seconds between writes: what a killed sweep may have to do again, and why short runs cost little to keep
+_MOST_HELD = 2**26  # bytes of outcomes that wait to be written
+
+
+@dataclass(frozen=True)
+class Means:
+    """How runs are computed; none of it changes a number.
+
+    | setting      | meaning                                                                                       |
+    |--------------|-----------------------------------------------------------------------------------------------|
+    | `workers`    | processes of this machine; default: one for each core                                         |
+    | `memory`     | GB that they may take together; a run beyond its share fails. Default: 80 % of the machine's  |
+    | `cluster`    | a Dask cluster instead of processes here: its scheduler's address, `tcp://...`, a cluster     |
+    |              | object of Dask's, or `local` to start one. `memory` is then for each of its workers           |
+    | `time_limit` | seconds for one run                                                                           |
+    """
+
+    workers: int | None = None
+    memory: float | None = None
+    cluster: Any = None
+    time_limit: float | None = None
+
+    def checked(self) -> Means:
+        if self.workers is not None:
+            checked_count("workers", self.workers, high=4096)
+        for name in ("memory", "time_limit"):
+            if getattr(self, name) is not None:
+                checked_number(name, getattr(self, name), low=0, open_low=True)
+        return self
+
+    @property
+    def n_workers(self) -> int:
+        return self.workers or cores()
+
+    @property
+    def memory_bytes(self) -> int:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return int(0.8 * whole if self.memory is None else self.memory * 1e9)
+
+
+def sweep(
+    name: str,
+    over: Mapping[str, Any] | Sequence[str] = (),
+    *,
+    seeds: int | Sequence[int] | None = None,
+    out: str | Path | None = None,
+    config: Any = None,
+    keep: Sequence[str] | None = None,
+    show: str | None = None,
+    retry_failed: bool = False,
+    on_progress: Callable[[float], None] = lambda fraction: None,
+    **means: Any,
+) -> xr.Dataset:
+    """Run experiment `name` for every combination of `over` and `seeds` that is not finished in `out`; all of them as a dataset.
+
+    | argument       | meaning                                                                                              |
+    |----------------|------------------------------------------------------------------------------------------------------|
+    | `over`         | `{"lr_attention": [0.5, 1, 2]}`, or as at the terminal, `["lr_attention=0.5,1,2", "ratio=1..10:log8"]` |
+    | `seeds`        | a count n for the seeds 0 .. n-1, or a list; one run for each                                         |
+    | `out`          | folder; default `results/sweeps/NAME`. The same call again does only what is missing                 |
+    | `config`       | settings that are not swept; default: the experiment's                                               |
+    | `keep`         | variables of each record that are kept; default: all                                                 |
+    | `show`         | the number that the figure shows; default: the experiment's first headline number                    |
+    | `retry_failed` | do runs again that failed or ran out of time                                                          |
+    | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`                                             |
+    """
+    grid = Grid.of(name, over, seeds, config)
+    folder = SweepFolder(out if out is not None else Path("results/sweeps") / name)
+    return run_sweep(grid, folder, Means(**means).checked(), keep, show, retry_failed, on_progress)
+
+
+def run_sweep(
+    grid: Grid,
+    folder: SweepFolder,
+    means: Means,
+    keep: Sequence[str] | None = None,
+    show: str | None = None,
+    retry_failed: bool = False,
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> xr.Dataset:
+    kept = None if keep is None else tuple(keep)
+    with folder.writing():
+        folder.ask(_asked(grid, kept))
+        wanted = {run.identity for run in missing(grid, folder, retry_failed)}
+        units = units_of(grid.name, grid.runs, wanted, keep=kept, time_limit=means.time_limit)
+        do(units, folder, means, on_progress)
+        return write_results(grid, folder, show)
+
+
+def missing(grid: Grid, folder: SweepFolder, retry_failed: bool = False) -> list[Run]:
+    """Runs that are still to be done."""
+    again = UNFINISHED if retry_failed else ()
+    status = {run: entry["status"] for run, entry in folder.entries.items()}
+    return [run for run in grid.runs if run.identity not in status or status[run.identity] in again]
+
+
+def do(
+    units: Sequence[Unit], folder: SweepFolder, means: Means, on_progress: Callable[[float], None] = lambda fraction: None
+) -> None:
+    """Compute units and keep their outcomes, a few at a time; whatever ends this, what was finished is kept."""
+    held: list[Outcome] = []
+    n_runs = sum(len(unit.identities) for unit in units)
+    n_done, size, written = 0, 0, time.monotonic()
+    try:
+        for outcomes in _computed(units, means):
+            held += outcomes
+            n_done += len(outcomes)
+            size += _size(outcomes)
+            if time.monotonic() - written > _COMMIT_EVERY or size > _MOST_HELD:
+                folder.commit(held)
+                held, size, written = [], 0, time.monotonic()
+            on_progress(n_done / n_runs)
+    finally:
+        folder.commit(held)
+
+
+def _computed(units: Sequence[Unit], means: Means) -> Iterator[list[Outcome]]:
+    if not units:
+        return iter(())
+    if means.cluster is None:
+        return in_processes(units, means.n_workers, means.memory_bytes)
+    from saccade.sweeps.cluster import on_cluster
+
+    memory = None if means.memory is None else means.memory_bytes  # the default of this machine is not that of others
+    return on_cluster(units, means.cluster, means.n_workers, memory)
+
+
+def _size(outcomes: list[Outcome]) -> int:
+    return sum(array.nbytes for outcome in outcomes if outcome.record is not None for array in outcome.record[1].values())
+
+
+def write_results(grid: Grid, folder: SweepFolder, show: str | None = None) -> xr.Dataset:
+    """`dataset.zarr`, `summary.csv`, `summary.parquet`, `figure.svg` and `.png`, over whatever is finished."""
+    from saccade.records.store import save_record
+    from saccade.report.style import save_figure
+    from saccade.sweeps.figure import caption, shown_variable, sweep_figure
+    from saccade.sweeps.gathering import gathered, summary_rows, write_summary
+
+    dataset = gathered(folder, grid)
+    shown = shown_variable(dataset, show)
+    dataset.attrs["caption"] = caption(dataset, shown)
+    save_record(dataset, folder.path / "dataset.zarr")
+    try:
+        write_summary(folder.path, summary_rows(dataset, grid, folder))
+        if shown is not None:
+            save_figure(sweep_figure(dataset, shown), folder.path / "figure")
+    except OSError as error:
+        raise InputError(f"cannot write to {folder.path}: {error.strerror or error}. All finished runs are safe there.") from None
+    return dataset
+
+
+def _asked(grid: Grid, keep: tuple[str, ...] | None) -> dict[str, Any]:
+    """Enough to make the same grid again."""
+    axes = [{"settings": axis.settings, "values": axis.values} for axis in grid.axes]
+    return json_ready({"name": grid.name, "config": asdict(grid.config), "axes": axes, "keep": keep, "code": grid.code})
+
+
+def asked_grid(folder: SweepFolder) -> tuple[Grid, tuple[str, ...] | None]:
+    """The grid that was asked for last in a folder, and which variables are kept."""
+    from saccade.experiments import experiment
+    from saccade.sweeps.axes import axes_of
+
+    asked = folder.asked() or {}
+    try:
+        config = experiment(asked["name"]).Config(**{name: _from_json(value) for name, value in asked["config"].items()})
+        over = {"/".join(axis["settings"]): _places(axis) for axis in asked["axes"]}
+        keep = None if asked["keep"] is None else tuple(asked["keep"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{folder.path / 'sweep.json'} does not describe a sweep ({error}). Give the whole command again."
+        ) from None
+    return Grid(asked["name"], config, tuple(axes_of(over, config))), keep
+
+
+def _from_json(value: Any) -> Any:
+    """What `json_ready` made of a setting, back: lists were tuples, "inf" and "nan" were numbers."""
+    if isinstance(value, list):
+        return tuple(map(_from_json, value))
+    return float(value) if value in ("inf", "-inf", "nan") else value
+
+
+def _places(axis: dict[str, Any]) -> list[Any]:
+    return axis["values"] if len(axis["settings"]) > 1 else [value for (value,) in axis["values"]]

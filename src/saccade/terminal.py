@@ -1,0 +1,89 @@
+"""What commands say and hear at the terminal: flags, progress, and text that may be piped away."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import field, make_dataclass
+from typing import Annotated, Any
+
+import tyro
+
+from saccade.errors import InputError
+
+JSON = (bool, False, "print the answer as JSON, for programs")
+
+
+def flags(example: str, **fields: tuple[Any, Any, str]) -> Any:
+    """A dataclass for tyro to read flags into: name=(type, default, what --help says of it); `example`: a call that works."""
+    declared = [
+        (name, Annotated[kind, tyro.conf.arg(help=meaning)], field(default=default))
+        for name, (kind, default, meaning) in fields.items()
+    ]
+    return make_dataclass("Options", declared, namespace={"example": example, "__doc__": None})
+
+
+def parsed(kind: Any, arguments: list[str]) -> Any:
+    """Flags read by tyro; its boxed error becomes one sentence."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
+            return tyro.cli(kind, args=arguments, prog=_prog(kind), description=f"Example: {kind.example}", config=config)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise InputError(_sentence(said.getvalue(), _prog(kind))) from None
+
+
+def _prog(kind: Any) -> str:
+    """`saccade run` of `saccade run NAME --setting 1`."""
+    return " ".join(kind.example.split()[:2])
+
+
+def _sentence(boxed: str, prog: str) -> str:
+    """The first sentence in a box of tyro's, with the option it thinks was meant."""
+    either = re.search(
+        r"Error parsing (\S+): no type matching .*?invalid literal for int\(\) with base 10: ('.*?')", boxed, re.DOTALL
+    )
+    if either:
+        return f"`{either[1]}` must be a whole number, or several of them; got {either[2]}. See `{prog} --help`."
+    lines = [re.sub(r"^[│|]\s?|\s*[│|]$", "", line).rstrip() for line in boxed.splitlines()]
+    text = [line for line in lines if line and not re.match(r"^[╭╰]", line)]
+    first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")
+    first = re.sub(r"Error parsing (\S+): invalid literal for int\(\) with base 10: ", r"`\1` must be a whole number; got ", first)
+    first = re.sub(r"Error parsing (\S+): could not convert string to float: ", r"`\1` must be a number; got ", first)
+    meant = re.search(r"Perhaps you meant:\s*\n\s*(--[\w-]+)", "\n".join(text))
+    return f"{first}." + (f" Did you mean {meant[1]}?" if meant else "") + f" See `{prog} --help`."
+
+
+def _until_rule(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        if re.match(r"^\s*─+$", line):
+            return
+        yield line
+
+
+@contextlib.contextmanager
+def progress(label: str) -> Iterator[Callable[[float], None]]:
+    """A bar on the terminal's error stream that goes when the work is done; nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    errors = Console(stderr=True)
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task(label, total=1.0)
+        yield lambda fraction: bar.update(task, completed=fraction)
+
+
+def console() -> Any:
+    from rich.console import Console
+
+    class Pipeable(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would exit with 1; `main` knows better
+
+    return Pipeable()

@@ -1,0 +1,170 @@
+"""The documentation as a reader uses it: it builds without a warning and without the network, its code runs, its commands exist."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tyro
+
+import saccade
+from saccade import cli
+from saccade.experiments import EXPERIMENTS
+from tests.docs.pages import DOCS, PAGES, ROOT, blocks, shown_commands
+
+sys.path.insert(0, str(DOCS))
+import error_messages
+import generate
+
+# Not scale.md: its blocks are for clusters.
+WITH_CODE = [DOCS / "index.md", *sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("extend/*.md"))]
+MOST_FIGURE = 150_000  # bytes
+
+
+def build(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    """A strict build. Not `--quiet`: what it does not say it does not count. Proxies lead nowhere: the network would fail it."""
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    environment = os.environ | nowhere | {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("site")
+    built = build(ROOT, out)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return out
+
+
+def test_the_site_builds_strictly_and_has_every_page(site):
+    for page in DOCS.rglob("*.md"):
+        assert (site / page.relative_to(DOCS).with_suffix(".html")).is_file(), page
+    assert not list(site.rglob("*.py"))
+
+
+def test_a_link_that_leads_nowhere_stops_the_build(tmp_path):
+    shutil.copytree(DOCS, tmp_path / "docs")
+    shutil.copy(ROOT / "NOTATION.md", tmp_path)
+    nav = re.compile(r"^nav:.*", re.DOTALL | re.MULTILINE)
+    config = nav.sub("", (ROOT / "mkdocs.yml").read_text("utf-8")).replace("paths: [src]", f"paths: [{ROOT / 'src'}]")
+    (tmp_path / "mkdocs.yml").write_text(config, encoding="utf-8")
+    (tmp_path / "docs" / "lost.md").write_text("[nowhere](no_such_page.md)\n", encoding="utf-8")
+    built = build(tmp_path, tmp_path / "site")
+    assert built.returncode != 0
+    assert "no_such_page.md" in built.stdout + built.stderr
+
+
+def test_no_page_asks_the_network_for_anything(site):
+    loaded = re.compile(
+        r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b(?=[^>]*stylesheet)[^>]*href=\"?(?:https?:)?//"
+    )
+    for page in site.rglob("*.html"):
+        assert not loaded.search(page.read_text("utf-8")), page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?(?:https?:)?//", style.read_text("utf-8")), style
+
+
+def test_the_reference_holds_every_public_name_with_its_docstring(site):
+    page = (site / "api.html").read_text("utf-8")
+    missing = [name for name, module in saccade._PUBLIC.items() if f'id="{module}.{name}"' not in page]
+    assert missing == []
+    assert "how often each class is drawn" in page  # from the docstring of `SequenceClasses`
+
+
+def test_equations_and_notation_come_from_their_one_place(site):
+    page = (site / "theory" / "scan_and_snap.html").read_text("utf-8")
+    assert "<math" in page
+    assert "<!-- equation" not in page
+    assert "decoder_height_discrete" in (site / "notation.html").read_text("utf-8")
+    assert "decoder_height_discrete" not in (DOCS / "notation.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    known, names = dict(EXPERIMENTS), {"__name__": "page"}
+    try:
+        for block in blocks(page):
+            if block.language == "python" and block.title:
+                (tmp_path / Path(block.title).name).write_text(block.code, encoding="utf-8")
+            elif block.language == "python":
+                code = compile("\n" * block.line + block.code, str(page), "exec")  # an error names the page's own line
+                exec(code, names)
+    finally:
+        EXPERIMENTS.clear()
+        EXPERIMENTS.update(known)
+
+
+class Parsed(Exception):
+    """Raised instead of running a command whose flags were understood."""
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if shown_commands(page)], ids=lambda page: page.relative_to(DOCS).as_posix()
+)
+def test_every_command_shown_is_known_with_its_flags(page, monkeypatch, capsys):
+    read = tyro.cli
+
+    def only_read(*arguments, **settings):
+        raise Parsed(read(*arguments, **settings))
+
+    monkeypatch.setattr(tyro, "cli", only_read)
+    cli.main(["--help"])
+    known = set(re.findall(r"^  saccade (\w+)", capsys.readouterr().out, re.MULTILINE))
+    for arguments in shown_commands(page):
+        assert arguments[0] in known, arguments
+        if len(arguments) == 1:
+            continue  # the command is only named
+        code, options = _understood(arguments)
+        assert code == 0, f"saccade {' '.join(arguments)}: {capsys.readouterr().err}"
+        assert set(getattr(options, "names", ())) <= set(EXPERIMENTS), arguments
+
+
+def _understood(arguments):
+    """Exit code, and the options if the flags were read."""
+    try:
+        return cli.main(arguments), None
+    except Parsed as parsed:
+        return 0, parsed.args[0]
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _ in generate.PARTS}))
+def test_parts_made_from_the_source_are_up_to_date(page):
+    written, made = (DOCS / page).read_text("utf-8"), generate.regenerated(page)
+    assert written.split() == made.split(), "the source has changed: run `python docs/generate.py`"
+
+
+def test_messages_are_read_with_what_is_put_in_and_when_they_are_raised():
+    source = '''
+def check(n, name):
+    """Doc."""
+    if n < 1:
+        raise InputError(
+            f"`{name}` must be positive; got {shortened(n)}. "
+            "Choose another."
+        )
+    raise RuntimeError("not for users")
+'''
+    found = error_messages.messages_of(ast.parse(source))
+    assert found == [("InputError", "`{name}` must be positive; got {n}. Choose another.", "check", "n < 1")]
+
+
+def test_causes_written_by_hand_are_of_messages_that_exist():
+    by_hand, made = (DOCS / "errors.md").read_text("utf-8").split("<!-- made: messages -->")
+    quoted = re.findall(r"^\| ([^|]+?) \|", by_hand.partition("## The most common")[2], re.MULTILINE)
+    quoted = [message for message in quoted if message not in ("says", "---")]
+    assert len(quoted) >= 10
+    assert [message for message in quoted if message not in made] == []
+
+
+def test_figures_are_there_and_small():
+    for made in re.findall(r"def ((?:scan|focus)_and_\w+)\(", (DOCS / "figures" / "make.py").read_text("utf-8")):
+        assert 0 < (DOCS / "figures" / f"{made}.svg").stat().st_size < MOST_FIGURE, made

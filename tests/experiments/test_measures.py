@@ -1,0 +1,104 @@
+"""Headline numbers: the same as in the table or the claims, under names that say which cell they belong to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from saccade.experiments import experiment
+from saccade.experiments.headlines import by_cell
+from saccade.observe.events import Event
+
+
+def run(name: str, **settings) -> tuple:
+    module = experiment(name)
+    record = module.run(module.Config(**settings))
+    return module, record, module.measures(record)
+
+
+def test_cells_are_named_by_the_axes_that_have_several_and_diverged_runs_do_not_count() -> None:
+    values = np.array([[[1.0, np.nan]], [[2.0, 4.0]], [[np.nan, np.nan]]])
+    found = by_cell({"loss": values}, {"ratio": [1.0, 10.0, 0.5], "law": ["paper"]})
+    assert list(found) == ["loss, ratio 1", "loss, ratio 10", "loss, ratio 0.5"]
+    np.testing.assert_equal(list(found.values()), [1.0, 3.0, np.nan])
+    assert by_cell({"loss": values[:1]}, {"ratio": [1.0], "law": ["paper"]}) == {"loss": 1.0}
+
+
+def test_syn_small_attention_has_the_last_rows_of_its_table() -> None:
+    module, record, found = run("syn-small-attention", batch=17, context=11, seeds=3)
+    for ratio in (1.0, 10.0):
+        rows = [row for row in module.table(record) if row["ratio"] == ratio and row["iteration"] == 48]
+        assert len(rows) == 2
+        for name in ("common_mass", "distinct_entropy", "loss"):
+            np.testing.assert_allclose(found[f"{name}, ratio {ratio:g}"], np.mean([row[f"{name}_mean"] for row in rows]), rtol=1e-5)
+        assert found[f"diverged, ratio {ratio:g}"] == 0
+
+
+def test_syn_medium_has_the_means_of_its_tables_and_counts_what_diverged() -> None:
+    settings = {
+        "n_queries": (1,),
+        "lr_attention": (1.0, 1e12),
+        "ratios": (2.0,),
+        "steps": 5,
+        "batch": 17,
+        "context": 11,
+        "seeds": 2,
+    }
+    module, record, found = run("syn-medium-entropy", **settings)
+    np.testing.assert_allclose(found["entropy, lr_attention 1"], module.table(record)[0]["entropy_mean"], rtol=1e-6)
+    assert np.isnan(found["entropy, lr_attention 1e+12"])
+    assert (found["diverged, lr_attention 1"], found["diverged, lr_attention 1e+12"]) == (0, 1)
+    module, record, found = run("syn-medium-recall", **settings | {"lr_attention": (1.0,)})
+    rows = module.table(record)
+    np.testing.assert_allclose(found["recall_at_lowest"], rows[0]["recall_mean"])
+    np.testing.assert_allclose(found["recall_at_highest"], rows[-1]["recall_mean"])
+    np.testing.assert_allclose(found["recall_fall"], rows[0]["recall_mean"] - rows[-1]["recall_mean"])
+
+
+def test_condensation_has_the_means_of_its_table() -> None:
+    module, record, found = run("condensation", init_scales=(1e-2, 1e-3), seeds=(4,), n_times=200)
+    for law in ("paper", "zipf-6"):
+        rows = [row for row in module.table(record) if row["law"] == law and row["init_scale"] == 1e-3]
+        for name in ("rate", "end_time", "growth_condensed", "growth_end"):
+            np.testing.assert_allclose(found[f"{name}, law {law}"], np.mean([row[name] for row in rows]))
+        np.testing.assert_allclose(found[f"rate_over_predicted, law {law}"], found[f"rate, law {law}"] / rows[0]["rate_predicted"])
+
+
+def test_scan_then_snap_has_the_onset_and_slopes_of_its_claims() -> None:
+    small = {"vocabularies": (), "other_n_classes": (), "other_common_features": (), "plain": False}
+    module, record, found = run("scan-then-snap", **small)
+    measured = {claim.measured for claim in module.claims(record)}
+    assert {found[name] for name in ("onset", "scanning_slope", "snapping_slope", "entropy_lost")} <= measured
+    assert found["onset_over_snap_time"] < 1
+    assert (
+        found["log_growth"]
+        == [row for row in module.table(record) if (row["group"], row["role"]) == ("rates", "base")][-1]["log_growth"]
+    )
+
+
+@pytest.fixture(scope="module")
+def cycle() -> tuple:
+    return run("focus-dilution-cycle", stationary=(0.75, 0.19, 0.05, 0.01), stay=0.3, t1=500.0, n_times=300)
+
+
+def test_the_cycle_has_the_first_of_its_events(cycle: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, record, found = cycle
+    rows = module.files(record)["events.csv"][1]
+    for name, kind in (("focus_time", "focus_peak"), ("dilution_time", "dilution"), ("new_direction_time", "new_direction")):
+        times = [row["time"] for row in rows if row["event"] == kind]
+        np.testing.assert_equal(found[name], min(times, default=np.nan))
+    table = module.table(record)
+    assert found["highest_attention"] == max(row[f"attention_on_frequent_{query}"] for row in table for query in range(4))
+    np.testing.assert_allclose(found["excess_loss"], table[-1]["excess_loss"])
+    peaks = [Event("focus_peak", query, 10.0 + query, 0.9, 0.1, "") for query in (2, 1)]
+    monkeypatch.setattr(module, "events_of", lambda record: [*peaks, Event("new_direction", None, 3.0, 2.0, 0.1, "")])
+    again = module.measures(record)
+    assert (again["focus_time"], again["new_direction_time"], again["n_directions"]) == (11.0, 3.0, 2.0)
+    assert np.isnan(again["dilution_time"])
+
+
+def test_every_measure_is_a_number(cycle: tuple) -> None:
+    _, record, found = cycle
+    assert isinstance(record, xr.Dataset)
+    assert all(type(value) is float for value in found.values())

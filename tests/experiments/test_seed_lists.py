@@ -1,0 +1,139 @@
+"""Seeds by name: an experiment run for a list of seeds gives the numbers that these seeds have among others."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from saccade.dynamics.randomness import checked_seeds
+from saccade.errors import InputError
+from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment
+from saccade.experiments.real_text import runs
+
+# Settings so small that a run takes a moment; sizes are those that leave every claim, table and figure something to show.
+TINY = {
+    "syn-small-attention": {"ratios": (1.0,), "batch": 16, "context": 11},
+    "adam-subsets": {"lrs": (0.1, 0.5), "steps": 7, "batch": 16, "context": 11},
+    "syn-medium-entropy": {"n_queries": (1,), "lr_attention": (0.5, 1.0), "ratios": (1.0,), "steps": 7, "batch": 16, "context": 11},
+    "syn-medium-recall": {"n_queries": (1,), "lr_attention": (0.5, 1.0), "ratios": (1.0,), "steps": 7, "batch": 16, "context": 11},
+    "momentum-and-start": {"steps": 3},
+    "relative-gain": {"descent_steps": 3, "steps": 5, "t1": 10.0},
+    "attention-fates": {"descent_steps": 3, "descent_seeds": 1, "lengths": (32,), "steps": 5, "t1": 10.0},
+    "condensation": {"init_scales": (1e-2, 1e-3), "n_times": 100},
+    "focus-growth": {"init_scales": (1e-2, 1e-3), "n_times": 100},
+    "focus-dilution-adam": {"steps": 20, "saves": 10, "batch": 8, "context": 7, "sequences": 31, "t1": 5.0},
+    "wikitext-attention": {
+        "text": "sotu",
+        "n_vocab": 97,
+        "layers": (1,),
+        "iterations": (0, 2),
+        "batch": 3,
+        "context": 11,
+        "n_windows": 5,
+    },
+    "wikitext-entropy": {
+        "texts": ("sotu",),
+        "n_vocab": 97,
+        "rates": (1.0, 3.0),
+        "steps": 2,
+        "n_looks": 2,
+        "batch": 3,
+        "context": 11,
+    },
+    "sparse-then-dense": {"text": "sotu", "n_vocab": 97, "rates": (0.001,), "steps": 6, "n_looks": 6, "batch": 3, "context": 11},
+    "depth": {"text": "sotu", "n_vocab": 97, "layers": (1, 2), "d_model": 8, "d_mlp": 8, "steps": 4, "batch": 2, "context": 11},
+    "text-fates": {"text": "sotu", "n_vocab": 499, "queries": 3, "window": 11, "steps": 3, "batch_theorem": 7, "batch_ordinary": 3},
+    "optimisers": {"text": "sotu", "n_vocab": 499, "queries": 3, "window": 11, "steps": 3, "batch": 7, "adam_rates": (0.1, 0.01)},
+    "positions": {"text": "sotu", "n_vocab": 499, "queries": 3, "window": 11, "steps": 4, "batch": 3, "n_windows": 3},
+    "text-cycle": {
+        "texts": ("sotu",),
+        "n_vocabs": (97,),
+        "rates": (1e-3,),
+        "init_scales": (1e-2,),
+        "scaled": (True,),
+        "steps": (4,),
+        "probes": (("the", "of"),),
+        "d_model": 8,
+        "batch": 4,
+        "context": 11,
+        "looks": 4,
+        "sizes": (8,),
+        "side_width": 4,
+        "side_seeds": 1,
+        "side_steps": 3,
+        "adam_steps": 3,
+    },
+    "forecast": {
+        "text": "sotu",
+        "n_vocab": 199,
+        "queries": 2,
+        "window": 5,
+        "n_tokens": 31,
+        "steps": 4,
+        "batch": 11,
+        "n_words": 8,
+        "d_model": 4,
+        "context": 7,
+        "stage_steps": 4,
+        "stage_batch": 5,
+        "adam_steps": 4,
+    },
+}
+
+
+def with_seeds() -> list[str]:
+    return [name for name in EXPERIMENTS if "seeds" in {field.name for field in dataclasses.fields(experiment(name).Config)}]
+
+
+def test_every_experiment_with_seeds_is_looked_at_here() -> None:
+    assert set(with_seeds()) == set(TINY)
+
+
+@pytest.fixture(params=TINY, scope="module")
+def runs_of(request: pytest.FixtureRequest) -> tuple[str, xr.Dataset, xr.Dataset]:
+    name = request.param
+    if name in REAL_TEXT:
+        pytest.importorskip("torch")
+        pytest.importorskip("tokenizers")
+    module = experiment(name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "_cores", lambda: 1)  # starting processes would take longer than the runs
+        return name, *(module.run(module.Config(**TINY[name], seeds=seeds)) for seeds in (2, (1,)))
+
+
+def test_a_listed_seed_has_the_numbers_it_has_among_others(runs_of: tuple[str, xr.Dataset, xr.Dataset]) -> None:
+    _, counted, listed = runs_of
+    assert counted.seed.values.tolist() == [0, 1]
+    assert listed.seed.values.tolist() == [1]
+    compared = [variable for variable in counted.data_vars if "seed" in counted[variable].dims]
+    assert compared
+    for variable in compared:
+        one, other = counted[variable].sel(seed=1), listed[variable].sel(seed=1)
+        assert one.dims == other.dims
+        if one.dtype.kind == "f":
+            known = np.isfinite(one.values)  # a run that only the first quarter of the seeds has is missing among two
+            np.testing.assert_allclose(other.values[known], one.values[known], rtol=1e-4, atol=1e-5, err_msg=variable)
+        else:
+            assert (one.values == other.values).all()
+
+
+def test_a_single_seed_can_be_claimed_tabled_and_drawn(runs_of: tuple[str, xr.Dataset, xr.Dataset]) -> None:
+    name, _, listed = runs_of
+    module = experiment(name)
+    assert module.claims(listed)
+    rows = module.table(listed)
+    assert all(row["seed"] == 1 for row in rows if "seed" in row)
+    for _, (columns, more) in (module.files(listed) if hasattr(module, "files") else {}).items():
+        assert all(set(row) <= set(columns) for row in more)
+    assert module.figure(listed).axes
+
+
+@pytest.mark.parametrize("seeds", [(), (3, 3), (-1,), (0.5,)])
+def test_a_list_that_names_no_seeds_is_an_error(seeds: tuple) -> None:
+    module = experiment("syn-small-attention")
+    with pytest.raises(InputError, match="seeds"):
+        module.run(module.Config(seeds=seeds))
+    assert checked_seeds((7, 2)) == [7, 2]

@@ -1,0 +1,105 @@
+"""The drawing module on the playground's page: what is saved is what is shown, and no data is lost or breaks a drawing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import struct
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from .conftest import until
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def page(visit):
+    opened = visit("#v=1&model=scan-and-snap&time=100")
+    until(opened, "Page.settled")
+    opened.evaluate("document.body.replaceChildren(Object.assign(document.createElement('div'), { id: 'chart' }))")
+    return opened
+
+
+def _saved(page, kind):
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=f"Save scan-and-snap-row as {kind}").click()
+    assert waiting.value.suggested_filename == f"scan-and-snap-row.{kind.lower()}"
+    return Path(waiting.value.path()).read_bytes()
+
+
+def test_a_chart_is_saved_as_svg_png_and_csv(visit):
+    page = visit("#v=1&model=scan-and-snap&time=100")
+    until(page, "Page.settled")
+    drawing = ElementTree.fromstring(_saved(page, "SVG"))
+    assert "Attention of class A over time" in [one.text for one in drawing.iter(f"{_SVG}text")]
+    assert "stroke:#0072b2" in drawing.find(f"{_SVG}style").text
+    assert "var(" not in drawing.find(f"{_SVG}style").text  # it stands alone
+    picture = _saved(page, "PNG")
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    width, _ = struct.unpack(">II", picture[16:24])
+    assert width == 2 * int(drawing.get("width"))
+    rows = list(csv.DictReader(io.StringIO(_saved(page, "CSV").decode())))
+    saved = [float(row["attention"]) for row in rows if row["series"] == "A1"]
+    assert saved == page.evaluate("Page.run.seen.slice(1, Page.shown + 1).map((one) => one.attention[0][1])")
+
+
+def test_thinning_keeps_the_peak_and_the_csv_keeps_everything(page):
+    drawn, saved = page.evaluate("""() => {
+      const x = Array.from({ length: 100000 }, (_, at) => at);
+      const y = x.map((at) => (at === 77777 ? 1 : 0));
+      const spec = { title: "t", x: { label: "x" }, y: { label: "y", min: 0, max: 1 }, series: [{ name: "s", x, y }] };
+      const chart = Charts.line(document.getElementById("chart"), spec);
+      return [chart.element.querySelector(".chart-line").getAttribute("d"), chart.toCSV()];
+    }""")
+    heights = [float(point.split()[1]) for point in drawn[1:].replace("M", "L").split("L")]
+    assert len(heights) < 8000
+    assert min(heights) < max(heights) - 50
+    assert sum(height < max(heights) - 1 for height in heights) == 1
+    assert saved.count("\n") == 100_001
+
+
+def test_missing_values_break_a_line_and_are_empty_in_the_csv(page):
+    drawn, saved = page.evaluate("""() => {
+      const series = [{ name: 'a,"b"', x: [1, 2, 3, 4, 5], y: [1, 2, null, NaN, 3] }];
+      const spec = { title: "t", x: { label: "x", log: true }, y: { label: "y", log: true }, series };
+      const chart = Charts.line(document.getElementById("chart"), spec);
+      return [chart.element.querySelector(".chart-line").getAttribute("d"), chart.toCSV()];
+    }""")
+    assert drawn.count("M") == 2
+    assert list(csv.reader(io.StringIO(saved)))[1:] == [
+        ['a,"b"', x, y] for x, y in zip("12345", ["1", "2", "", "", "3"], strict=True)
+    ]
+
+
+def test_extreme_numbers_and_many_bars_draw_finite_paths(page):
+    paths = page.evaluate("""() => {
+      const place = document.getElementById("chart");
+      const hard = [[1e308, -1e308], [0, 0], [5, 5], [NaN, NaN], [Infinity, 1], [1e-300, 1e300], []];
+      for (const y of hard) for (const log of [false, true]) {
+        const series = [{ name: "s", x: y.map((_, at) => at + 1), y }];
+        Charts.line(place, { title: "t", x: { label: "x", log }, y: { label: "y", log }, series, marks: [{ x: NaN, label: "m" }] });
+      }
+      const many = Array.from({ length: 10000 }, (_, at) => at / 10000);
+      const bars = { title: "b", x: { label: "token" }, y: { label: "p", min: 0, max: 1 } };
+      Charts.bars(place, { ...bars, labels: many.map(String), groups: [{ name: "g", values: many }] });
+      Charts.bars(place, { ...bars, labels: [], groups: [] });
+      const heat = { title: "h", x: { label: "x", ticks: [] }, y: { label: "y", ticks: [] }, min: 0, max: 1, unit: "u" };
+      Charts.heat(place, { ...heat, rows: 1, columns: 2, values: [NaN, 1e308] });
+      return [...place.querySelectorAll("path, text, rect")].flatMap((one) => [...one.attributes].map((value) => value.value));
+    }""")
+    assert not [path for path in paths if "NaN" in path or "Infinity" in path or "undefined" in path]
+
+
+def test_a_heat_map_can_be_read_with_the_arrow_keys(page):
+    page.evaluate("""() => { Charts.heat(document.getElementById("chart"), {
+      title: "h", x: { label: "head", ticks: ["h0", "h1", "h2"] }, y: { label: "layer", ticks: ["l0", "l1"] },
+      rows: 2, columns: 3, values: [0, 1, 2, 3, 4, NaN], min: 0, max: 4, scale: "sequential", unit: "nats" }); }""")
+    cells = page.locator(".chart-stage")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        cells.press(key)
+    assert page.inner_text(".chart-readout") == "layer l1, head h1: 4 nats"
+    cells.press("ArrowRight")
+    assert "missing" in page.inner_text(".chart-readout")

@@ -1,0 +1,80 @@
+"""A real browser, and results to report: two quick experiments, a watched model, a large watched record."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saccade.experiments import experiment
+from saccade.experiments.reproduce import reproduce
+from saccade.report.page import write_report
+from saccade.report.style import new_figure
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def chromium() -> str | None:
+    """The browser to test with: the one that is named, or one that is installed."""
+    return os.environ.get("SACCADE_CHROMIUM") or next((found for name in _NAMES if (found := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = chromium()
+    if path is None:
+        if os.environ.get("CI_BROWSER") == "required":
+            pytest.fail("CI_BROWSER=required, but no Chromium is installed and SACCADE_CHROMIUM names none.")
+        pytest.skip("no Chromium is installed, so the pages are not opened; set SACCADE_CHROMIUM to its path.")
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed, so the pages are not opened.")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a file and wait until it is ready. At the end: nothing was complained of, and nothing was asked of the network."""
+    pages, complaints, requests = [], [], []
+
+    def opened(path: Path, **settings: Any) -> Any:
+        page = browser.new_page(**({"viewport": {"width": 1280, "height": 900}} | settings))
+        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.resolve().as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        pages.append(page)
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree of results of both theories. Two of them with an empty figure: theirs take longer to draw than to run."""
+    out = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("syn-small-attention", "focus-dilution-cycle"):
+            patch.setattr(experiment(name), "figure", lambda record: new_figure(3, 2))
+        for name, settings in (
+            ("syn-small-attention", {"seeds": 3}),
+            ("growth-figures", {}),
+            ("focus-dilution-cycle", {"n_times": 400}),
+        ):
+            reproduce(name, out, experiment(name).Config(**settings))
+    return out
+
+
+@pytest.fixture(scope="session")
+def report(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(results, tmp_path_factory.mktemp("page") / "report.html")

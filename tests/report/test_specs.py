@@ -1,0 +1,136 @@
+"""Figures are plain dictionaries with the record's own numbers, and Matplotlib draws the same ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import saccade
+from saccade.errors import InputError
+from saccade.records.store import load_record
+from saccade.report.drawn import draw
+from saccade.report.maps import text_map
+from saccade.report.notebook import show
+from saccade.report.packing import unpacked
+from saccade.report.specs import choice_of, figures, still
+from saccade.report.specs_watched import FROZEN, freezing_times, layer_names
+from tests.report.watched_records import watched_record
+
+
+@pytest.fixture(scope="module")
+def record() -> xr.Dataset:
+    """Two rates, three seeds, five moments, two classes, seven tokens."""
+    rng = np.random.default_rng(1)
+    attention = rng.dirichlet(np.ones(7), (2, 3, 5, 2))
+    loss = rng.uniform(1e-6, 3, (2, 3, 5))
+    data = {"attention": (("rate", "seed", "time", "class", "token"), attention), "loss": (("rate", "seed", "time"), loss)}
+    coords = {"seed": [11, 13, 17], "time": [0, 1, 2, 5, 9], "lr_decoder": ("rate", [1.0, 10.0]), "constant": ("rate", [4, 4])}
+    return xr.Dataset(data | {"word": ("token", list("abcdefg"))}, coords)
+
+
+def by_name(found, name):
+    return next(figure for figure in found if figure["name"] == name)
+
+
+def test_runs_stand_before_time_and_what_is_seen_after_it(record):
+    found = figures(record)
+    assert [figure["name"] for figure in found] == ["attention", "loss"]  # words are no numbers
+    attention = by_name(found, "attention")
+    assert attention["kind"] == "bars"
+    assert [choice["axis"] for choice in attention["choices"]] == ["rate", "seed"]
+    assert attention["choices"][0]["labels"] == ["lr_decoder 1", "lr_decoder 10"]  # only what differs is told
+
+
+def test_a_still_holds_the_records_numbers(record):
+    attention = by_name(figures(record), "attention")
+    choice = choice_of(attention, seed=13, rate="lr_decoder 10")
+    shown = still(attention, choice, 3)
+    for place, group in enumerate(shown["groups"]):
+        np.testing.assert_array_equal(group["values"], record.attention.values[1, 1, 3, place])
+    curve = still(by_name(figures(record), "loss"), choice)["series"][0]
+    np.testing.assert_array_equal(curve["y"], record.loss.values[1, 1])
+    assert (shown["y"]["min"], shown["y"]["max"]) == (0, 1)  # probabilities on [0, 1]
+
+
+def test_matplotlib_draws_the_same_numbers(record):
+    figure = record.saccade.figure("loss", seed=17)
+    (line,) = figure.axes[0].lines
+    np.testing.assert_array_equal(line.get_ydata(), record.loss.values[0, 2])
+    bars = record.saccade.figure("attention", time=5.5).axes[0].patches
+    np.testing.assert_allclose([bar.get_height() for bar in bars], record.attention.values[0, 0, 3].ravel())
+
+
+def test_a_choice_that_is_not_there_is_a_sentence(record):
+    with pytest.raises(InputError, match="seed"):
+        record.saccade.figure("loss", seed=5)
+    with pytest.raises(InputError, match="colour"):
+        record.saccade.figure("loss", colour=5)
+    with pytest.raises(InputError, match="attention"):
+        record.saccade.figure("los")
+
+
+def test_singular_values_are_shown_in_place_of_matrices(results):
+    run = load_record(results / "focus-dilution-cycle" / "record.zarr")
+    found = figures(run)
+    assert not {"embedding", "query_matrix"} & {figure["name"] for figure in found}
+    shown = by_name(found, "embedding_singular_values")["values"]
+    np.testing.assert_allclose(shown[0, 200], np.linalg.svd(run.embedding.values[0, 200], compute_uv=False), rtol=1e-10)
+
+
+def test_of_many_tokens_the_largest_are_shown_and_the_others_added_up():
+    attention = np.random.default_rng(2).dirichlet(np.ones(500), (4, 2))
+    cut = figures(xr.Dataset({"attention": (("time", "class", "token"), attention)}, {"time": np.arange(4)}))[0]
+    assert len(cut["names"][1]) == 61
+    np.testing.assert_allclose(cut["values"].sum(axis=-1), 1)
+    assert "440 others" in cut["names"][1]
+
+
+def test_samples_with_a_clock_of_their_own_are_drawn_over_it():
+    clock = np.array([[1.0, 2.0, 4.0], [1.0, 3.0, 9.0]])
+    data = xr.Dataset({"curve": (("law", "sample"), clock**2), "curve_time": (("law", "sample"), clock)})
+    (figure,) = figures(data)
+    np.testing.assert_array_equal(still(figure, [1])["series"][0]["x"], clock[1])
+
+
+def test_heads_freeze_after_the_last_look_at_which_they_moved():
+    record = watched_record(9, 2, 3, 5)
+    moved = np.zeros((9, 2, 3))
+    moved[:4, 0, 0], moved[:, 0, 1], moved[2:6, 1, 2] = 2 * FROZEN, 2 * FROZEN, 2 * FROZEN
+    record["moved"] = (("time", "layer", "head"), moved)
+    when, steps = freezing_times(record), record.time.values
+    assert (when[0, 0], when[1, 2], when[1, 0]) == (steps[4], steps[6], steps[1])
+    assert np.isnan(when[0, 1])
+    assert layer_names(record, "layer") == ["layer 0", "layer 1"]
+
+
+def test_maps_fill_their_room_and_no_more_the_last_look_first():
+    record = watched_record(40, 2, 3, 64)
+    room = 60_000
+    text = text_map(record, room)
+    moments = [look["moment"] for look in text["looks"]]
+    assert 39 in moments
+    assert sum(len(look["pack"]["data"]) for look in text["looks"]) <= room
+    assert 3 < len(moments) < 40
+    rows = [list(record.map_query.values).index(query) for query in text["queries"]]
+    truth = record.attention_map.values[39][..., rows, :].astype(float)
+    np.testing.assert_allclose(unpacked(text["looks"][-1]["pack"]), truth, atol=4e-3)
+
+
+def test_every_figure_of_a_watched_record_is_drawn(tmp_path):
+    record = watched_record(12, 12, 3, 16)
+    for figure in figures(record):
+        draw(still(figure)).savefig(tmp_path / f"{figure['name']}.png", dpi=40)
+    assert {"heads", "relative_entropy", "decile_focus", "masses", "frozen", "qk_effective_rank"} <= set(record.saccade.figures())
+
+
+def test_a_record_shows_itself_in_a_frame_of_its_own_and_xarray_stays_as_it_is(record):
+    shown = show(record)._repr_html_()
+    assert shown.startswith("<iframe")
+    assert 'sandbox="allow-scripts allow-downloads"' in shown
+    assert "<script" not in shown  # escaped into the frame
+    assert "xr-wrap" in record._repr_html_()
+    assert "iframe" not in record._repr_html_()
+    with pytest.raises(InputError, match="record"):
+        show("record")
+    assert saccade.__version__

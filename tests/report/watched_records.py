@@ -1,0 +1,69 @@
+"""Records of watched models: one that was really watched, and one of any size with curves that are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from saccade.records.schema import make_record
+
+STATISTICS = (
+    *("relative_entropy", "entropy", "top_mass", "top_k_mass", "effective_keys", "sink_mass"),
+    *("self_mass", "previous_mass", "distinct_mass", "common_mass", "judged_mass", "moved"),
+)
+
+
+def watched_record(n_times: int, n_layers: int, n_heads: int, n_keys: int, n_rows: int = 32, words: Any = None) -> xr.Dataset:
+    """Heads that sharpen one after the other, with noise; maps of one sequence."""
+    rng = np.random.default_rng(11)
+    steps = np.unique(np.geomspace(1, 1e6, 20 * n_times).astype(int))
+    steps = steps[np.linspace(0, len(steps) - 1, n_times).astype(int)]
+    onset = rng.uniform(0.3, 0.9, (n_layers, n_heads))
+    sharp = 1 / (1 + np.exp(-15 * (np.linspace(0, 1, n_times)[:, None, None] - onset)))
+    heads = ("time", "layer", "head")
+
+    def noisy(values: np.ndarray) -> np.ndarray:
+        return np.clip(values + rng.normal(0, 0.005, values.shape), 0, 1).astype(np.float32)
+
+    variables: dict[str, Any] = {
+        name: (heads, noisy(0.9 * sharp if name != "relative_entropy" else 1 - 0.8 * sharp)) for name in STATISTICS
+    }
+    variables["decile_focus"] = ((*heads, "decile"), np.exp(sharp[..., None] * np.linspace(-1, 1, 10)).astype(np.float32))
+    variables["loss"] = (("time",), np.linspace(10, 3, n_times))
+    rank = np.where((np.arange(n_times) % 7 == 0)[:, None, None], 60 - 50 * sharp, np.nan)
+    variables["qk_effective_rank"] = (("time", "weight_layer", "weight_head"), rank)
+    rows = np.unique(np.linspace(0, n_keys - 1, n_rows).round().astype(int))
+    variables["attention_map"] = (("time", "sequence", "layer", "head", "map_query", "key"), _maps(rng, sharp, rows, n_keys))
+    layers = [f"transformer.h.{number}.attn" for number in range(n_layers)]
+    coords = {"time": steps, "sequence": [0], "map_query": rows, "layer": layers, "weight_layer": layers}
+    config = {"task": "synthetic", "map_tokens": [words or [f"word{place}" for place in range(n_keys)]]}
+    definitions = {name: ("1", name.replace("_", " ")) for name in variables}
+    return make_record(
+        dynamics="watched training run",
+        variables=variables,
+        coords=coords,
+        time_unit="updates",
+        config=config,
+        wall_time=1.0,
+        definitions=definitions,
+    )
+
+
+def _maps(rng: np.random.Generator, sharp: np.ndarray, rows: np.ndarray, n_keys: int) -> np.ndarray:
+    """Softmax of random logits that grow as a head sharpens; keys after the query have no weight. In float16, to fit memory."""
+    n_times, n_layers, n_heads = sharp.shape
+    logits = rng.normal(0, 1.5, (n_layers, n_heads, len(rows), n_keys)).astype(np.float32)
+    logits[..., np.arange(n_keys) > rows[:, None]] = -np.inf
+    start, end = _softmax(logits), _softmax(3 * logits)
+    maps = np.empty((n_times, 1, *logits.shape), np.float16)
+    for moment in range(n_times):
+        share = sharp[moment].astype(np.float32)[..., None, None]
+        maps[moment, 0] = (1 - share) * start + share * end
+    return maps
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
