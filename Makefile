@@ -4,7 +4,7 @@ OUT ?= results
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: reproduce test bench browser docs tables clean
+.PHONY: reproduce test bench browser docs tables package clean
 .DELETE_ON_ERROR:
 
 reproduce: .venv/core
@@ -22,6 +22,17 @@ browser:
 	@[ -n "$$SACCADE_CHROMIUM" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 	|| echo "no Chromium was found and none could be installed: the browser tests will be skipped"
+
+# Wheel and sdist in clean environments: the wheel with the oldest versions we say we support, the sdist with the newest there are.
+CORE_TESTS := tests/records tests/theory tests/dynamics/test_flow.py tests/dynamics/test_descent.py tests/experiments/test_growth_figures.py
+package: .venv/test
+	rm -rf dist .venv/oldest .venv/newest
+	$(BIN)/python -m build --outdir dist . >/dev/null
+	$(PYTHON) -m venv .venv/oldest && .venv/oldest/bin/pip install --quiet --constraint constraints-oldest.txt dist/*.whl pytest hypothesis
+	$(PYTHON) -m venv .venv/newest && .venv/newest/bin/pip install --quiet dist/*.tar.gz pytest hypothesis
+	for which in oldest newest; do \
+	    .venv/$$which/bin/saccade list >/dev/null && .venv/$$which/bin/python -m pytest -q -o filterwarnings=default -p no:cacheprovider $(CORE_TESTS) || exit 1; \
+	done
 
 # The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
 tables: .venv/core
@@ -48,4 +59,4 @@ bench: .venv/test
 	touch $@ .venv/core
 
 clean:
-	rm -rf .venv $(OUT) .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist $(OUT) .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache

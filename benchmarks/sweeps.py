@@ -3,7 +3,8 @@
 Overhead: 1,000 runs of a few milliseconds; wall time less what the runs took by the manifest, shared out over the processes. Once
 with everything, from the first import to the figure, and once without the start of the processes, which does not grow with runs.
 Listing: `saccade sweep --status` on 1,000 to 100,000 finished runs, each in a file of its own and a hundred to a file.
-Two processes: runs of a third of a second that cannot share a call, timed from the first answer to the last.
+Two processes: runs of a fifth of a second that cannot share a call, timed from the first answer to the last. One process is held to
+one core: left free it wanders between them and pays for waking them up, which would flatter two.
 Kills: 200 runs, SIGKILL at random moments, resumed each time; the dataset against one that was left alone, byte by byte.
 """
 
@@ -163,6 +164,7 @@ def timed_slow(out: str, workers: int, n_runs: int) -> float:
     from saccade.experiments import experiment
     from saccade.sweeps.sweep import sweep
 
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:workers])
     heard: list[tuple[float, float]] = []
     config = experiment("focus-dilution-cycle").Config(t1=float(SLOW["t1"]), n_times=SLOW["n_times"])
     sweep("focus-dilution-cycle", seeds=n_runs, out=out, config=config, workers=workers, on_progress=_noting(heard))

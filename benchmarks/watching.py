@@ -1,8 +1,9 @@
 """What watching costs: extra memory on twelve layers and heads of 1024 tokens, and time in the training of a small GPT.
 
 Memory is that of a process which looks once, self-check included, less that of one which only runs the probe, as often as watching
-does (to try it, to check it, to look), since an allocator keeps more after several passes; beside it what all attention maps would take. Time is of 300 steps, a look every 100, with no budget to thin them; beside it the same statistics taken
-the plain way, eager attention with all its maps returned.
+does (to try it, to check it, to look), since an allocator keeps more after several passes; beside it what all attention maps would
+take. Time is of 300 steps, a look every 100, with no budget to thin them; beside it the same statistics taken the plain way, eager
+attention with all its maps returned.
 """
 
 from __future__ import annotations

@@ -138,8 +138,8 @@ def test_a_text_gives_classes_and_chain_and_how_much_of_it_they_cover(tmp_path):
 
 
 def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):
-    from saccade.terminal import JSON, flags, parsed
     from saccade.forecasting.command import OPTIONS, answered, forecast_of
+    from saccade.terminal import JSON, flags, parsed
 
     source = tmp_path / "classes.csv"
     source.write_text("class,query,a,b,c\nx,q,0.5,0.5,\ny,q,0.5,,0.5\n")

@@ -63,16 +63,19 @@ def _until(seconds: float | None) -> Callable[[float], None]:
 def _finished(unit: Unit, number: int, record: xr.Dataset, seconds: float) -> Outcome:
     started = time.perf_counter()
     whole = _with_measures(unit.name, record)
-    kept = (
-        whole
-        if unit.keep is None
-        else whole[[name for name in unit.keep if checked_choice("`keep` variable", name, map(str, whole))]]
-    )
+    kept = whole if unit.keep is None else _kept(whole, unit.keep)
     lost = int((record.stop_reason == "diverged").sum()) if "stop_reason" in record else 0
     reason = f"{lost} of {record.stop_reason.size} trajectories left all bounds" if lost else ""
     seconds += time.perf_counter() - started  # its claims and headline numbers are part of a run
     kept.attrs = {name: kept.attrs[name] for name in ("config", "settings") if name in kept.attrs}
     return Outcome(unit.identities[number], DIVERGED if lost else FINISHED, reason, seconds, unit.identities, packed(kept))
+
+
+def _kept(record: xr.Dataset, names: tuple[str, ...]) -> xr.Dataset:
+    """Some variables of a record; its headline numbers always."""
+    known = [str(name) for name in record.data_vars]
+    headlines = [name for name in known if record[name].attrs.get("is_headline")]
+    return record[list(dict.fromkeys([*headlines, *(checked_choice("`keep` variable", name, known) for name in names)]))]
 
 
 def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:

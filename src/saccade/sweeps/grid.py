@@ -6,23 +6,28 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from saccade.errors import InputError, checked_count, is_list_like
 from saccade.experiments import EXPERIMENTS, experiment
 from saccade.sweeps.axes import Axis, axes_of
-from saccade.sweeps.identity import code_version, run_identity
+from saccade.sweeps.identity import code_version, identities
 
 MOST_RUNS = 2_000_000  # of one sweep: each is kept in memory as its settings
 
 
-@dataclass(frozen=True)
-class Run:
-    """One run: `place` is its index on every axis."""
+class Run(NamedTuple):
+    """One run: `changed` are its swept settings, `place` is its index on every axis."""
 
     identity: str
-    config: Any
+    base: Any
+    changed: dict[str, Any]
     place: tuple[int, ...]
+
+    @property
+    def config(self) -> Any:
+        """All its settings."""
+        return replace(self.base, **self.changed)
 
 
 @dataclass(frozen=True)
@@ -69,14 +74,14 @@ class Grid:
     @cached_property
     def runs(self) -> list[Run]:
         """All runs, the last axis fastest."""
-        return [self._run(place) for place in itertools.product(*(range(size) for size in self.shape))]
-
-    def _run(self, place: tuple[int, ...]) -> Run:
-        changed: dict[str, Any] = {}
-        for axis, index in zip(self.axes, place, strict=True):
-            changed |= dict(zip(axis.settings, axis.values[index], strict=True))
-        config = replace(self.config, **changed)
-        return Run(run_identity(self.name, config, self.code), config, place)
+        identity = identities(self.name, self.config, self.code)
+        found = []
+        for place in itertools.product(*(range(size) for size in self.shape)):
+            changed: dict[str, Any] = {}
+            for axis, index in zip(self.axes, place, strict=True):
+                changed.update(zip(axis.settings, axis.values[index], strict=True))
+            found.append(Run(identity(changed), self.config, changed, place))
+        return found
 
 
 def _seed_axis(name: str, config: Any, seeds: Any, axes: list[Axis]) -> Axis:

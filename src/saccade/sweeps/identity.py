@@ -10,8 +10,7 @@ import ast
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import saccade
 from saccade.records.schema import json_ready
 
+_JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)
 _SHOWS = ("saccade.report", "saccade.cli", "saccade.playground", "saccade.sweeps")
 _LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "scipy")
 _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experiments there use these as well
@@ -27,11 +27,26 @@ _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experim
 
 def run_identity(name: str, config: Any, code: str) -> str:
     """Twenty hexadecimal digits: two of a million runs share one by chance once in 10^12 sweeps."""
-    return digest({"experiment": name, "settings": json_ready(asdict(config)), "code": code})[:20]
+    return identities(name, config, code)({})
+
+
+def identities(name: str, config: Any, code: str) -> Callable[[Mapping[str, Any]], str]:
+    """From changed settings to the identity of the run that has them, and all others as `config` has them."""
+    texts = {setting: _written(setting, value) for setting, value in sorted(vars(config).items())}
+
+    def identity(changed: Mapping[str, Any]) -> str:
+        settings = texts | {setting: _written(setting, value) for setting, value in changed.items()}
+        return hashlib.sha256(";".join((name, code, *settings.values())).encode()).hexdigest()[:20]
+
+    return identity
+
+
+def _written(setting: str, value: Any) -> str:
+    return f"{setting}={json_ready(value)!r}"
 
 
 def digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
+    return hashlib.sha256(_JSON.encode(value).encode()).hexdigest()
 
 
 @cache
@@ -76,11 +91,11 @@ def _source(node: ast.ImportFrom, module: str) -> str:
 
 @cache
 def _path(module: str) -> Path | None:
-    try:
-        found = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        return None
-    return Path(found.origin) if found is not None and found.origin is not None else None
+    """The file of a module of Saccade; found by its place, since asking Python would import the packages around it."""
+    package, *parts = module.split(".")
+    folder = Path(saccade.__file__).parent.joinpath(*parts)
+    found = (folder / "__init__.py", folder.with_suffix(".py"))
+    return next((path for path in found if package == "saccade" and path.is_file()), None)
 
 
 @cache

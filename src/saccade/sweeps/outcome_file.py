@@ -1,4 +1,4 @@
-"""Outcomes of runs in one file: a NumPy archive of plain arrays, with names, axes and reasons as JSON beside them.
+"""Outcomes of runs in one file: an archive with the values of each run, one array after the other, and all names as JSON.
 
 One file holds the runs that were finished together, so that many short runs cost few files. Nothing in it can execute code.
 """
@@ -11,8 +11,7 @@ import math
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,7 +57,7 @@ def packed(record: xr.Dataset) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def unpacked(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
     import xarray as xr
 
-    variables = {name: (tuple(dims), arrays[name], attrs) for name, (dims, attrs) in about["variables"].items()}
+    variables = {name: (tuple(dims), arrays[name].copy(), attrs) for name, (dims, attrs) in about["variables"].items()}
     coords = {name: variables.pop(name) for name in about["coords"]}
     return xr.Dataset(variables, coords, about["attrs"])
 
@@ -69,31 +68,20 @@ def _without_objects(values: np.ndarray) -> np.ndarray:
 
 def as_bytes(outcomes: Sequence[Outcome]) -> bytes:
     """The file's whole content; the same outcomes give the same bytes."""
-    header: dict[str, Any] = {"runs": []}
+    header: dict[str, Any] = {"runs": [], "layouts": []}  # a layout for each stretch of runs that share it, as most do
     stored = io.BytesIO()
     with zipfile.ZipFile(stored, "w") as archive:
         for number, outcome in enumerate(outcomes):
-            about, arrays = (None, {}) if outcome.record is None else outcome.record
-            header["runs"].append(outcome.entry() | {"record": about})
-            for name, values in arrays.items():
-                _write(archive, f"{number}/{name}.npy", values)
+            about, arrays = ({}, {}) if outcome.record is None else outcome.record
+            layout = {name: about[name] for name in about if name != "attrs"}
+            layout["arrays"] = {name: [values.dtype.str, list(values.shape)] for name, values in arrays.items()}
+            if header["layouts"][-1:] != [layout]:
+                header["layouts"].append(layout)
+            place = None if outcome.record is None else len(header["layouts"]) - 1
+            header["runs"].append(outcome.entry() | {"layout": place, "attrs": about.get("attrs", {})})
+            # A ZipInfo without a date: equal content, equal bytes. One member for each run: opening one costs more than its bytes.
+            archive.writestr(zipfile.ZipInfo(f"{number}.values"), b"".join(values.tobytes() for values in arrays.values()))
         archive.writestr(zipfile.ZipInfo(_HEADER), json.dumps(header))
-    return stored.getvalue()
-
-
-def _write(archive: zipfile.ZipFile, name: str, values: np.ndarray) -> None:
-    content = _header(values.shape, values.dtype) + values.tobytes()
-    archive.writestr(zipfile.ZipInfo(name), content)  # a ZipInfo without a date: equal content, equal bytes
-
-
-@lru_cache(maxsize=1024)
-def _header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
-    """What stands before the values in NumPy's format; the same few come in every run."""
-    if dtype.hasobject:
-        raise ValueError("an array of objects cannot be kept")
-    stored = io.BytesIO()
-    about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(stored, about)
     return stored.getvalue()
 
 
@@ -105,7 +93,8 @@ def read_outcomes(path: Path, wanted: set[str] | None = None, *, as_packed: bool
             together = companies(header["runs"])
             for number, entry in enumerate(header["runs"]):
                 if wanted is None or entry["run"] in wanted:
-                    outcome = _outcome(archive, number, entry, together)
+                    layout = None if entry["layout"] is None else header["layouts"][entry["layout"]]
+                    outcome = _outcome(archive, number, entry, layout, together)
                     yield outcome if as_packed or outcome.record is None else replace(outcome, record=unpacked(*outcome.record))
     except Exception as error:  # what the archive, JSON, NumPy and xarray raise on damage is of a dozen kinds
         raise InputError(f"{path} is damaged: {error}. `saccade verify --repair` runs what was in it again.") from None
@@ -119,28 +108,26 @@ def companies(entries: Sequence[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
     return {first: tuple(runs) for first, runs in found.items()}
 
 
-def _outcome(archive: zipfile.ZipFile, number: int, entry: dict[str, Any], together: dict[str, tuple[str, ...]]) -> Outcome:
-    about = entry["record"]
+def _outcome(
+    archive: zipfile.ZipFile,
+    number: int,
+    entry: dict[str, Any],
+    layout: dict[str, Any] | None,
+    together: dict[str, tuple[str, ...]],
+) -> Outcome:
     record = None
-    if about is not None:
-        record = about, {name: _read(archive, f"{number}/{name}.npy") for name in about["variables"]}
+    if layout is not None:
+        about = {"coords": layout["coords"], "variables": layout["variables"], "attrs": entry["attrs"]}
+        record = about, _arrays(archive.read(f"{number}.values"), layout["arrays"])
     company = together[entry.get("with", entry["run"])]
     return Outcome(entry["run"], entry["status"], entry["reason"], entry["seconds"], company, record)
 
 
-def _read(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    content = archive.read(name)
-    size = int.from_bytes(content[8:10], "little") + 10
-    if content[:8] != b"\x93NUMPY\x01\x00":  # another version of the format, for very long names of fields
-        return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    shape, order, dtype = _layout(content[8:size])
-    return np.frombuffer(content, dtype, math.prod(shape), size).reshape(shape, order=order).copy()
-
-
-@lru_cache(maxsize=1024)
-def _layout(header: bytes) -> tuple[tuple[int, ...], Literal["C", "F"], np.dtype]:
-    """What the header of an array says. The same few come in every run, and reading them is most of the work."""
-    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(header))
-    if dtype.hasobject:
-        raise ValueError("an array of objects could execute code")
-    return shape, "F" if is_fortran else "C", dtype
+def _arrays(content: bytes, layout: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Arrays that lie one after the other; NumPy refuses to read objects from bytes."""
+    found, place = {}, 0
+    for name, (kind, shape) in layout.items():
+        dtype, size = np.dtype(kind), math.prod(shape)
+        found[name] = np.frombuffer(content, dtype, size, place).reshape(shape) if size else np.empty(shape, dtype)
+        place += size * dtype.itemsize
+    return found

@@ -81,7 +81,7 @@ def sweep(
     | `seeds`        | a count n for the seeds 0 .. n-1, or a list; one run for each                                         |
     | `out`          | folder; default `results/sweeps/NAME`. The same call again does only what is missing                 |
     | `config`       | settings that are not swept; default: the experiment's                                               |
-    | `keep`         | variables of each record that are kept; default: all                                                 |
+    | `keep`         | variables kept of each record, beside its headline numbers; default: all                             |
     | `show`         | the number that the figure shows; default: the experiment's first headline number                    |
     | `retry_failed` | do runs again that failed or ran out of time                                                          |
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`                                             |

@@ -27,7 +27,11 @@ def main(descriptor: int, memory: int) -> None:
             return
         from saccade.sweeps.execution import execute
 
-        pipe.send(execute(unit))
+        outcomes = execute(unit)
+        try:
+            pipe.send(outcomes)
+        except OSError:  # the parent is gone, and with it whoever would want them
+            return
 
 
 def _end_with_parent() -> None:

@@ -1,0 +1,291 @@
+"""Sweeps on a Dask cluster: a real scheduler and real workers, as processes of this machine, that are killed and started again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+
+import saccade
+from saccade.cli import main
+from saccade.errors import InputError
+from saccade.experiments import experiment
+from saccade.sweeps import cluster
+from saccade.sweeps.outcome_file import FINISHED
+from saccade.sweeps.units import Unit
+
+distributed = pytest.importorskip("distributed")
+
+NAME = "growth-figures"  # a sixth of a second for a run, and no JAX to load
+CONSTANTS = [0.1 * number for number in range(1, 8)]
+OVER = {"overlap_constant": CONSTANTS}
+LONGEST = 240  # seconds: what takes longer hangs
+
+# Dask leaves sockets of connections that failed to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def nothing_hangs() -> Iterator[None]:
+    def hangs(*_: Any) -> None:
+        raise AssertionError(f"not done after {LONGEST} s")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(LONGEST)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+class Processes:
+    """A scheduler and its workers, each a process."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.scheduler: subprocess.Popen[bytes] | None = None
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def start(self, n_workers: int) -> None:
+        self.scheduler = _dask("scheduler", "--host", "127.0.0.1", "--port", str(self.port))
+        self.workers += [_dask("worker", self.address, "--nthreads", "1", "--no-nanny") for _ in range(n_workers)]
+
+    def wait(self, n_workers: int) -> None:
+        with distributed.Client(self.address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(n_workers, timeout=60)
+
+    def kill(self) -> None:
+        """All of them, as a power cut would."""
+        for process in [self.scheduler, *self.workers]:
+            if process is not None:
+                process.kill()
+                process.wait()
+        self.scheduler, self.workers = None, []
+
+
+def _dask(what: str, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [
+        sys.executable,
+        "-m",
+        f"distributed.cli.dask_{what}",
+        *arguments,
+        "--no-dashboard",
+        "--dashboard-address",
+        "127.0.0.1:0",
+    ]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[int], Processes]]:
+    with ExitStack() as stack:
+
+        def start(n_workers: int) -> Processes:
+            processes = Processes()
+            stack.callback(processes.kill)
+            processes.start(n_workers)
+            processes.wait(n_workers)
+            return processes
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Processes]:
+    """A cluster that no test harms."""
+    processes = Processes()
+    processes.start(2)
+    processes.wait(2)
+    yield processes
+    processes.kill()
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
+    """The sweep in one process of this machine."""
+    return saccade.sweep(NAME, OVER, out=tmp_path_factory.mktemp("one") / "sweep", workers=1)
+
+
+def assert_same_bits(found: xr.Dataset, expected: xr.Dataset) -> None:
+    assert set(found.variables) == set(expected.variables)
+    for name in expected.variables:
+        assert found[name].dims == expected[name].dims
+        assert found[name].dtype == expected[name].dtype
+        assert found[name].values.tobytes() == expected[name].values.tobytes(), name
+
+
+def times_written(folder: Path) -> Counter[str]:
+    """How often the manifest lists each run."""
+    lines = [json.loads(line) for line in (folder / "manifest.jsonl").read_text().splitlines()]
+    return Counter(entry["run"] for line in lines for entry in line["runs"])
+
+
+def assert_each_run_once(folder: Path) -> None:
+    assert list(times_written(folder).values()) == [1] * len(CONSTANTS)
+
+
+class Once:
+    """Hears of progress, and acts when a third of the runs is done."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act = act
+        self.is_done = False
+
+    def __call__(self, fraction: float) -> None:
+        if fraction > 0.3 and not self.is_done:
+            assert fraction < 1
+            self.is_done = True
+            self.act()
+
+
+def test_one_process_two_processes_and_a_cluster_give_the_same_bits(
+    tmp_path: Path, two_workers: Processes, expected: xr.Dataset
+) -> None:
+    two = saccade.sweep(NAME, OVER, out=tmp_path / "two", workers=2)
+    many = saccade.sweep(NAME, OVER, out=tmp_path / "cluster", cluster=two_workers.address)
+    assert (expected.status == FINISHED).all()
+    assert (expected.bound.std("overlap_constant").mean() > 0).item()
+    assert_same_bits(two, expected)
+    assert_same_bits(many, expected)
+    assert_each_run_once(tmp_path / "cluster")
+
+
+def test_runs_that_are_computed_in_one_call_have_the_same_bits_on_a_cluster(tmp_path: Path, two_workers: Processes) -> None:
+    settings: dict[str, Any] = {"over": {"ratios": [(1.0,), (10.0,)]}, "seeds": 1, "keep": ["loss", "common_mass"]}
+    here = saccade.sweep("syn-small-attention", **settings, out=tmp_path / "here", workers=1)
+    there = saccade.sweep("syn-small-attention", **settings, out=tmp_path / "there", cluster=two_workers.address)
+    assert (here.status == FINISHED).all()
+    assert_same_bits(there, here)
+
+
+def test_a_killed_worker_changes_nothing(tmp_path: Path, started: Callable[[int], Processes], expected: xr.Dataset) -> None:
+    processes = started(2)
+    kill = Once(processes.workers[0].kill)
+    found = saccade.sweep(NAME, OVER, out=tmp_path, cluster=processes.address, on_progress=kill)
+    assert kill.is_done
+    assert processes.workers[0].wait() == -signal.SIGKILL
+    assert_same_bits(found, expected)
+    assert_each_run_once(tmp_path)
+
+
+def test_a_scheduler_that_is_started_again_changes_nothing(
+    tmp_path: Path, started: Callable[[int], Processes], expected: xr.Dataset, capfd: pytest.CaptureFixture[str]
+) -> None:
+    processes = started(2)
+    before: list[str] = []
+
+    def restart() -> None:
+        before.extend(times_written(tmp_path))
+        processes.kill()
+        processes.start(2)
+
+    kill = Once(restart)
+    found = saccade.sweep(NAME, OVER, out=tmp_path, cluster=processes.address, on_progress=kill)
+    assert kill.is_done
+    assert before
+    assert_same_bits(found, expected)
+    assert_each_run_once(tmp_path)
+    assert all(line.startswith("saccade: ") for line in capfd.readouterr().err.splitlines())
+
+
+def test_a_scheduler_that_stays_away_ends_in_a_sentence_and_the_rest_can_be_done_later(
+    tmp_path: Path, started: Callable[[int], Processes], expected: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT", 1.0)
+    monkeypatch.setattr(cluster, "_PATIENCE", 1.0)
+    processes = started(1)
+    with pytest.raises(InputError, match="was lost; what is finished is kept"):
+        saccade.sweep(NAME, OVER, out=tmp_path, cluster=processes.address, on_progress=Once(processes.kill))
+    assert 0 < len(times_written(tmp_path)) < len(CONSTANTS)
+    assert_same_bits(saccade.sweep(NAME, OVER, out=tmp_path, workers=2), expected)
+    assert_each_run_once(tmp_path)
+
+
+def test_an_interrupted_sweep_ends_soon_and_goes_on_where_it_was(
+    tmp_path: Path, two_workers: Processes, expected: xr.Dataset
+) -> None:
+    over = f"overlap_constant={','.join(map(repr, CONSTANTS))}"
+    command = ["sweep", NAME, "--over", over, "--out", str(tmp_path), "--cluster", two_workers.address]
+    sweeping = subprocess.Popen([sys.executable, "-m", "saccade.cli", *command], stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "manifest.jsonl").exists():
+        time.sleep(0.02)
+        assert sweeping.poll() is None
+    sweeping.send_signal(signal.SIGINT)
+    assert sweeping.communicate(timeout=30)[1].splitlines() == [
+        "saccade: interrupted; what was finished before is kept, nothing half-written is left."
+    ]
+    assert sweeping.returncode == 130
+    assert 0 < len(times_written(tmp_path)) < len(CONSTANTS)
+    assert main(command) == 0
+    assert_each_run_once(tmp_path)
+    assert_same_bits(saccade.load_record(tmp_path / "dataset.zarr"), expected)
+
+
+def test_a_cluster_that_is_started_here_gives_the_same_bits(tmp_path: Path, expected: xr.Dataset) -> None:
+    assert_same_bits(saccade.sweep(NAME, OVER, out=tmp_path, cluster="local", workers=2), expected)
+    assert_each_run_once(tmp_path)
+
+
+def test_a_cluster_object_serves_as_well_as_its_address(tmp_path: Path, expected: xr.Dataset) -> None:
+    settings = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**settings) as own:
+        found = saccade.sweep(NAME, {"overlap_constant": CONSTANTS[:2]}, out=tmp_path, cluster=own)
+    assert_same_bits(found, expected.isel(overlap_constant=slice(2)))
+
+
+def test_without_a_scheduler_there_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT", 0.5)
+    address = Processes().address
+    for wrong in (address, "nowhere", "udp://127.0.0.1:1"):
+        over = ["--over", "overlap_constant=1", "--out", str(tmp_path), "--cluster", wrong]
+        assert main(["sweep", NAME, *over]) == 2
+        (sentence,) = capfd.readouterr().err.splitlines()
+        assert sentence.startswith(f"saccade: no Dask scheduler answers at '{wrong}'")
+
+
+def test_a_worker_with_other_code_is_refused(tmp_path: Path, two_workers: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = Unit(NAME, ("run",), (experiment(NAME).Config(),), None, None)
+    with pytest.raises(InputError, match="another version of Saccade"):
+        cluster._remote(unit, None, "0" * 20)
+    monkeypatch.setattr(cluster, "code_version", lambda module: "0" * 20)
+    with pytest.raises(InputError, match="another version of Saccade"):
+        saccade.sweep(NAME, {"overlap_constant": [1.0]}, out=tmp_path, cluster=two_workers.address)
+
+
+def test_without_dask_the_sentence_says_what_to_install(tmp_path: Path) -> None:
+    arguments = ["sweep", NAME, "--over", "overlap_constant=1", "--out", str(tmp_path), "--cluster", "tcp://127.0.0.1:1"]
+    code = f"import sys; sys.modules['distributed'] = None; from saccade.cli import main; sys.exit(main({arguments!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["saccade: this needs distributed, which is not installed: pip install 'saccade[cluster]'"]
+
+
+def test_a_process_is_kept_for_the_next_unit_and_ended_when_none_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = cluster._Kept(memory=0)
+    unit = Unit(NAME, ("run",), (experiment(NAME).Config(n_times=2),), None, None)
+    kept.run(unit)
+    first = kept._worker._process
+    monkeypatch.setattr(cluster, "_IDLE", 0.1)
+    assert kept.run(unit)[0].status == FINISHED
+    while kept._worker._process is not None:
+        assert kept._worker._process is first
+        time.sleep(0.02)
+    assert first.poll() is not None

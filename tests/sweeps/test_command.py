@@ -1,0 +1,123 @@
+"""`saccade sweep` at the terminal: exit codes, answers for people and for programs, mistakes as sentences, a plan, a full disk."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.sweeps.small_sweeps import (
+    NAME,
+    assert_same_dataset,
+    called,
+    manifest_runs,
+    one_sentence,
+    remounted,
+    small_arguments,
+    small_disk,
+)
+
+FILES = {
+    "sweep.json",
+    "manifest.jsonl",
+    "runs",
+    "lock",
+    "dataset.zarr",
+    "summary.csv",
+    "summary.parquet",
+    "figure.svg",
+    "figure.png",
+}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    out = tmp_path_factory.mktemp("command") / "sweep"
+    code, printed, err = called(*small_arguments(out, 2, "--workers", 1))
+    assert (code, err) == (0, "")
+    return out, printed
+
+
+def test_a_sweep_leaves_its_files_and_says_what_came_of_it(swept):
+    out, printed = swept
+    assert set(os.listdir(out)) == FILES
+    assert printed.startswith("4 finished\n")
+    assert str(out) in printed
+
+
+def test_status_says_what_is_there_and_writes_nothing(swept):
+    out, _ = swept
+    before = {name: (out / name).stat().st_mtime_ns for name in os.listdir(out)}
+    code, printed, _ = called("sweep", "--status", out)
+    assert (code, printed) == (0, f"{NAME}: 4 runs over lr_decoder (2) x seed (2)\n4 finished\n")
+    counts = json.loads(called("sweep", "--status", out, "--json")[1])
+    assert (counts["name"], counts["runs"], counts["finished"], counts["missing"]) == (NAME, 4, 4, 0)
+    assert {name: (out / name).stat().st_mtime_ns for name in os.listdir(out)} == before
+
+
+def test_a_plan_times_a_sample_and_writes_nothing(tmp_path, swept):
+    code, printed, _ = called(*small_arguments(tmp_path / "new", 50, "--plan", "--json"))
+    found = json.loads(printed)
+    assert (code, found["runs"], found["to_do"], found["calls"]) == (0, 100, 100, 100)
+    assert 0 < found["seconds"] < 300
+    assert not (tmp_path / "new").exists()
+    code, printed, _ = called(*small_arguments(swept[0], 2, "--plan"))
+    assert (code, printed[:35]) == (0, "4 runs, 4 finished, 0 to do: about ")
+    assert printed.endswith("Nothing was written.\n")
+
+
+def test_help_names_every_option(capsys):
+    with pytest.raises(SystemExit) as stop:
+        called("sweep", "--help")
+    assert stop.value.code in (0, None)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("no-such-thing",),
+        ("decoder-dynamic", "--seeds", 3),
+        (NAME,),
+        (NAME, "--seeds", "many"),
+        (NAME, "--seeds", -1),
+        (NAME, "--over", "lr_decodr=1,2"),
+        (NAME, "--over", "lr_decoder=1..5:log"),
+        (NAME, "--setting", "draws=1,2", "--seeds", 2),
+        (NAME, "--setting", "draws=x", "--seeds", 2),
+        (NAME, "--seeds", 2, "--workers", 0),
+        (NAME, "--seeds", 2, "--memory", -1),
+        (NAME, "--seeds", 2, "--time-limit", 0),
+        (NAME, "--seeds", 2, "--sho", "loss"),
+        ("--status", "nowhere"),
+        ("growth-figures", "--seeds", 3),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_exit_code_2_and_leaves_nothing(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, printed, err = called("sweep", *arguments)
+    assert (code, printed) == (2, "")
+    assert err.startswith("saccade: ")
+    assert err.count("\n") == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_is_a_sentence_and_with_more_room_the_same_command_finishes_the_rest(tmp_path, swept):
+    with small_disk(tmp_path / "disk", "128k") as made:
+        if not made:
+            pytest.skip("this system does not let a test mount a disk of its own")
+        out = tmp_path / "disk" / "sweep"
+        arguments = small_arguments(out, 60, "--workers", 1)
+        code, _, err = called(*arguments)
+        assert (code, one_sentence(err)) == (2, True), err
+        assert "No space left on device" in err
+        finished = manifest_runs(out)
+        assert len(finished) == len(set(finished)) > 0
+        remounted(tmp_path / "disk", "size=32m")
+        code, _, err = called(*arguments)
+        assert code == 0, err
+        assert manifest_runs(out)[: len(finished)] == finished
+        assert len(manifest_runs(out)) == len(set(manifest_runs(out))) == 120
+        assert called(*small_arguments(tmp_path / "roomy", 60))[0] == 0
+        assert_same_dataset(out, tmp_path / "roomy")

@@ -1,0 +1,195 @@
+"""The folder of a sweep: whatever happens to its writer or to its lines, what was finished is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.sweeps.folder import SweepFolder
+from saccade.sweeps.outcome_file import FAILED, Outcome
+from saccade.sweeps.sweep import missing
+from tests.sweeps.small_sweeps import (
+    called,
+    computed,
+    kept,
+    manifest_runs,
+    one_sentence,
+    remounted,
+    small_arguments,
+    small_disk,
+    small_grid,
+    started,
+)
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return small_grid()
+
+
+@pytest.fixture(scope="module")
+def outcomes(grid):
+    return computed(grid)
+
+
+@pytest.fixture
+def path(tmp_path, grid, outcomes):
+    """A folder with all but the last run."""
+    return kept(grid, tmp_path / "sweep", outcomes[:-1]).path
+
+
+def same_entries(path, outcomes):
+    return SweepFolder(path).entries == {outcome.identity: outcome.entry() for outcome in outcomes}
+
+
+def test_what_is_committed_is_read_again_and_only_the_rest_is_missing(path, grid, outcomes):
+    folder = SweepFolder(path)
+    assert same_entries(path, outcomes[:-1])
+    assert [run.identity for run in missing(grid, folder)] == [outcomes[-1].identity]
+    found = {outcome.identity: outcome for outcome in folder.outcomes(folder.entries)}
+    for outcome in outcomes[:-1]:
+        for name, values in outcome.record[1].items():
+            np.testing.assert_array_equal(found[outcome.identity].record[name].values, values)
+
+
+def test_a_writer_killed_between_file_and_line_has_lost_nothing(path, monkeypatch, outcomes):
+    folder = SweepFolder(path)
+    with folder.writing():
+        monkeypatch.setattr(SweepFolder, "_add_line", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            folder.commit(outcomes[-1:])
+    monkeypatch.undo()
+    assert same_entries(path, outcomes[:-1])
+    with SweepFolder(path).writing():
+        pass
+    assert same_entries(path, outcomes)
+    assert len(manifest_runs(path)) == len(outcomes)
+
+
+def test_a_writer_killed_in_the_middle_of_a_file_leaves_only_a_file_that_the_next_one_removes(path, outcomes):
+    (path / "runs" / ".0123.npz.unfinished").write_bytes(b"half")
+    (path / ".dataset.zarr.0123.unfinished").mkdir()
+    with SweepFolder(path).writing():
+        pass
+    assert same_entries(path, outcomes[:-1])
+    assert not [name for name in os.listdir(path / "runs") + os.listdir(path) if name.endswith(".unfinished")]
+
+
+@pytest.mark.parametrize("n_left", [1, 30, 200])
+def test_half_a_line_is_whole_again_and_what_is_written_after_it_counts(path, outcomes, n_left):
+    manifest = path / "manifest.jsonl"
+    lines = manifest.read_bytes().splitlines(keepends=True)
+    manifest.write_bytes(b"".join(lines[:-1]) + lines[-1][:n_left])
+    folder = SweepFolder(path)
+    assert len(folder.entries) == len(outcomes) - 2
+    with folder.writing():
+        folder.commit(outcomes[-1:])
+    assert same_entries(path, outcomes)
+
+
+def test_a_lost_manifest_is_made_again_from_the_files(path, outcomes):
+    (path / "manifest.jsonl").unlink()
+    assert not SweepFolder(path).entries
+    with SweepFolder(path).writing():
+        pass
+    assert same_entries(path, outcomes[:-1])
+
+
+def test_a_run_that_failed_before_it_was_finished_stays_finished_when_the_manifest_is_lost(tmp_path, grid, outcomes):
+    for trial in range(8):  # files are taken up in the order of their names, which are hashes: some come the wrong way round
+        failed = Outcome(outcomes[0].identity, FAILED, f"reason {trial}", 0.1, outcomes[0].company)
+        path = kept(grid, tmp_path / str(trial), [failed, outcomes[0]]).path
+        (path / "manifest.jsonl").unlink()
+        with SweepFolder(path).writing():
+            pass
+        assert same_entries(path, outcomes[:1])
+
+
+def test_a_bit_flipped_anywhere_in_the_manifest_never_loses_a_run_for_good(path, outcomes):
+    whole = (path / "manifest.jsonl").read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(whole), 60):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(rng.integers(8))
+        (path / "manifest.jsonl").write_bytes(bytes(flipped))
+        folder = SweepFolder(path)
+        assert len(folder.entries) >= len(outcomes) - 3  # a flipped line end costs two lines until the files are taken up again
+        folder.damaged()
+        with folder.writing():
+            assert len(folder.entries) >= len(outcomes) - 2
+
+
+def test_foreign_files_among_the_runs_are_left_alone(path, outcomes):
+    for name in ("a.npz", "notes.txt", "0123456789abcdef0123.npz"):
+        (path / "runs" / name).write_bytes(b"mine")
+    with SweepFolder(path).writing():
+        pass
+    assert same_entries(path, outcomes[:-1])
+    assert (path / "runs" / "a.npz").read_bytes() == b"mine"
+
+
+def test_a_second_process_is_told_so_and_changes_nothing(tmp_path, path):
+    before = {file: (path / file).read_bytes() for file in os.listdir(path) if (path / file).is_file()}
+    with SweepFolder(path).writing():
+        second = started(*small_arguments(path))
+        _, err = second.communicate(timeout=120)
+    assert (second.returncode, one_sentence(err)) == (2, True), err
+    assert "another process is at work" in err
+    assert {file: (path / file).read_bytes() for file in before} == before
+
+
+def test_another_experiment_needs_another_folder(path):
+    (path / "sweep.json").write_text(json.dumps({"name": "growth-figures"}))
+    code, _, err = called(*small_arguments(path))
+    assert (code, one_sentence(err)) == (2, True)
+    assert "holds a sweep of growth-figures" in err
+
+
+def test_a_file_in_place_of_the_folder_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        code, _, err = called(*small_arguments(out))
+        assert (code, one_sentence(err)) == (2, True), err
+
+
+def test_a_read_only_folder_is_a_sentence_and_can_still_be_read(tmp_path, path, outcomes, grid):
+    with small_disk(tmp_path / "disk", "4m") as made:
+        if not made:
+            pytest.skip("this system does not let a test mount a disk of its own")
+        out = tmp_path / "disk" / "sweep"
+        shutil.copytree(path, out)
+        remounted(tmp_path / "disk", "ro")
+        code, _, err = called(*small_arguments(out))
+        assert (code, one_sentence(err)) == (2, True), err
+        assert "Read-only file system" in err
+        assert same_entries(out, outcomes[:-1])
+
+
+def test_no_room_for_a_file_is_a_sentence_and_everything_finished_is_kept(path, outcomes):
+    """By a limit on the size of files, which any system has."""
+    folder = SweepFolder(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with folder.writing():
+        for size in (
+            100,
+            (path / "manifest.jsonl").stat().st_size + 50,
+        ):  # too little for the runs; enough for them, not for the line
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+            try:
+                with pytest.raises(InputError, match=rf"File too large\. {len(outcomes) - 1} finished runs are safe there"):
+                    folder.commit(_larger(outcomes[-1], 10 * size if size == 100 else 0))
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            assert same_entries(path, outcomes[:-1])
+        folder.commit(outcomes[-1:])
+    assert same_entries(path, outcomes)
+
+
+def _larger(outcome: Outcome, n_bytes: int) -> list[Outcome]:
+    return [Outcome(outcome.identity, outcome.status, "x" * n_bytes, outcome.seconds, outcome.company, outcome.record)]

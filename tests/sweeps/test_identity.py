@@ -1,0 +1,102 @@
+"""What a run is: every setting counts, and every change of code that could move a number; nothing else does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import saccade
+from saccade.sweeps.grid import Grid
+from saccade.sweeps.identity import code_version, run_identity
+from tests.sweeps.small_sweeps import NAME, small_config, small_grid
+
+_HASHES = """
+import json, pathlib, sys
+from saccade.sweeps import identity
+
+edits = json.load(sys.stdin)
+root, module = pathlib.Path(identity.saccade.__file__).parent, "saccade.experiments.scan_and_snap.decoder_dynamics"
+found = {}
+for name, (file, old, new) in edits.items():
+    text = (root / file).read_text()
+    assert old in text, (file, old)
+    (root / file).write_text(text.replace(old, new))
+    for cached in (identity.code_version, identity._tree, identity._path):
+        cached.cache_clear()
+    found[name] = identity.code_version(module)
+    (root / file).write_text(text)
+print(json.dumps(found))
+"""
+_MODULE = "experiments/scan_and_snap/decoder_dynamics.py"
+EDITS = {  # name -> file, what stands there, what stands there then
+    "nothing": (_MODULE, "SECONDS", "SECONDS"),
+    "a comment": (_MODULE, "def run(", "# another\ndef run("),
+    "a docstring": (_MODULE, '"""A class', '"""Otherwise said: a class'),
+    "layout": (_MODULE, "    started = time.perf_counter()\n", "    started = (\n        time.perf_counter()\n    )\n"),
+    "only shown": ("report/style.py", "0.92", "0.93"),
+    "another experiment": ("experiments/scan_and_snap/speed_control.py", "SECONDS", "MINUTES"),
+    "a constant": (_MODULE, "low=4", "low=5"),
+    "a constant of the theory": ("theory/scan_and_snap/plain_descent.py", "1e-", "2e-"),
+    "a default": (_MODULE, "overlap: float = 0.2", "overlap: float = 0.3"),
+}
+
+
+def test_comments_docstrings_and_layout_do_not_matter_but_a_constant_anywhere_behind_the_numbers_does(tmp_path):
+    package = Path(saccade.__file__).parent
+    shutil.copytree(package, tmp_path / "saccade", ignore=shutil.ignore_patterns("__pycache__"))
+    ended = subprocess.run(
+        [sys.executable, "-c", _HASHES],
+        input=json.dumps(EDITS),
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    unmoved = ("nothing", "a comment", "a docstring", "layout", "only shown", "another experiment")
+    assert {found[name] for name in unmoved} == {code_version("saccade.experiments.scan_and_snap.decoder_dynamics")}
+    moved = [found[name] for name in found if name not in unmoved]
+    assert len({*moved, found["nothing"]}) == len(moved) + 1
+
+
+def test_a_change_of_any_setting_is_another_run():
+    config = small_config()
+    changed = {"n_vocab": (21,), "lr_decoder": (1.5,), "overlap": 0.25, "remark_lr": 0.06}
+    others = [
+        replace(
+            config, **{field.name: changed.get(field.name, getattr(config, field.name) + 1 if field.name not in changed else 0)}
+        )
+        for field in fields(config)
+    ]
+    identities = [run_identity(NAME, each, "code") for each in (config, *others)]
+    assert len(set(identities)) == len(fields(config)) + 1
+
+
+def test_experiment_and_code_are_part_of_a_run():
+    config = small_config()
+    assert len({run_identity(NAME, config, "a"), run_identity(NAME, config, "b"), run_identity("other", config, "a")}) == 3
+
+
+def test_neither_order_nor_company_nor_the_way_it_was_asked_for_is():
+    def identities(*arguments):
+        return {run.identity for run in Grid.of(NAME, *arguments).runs}
+
+    config = small_config()
+    one = identities({"lr_decoder": [1.0, 2.0], "overlap": [0.1, 0.2]}, 3, config)
+    assert one == identities({"overlap": [0.2, 0.1], "lr_decoder": [2, 1]}, [2, 0, 1], config)
+    assert one == identities(["overlap=0.1,0.2", "lr_decoder=1..2", "seed=0..2"], None, config)
+    assert one < identities(["overlap=0.1..0.3:3", "lr_decoder=1..2"], 5, config)
+    assert len(one) == 12
+
+
+def test_an_identity_is_the_same_in_every_process_and_version_of_the_test():
+    first = small_grid().runs[0]
+    assert run_identity(NAME, first.config, "0" * 20) == run_identity(NAME, small_config(lr_decoder=(1.0,)), "0" * 20)
+    assert len(first.identity) == 20

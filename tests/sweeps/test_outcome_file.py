@@ -1,0 +1,139 @@
+"""Outcomes in a file: to the last bit, the same bytes for the same outcomes, and damage is a sentence."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from saccade.errors import InputError
+from saccade.sweeps.outcome_file import FAILED, FINISHED, Outcome, as_bytes, packed, read_outcomes
+from tests.sweeps.small_sweeps import computed, small_grid
+
+
+@pytest.fixture(scope="module")
+def odd_record() -> xr.Dataset:
+    """All kinds of values that are lost easily."""
+    floats = np.array([0.1, -0.0, np.nan, np.inf, 5e-324, 1 / 3])
+    return xr.Dataset(
+        {
+            "double": ("place", floats, {"units": "1", "definition": "odd numbers"}),
+            "single": ("place", floats.astype(np.float32)),
+            "whole": ("place", np.arange(6) - 3),
+            "truth": ("place", np.arange(6) % 2 == 0),
+            "words": ("place", np.array(["", "a", "ü", "<b>", "long word", "0"])),
+            "objects": ("place", np.array(["a", "bb", "", "d", "e", "f"], dtype=object)),
+            "scalar": ((), np.float64(0.1)),
+            "turned": (("row", "place"), np.asfortranarray(np.random.default_rng(0).normal(size=(3, 6)))),
+            "none": (("nothing",), np.empty(0)),
+        },
+        {"place": np.arange(6) / 10, "named": ("place", list("abcdef"))},
+        {"config": "{}"},
+    )
+
+
+def outcomes_of(record: xr.Dataset) -> list[Outcome]:
+    company = ("first", "second")
+    return [
+        Outcome("first", FINISHED, "", 0.25, company, packed(record)),
+        Outcome("second", FINISHED, "", 0.25, company, packed(record)),
+        Outcome("third", FAILED, "it said “no”", 1.5, ("third",)),
+    ]
+
+
+def test_records_come_back_to_the_bit_with_axes_units_and_company(tmp_path, odd_record):
+    path = tmp_path / "outcomes.npz"
+    path.write_bytes(as_bytes(outcomes_of(odd_record)))
+    first, second, third = read_outcomes(path)
+    for name, variable in odd_record.variables.items():
+        back = first.record.variables[name]
+        assert back.dims == variable.dims
+        assert back.attrs == variable.attrs
+        if variable.dtype != object:
+            assert (back.dtype, back.values.tobytes()) == (variable.dtype, variable.values.tobytes())
+    assert list(first.record.objects.values) == list(odd_record.objects.values)
+    assert set(first.record.coords) == set(odd_record.coords)
+    assert first.company == second.company == ("first", "second")
+    assert (third.status, third.reason, third.seconds, third.record) == (FAILED, "it said “no”", 1.5, None)
+
+
+def test_only_wanted_runs_are_read(tmp_path, odd_record):
+    path = tmp_path / "outcomes.npz"
+    path.write_bytes(as_bytes(outcomes_of(odd_record)))
+    assert [outcome.identity for outcome in read_outcomes(path, {"third", "second"})] == ["second", "third"]
+
+
+def test_the_same_outcomes_give_the_same_bytes(odd_record):
+    assert as_bytes(outcomes_of(odd_record)) == as_bytes(outcomes_of(odd_record.copy(deep=True)))
+
+
+def test_a_computed_run_is_the_same_record_as_the_experiment_gives(tmp_path):
+    from saccade.experiments import experiment
+
+    grid = small_grid(1)
+    path = tmp_path / "outcomes.npz"
+    path.write_bytes(as_bytes(computed(grid)))
+    first = next(iter(read_outcomes(path))).record
+    direct = experiment(grid.name).run(grid.runs[0].config)
+    for name in direct.variables:
+        np.testing.assert_array_equal(first[name].values, direct[name].values)
+
+
+def test_any_truncation_and_any_flipped_bit_is_found(tmp_path, odd_record):
+    """By the archive's own checksums where it is read; the manifest's checksum finds the rest."""
+    whole = as_bytes(outcomes_of(odd_record))
+    path = tmp_path / "outcomes.npz"
+    expected = [outcome.record for outcome in _written_and_read(path, whole)][:2]
+    rng = np.random.default_rng(0)
+    for size in rng.integers(0, len(whole), 20):
+        with pytest.raises(InputError, match=r"is damaged: .*saccade verify --repair"):
+            _written_and_read(path, whole[:size])
+    n_found = 0
+    for place in rng.integers(0, len(whole), 150):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(rng.integers(8))
+        try:
+            read = _written_and_read(path, bytes(flipped))
+        except InputError:
+            n_found += 1
+        else:  # only in what says nothing about a record, such as the archive's dates
+            assert all(one.record.identical(other) for one, other in zip(read, expected, strict=False))
+    assert n_found > 75
+
+
+def _written_and_read(path, content):
+    path.write_bytes(content)
+    return list(read_outcomes(path))
+
+
+def test_foreign_files_are_input_errors(tmp_path):
+    path = tmp_path / "outcomes.npz"
+    np.savez(path, a=np.arange(3))
+    foreign = [path.read_bytes(), b"", b"hello", np.arange(3).tobytes()]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("outcomes.json", '{"runs": [3]}')
+    foreign.append(path.read_bytes())
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("outcomes.json", "[]")
+    foreign.append(path.read_bytes())
+    for content in foreign:
+        with pytest.raises(InputError, match="is damaged"):
+            _written_and_read(path, content)
+    with pytest.raises(InputError, match="is damaged"):
+        list(read_outcomes(tmp_path / "not there"))
+
+
+def test_pickled_objects_are_refused_not_loaded(tmp_path):
+    path = tmp_path / "outcomes.npz"
+    harmful = tmp_path / "objects.npy"
+    np.save(harmful, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("0/x.npy", harmful.read_bytes())
+        about = '{"coords": [], "variables": {"x": [["d"], {}]}, "attrs": {}}'
+        archive.writestr(
+            "outcomes.json", f'{{"runs": [{{"run": "r", "status": "finished", "reason": "", "seconds": 1, "record": {about}}}]}}'
+        )
+    with pytest.raises(InputError, match="is damaged"):
+        list(read_outcomes(path))
