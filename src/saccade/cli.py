@@ -134,6 +134,10 @@ def _job(name: str, full: bool) -> tuple[str, Any, str]:
 def _run(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS, experiment
 
+    if arguments[:1] in (["-h"], ["--help"]):
+        print("usage: saccade run NAME [--setting value ...]\n\nExample: saccade run growth-figures --out results/mine\n")
+        print(f"`saccade run NAME --help` lists the settings of an experiment. NAME is one of {', '.join(EXPERIMENTS)}.")
+        return 0
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"`saccade run` needs the name of an experiment first: {', '.join(EXPERIMENTS)}.")
     name = checked_choice("experiment", arguments[0], EXPERIMENTS)
@@ -196,7 +200,7 @@ def _play(arguments: list[str]) -> int:
 
     declared = flags(
         "saccade play --no-browser",
-        port=(int, 0, "port on this machine's loopback; 0: any that is free"),
+        port=(int | None, None, "port on this machine's loopback; default: 8765, or any that is free"),
         no_browser=(bool, False, "only say the address; open no browser"),
     )
     options = parsed(declared, arguments)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import zipfile
 
 import numpy as np
@@ -127,13 +129,10 @@ def test_foreign_files_are_input_errors(tmp_path):
 
 def test_pickled_objects_are_refused_not_loaded(tmp_path):
     path = tmp_path / "outcomes.npz"
-    harmful = tmp_path / "objects.npy"
-    np.save(harmful, np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("0/x.npy", harmful.read_bytes())
-        about = '{"coords": [], "variables": {"x": [["d"], {}]}, "attrs": {}}'
-        archive.writestr(
-            "outcomes.json", f'{{"runs": [{{"run": "r", "status": "finished", "reason": "", "seconds": 1, "record": {about}}}]}}'
-        )
-    with pytest.raises(InputError, match="is damaged"):
+        archive.writestr("0.values", pickle.dumps([{"a": 1}]))
+        layout = {"coords": [], "variables": {"x": [["d"], {}]}, "arrays": {"x": ["|O", [1]]}}
+        entry = {"run": "r", "status": "finished", "reason": "", "seconds": 1, "layout": 0, "attrs": {}}
+        archive.writestr("outcomes.json", json.dumps({"runs": [entry], "layouts": [layout]}))
+    with pytest.raises(InputError, match=r"is damaged: .*OBJECT"):
         list(read_outcomes(path))

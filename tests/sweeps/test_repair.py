@@ -108,3 +108,17 @@ def test_a_folder_without_anything_is_a_sentence(tmp_path):
     for path in (tmp_path, tmp_path / "nowhere"):
         code, _, err = called("verify", path)
         assert (code, one_sentence(err)) == (2, True), err
+
+
+def test_a_manifest_that_names_another_run_is_found_and_put_right_without_a_run(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "sweep")
+    manifest = tmp_path / "sweep" / "manifest.jsonl"
+    run = manifest_runs(tmp_path / "sweep")[0]
+    other = ("1" if run[0] == "0" else "0") + run[1:]
+    manifest.write_text(manifest.read_text().replace(f'"run":"{run}"', f'"run":"{other}"'))
+    code, printed, _ = called("verify", tmp_path / "sweep")
+    assert code == 1
+    assert "the manifest does not say what is in it" in printed
+    assert called("verify", tmp_path / "sweep", "--repair")[0] == 0
+    assert called("verify", tmp_path / "sweep")[0] == 0
+    assert_same_dataset(whole, tmp_path / "sweep")

@@ -36,7 +36,7 @@ def observe_command(arguments: list[str]) -> int:
     from saccade.terminal import JSON, flags, parsed, progress
 
     kind = flags(
-        "saccade observe my-run --text my.txt",
+        "saccade observe FOLDER_OF_CHECKPOINTS",
         source=(tyro.conf.Positional[str], tyro.MISSING, "folder of checkpoints, or name of a model on the Hugging Face hub"),
         text=(Path | None, None, "UTF-8 text to run the model on, read with the tokenizer beside the weights"),
         revisions=(str, "", "revisions of a model on the hub, in the order of training: step1,step2"),

@@ -146,7 +146,8 @@ def _number(text: str, whole: str) -> float:
 def _converted(value: Any, kind: Any, setting: str) -> Any:
     """`value` as the type of its setting; a single value of a setting that lists values is a list of one."""
     options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
-    for option in options:
+    lists_first = sorted(options, key=lambda option: typing.get_origin(option) is not tuple)  # `seeds=3` is seed 3, not three
+    for option in lists_first:
         found = _as(option, value)
         if found is not None:
             return found

@@ -29,7 +29,7 @@ _MEANS: dict[str, Option] = {
     "workers": (int | None, None, "processes of this machine; default: one for each core"),
     "memory": (float | None, None, "GB they may take together; default: 80 percent of the machine's; on a cluster: of each worker"),
     "cluster": (str | None, None, "a Dask scheduler, tcp://HOST:PORT, or `local` to start one"),
-    "time_limit": (float | None, None, "seconds for one run"),
+    "time_limit": (float | None, None, "seconds for one run; compiling, before the first of a process, is part of it"),
 }
 SWEEP_OPTIONS: dict[str, Option] = {
     "name": (tyro.conf.Positional[str], "", f"experiment, as `saccade list` names it, such as {next(iter(EXPERIMENTS))}"),
@@ -65,9 +65,8 @@ def sweep_command(options: Any, progress: Progress) -> int:
     folder = SweepFolder(options.out if options.out is not None else Path("results/sweeps") / options.name)
     if options.plan:
         return _say_plan(grid, folder, options, progress)
-    keep = None if options.keep is None else options.keep.split(",")
     with progress(f"{grid.name}, {len(missing(grid, folder, options.retry_failed))} of {grid.n_runs} runs") as on_progress:
-        dataset = run_sweep(grid, folder, _means(options), keep, options.show, options.retry_failed, on_progress)
+        dataset = run_sweep(grid, folder, _means(options), options.show, options.retry_failed, on_progress)
     counts = _counts(grid, folder)
     if options.json:
         print(json.dumps({"folder": str(folder.path), "runs": grid.n_runs, **counts}, indent=1))
@@ -121,14 +120,16 @@ def _grid(options: Any) -> Grid:
     from saccade.experiments import experiment
     from saccade.sweeps.axes import axes_of
 
-    if options.name not in EXPERIMENTS:
-        experiment(options.name)
     config = experiment(options.name).Config()
     for axis in axes_of(options.setting, config):
         if len(axis.values) > 1:
             raise InputError(f"`--setting {axis.name}` must have one value; use `--over` to sweep it.")
-        config = replace(config, **dict(zip(axis.settings, axis.values[0], strict=True)))
-    return Grid.of(options.name, options.over, options.seeds, config)
+        changed = dict(zip(axis.settings, axis.values[0], strict=True))
+        if changed.get("seeds", (0, 0))[1:] == ():  # one number here is how many, as for `saccade run`
+            changed["seeds"] = changed["seeds"][0]
+        config = replace(config, **changed)
+    keep = None if options.keep is None else options.keep.split(",")
+    return Grid.of(options.name, options.over, options.seeds, config, keep)
 
 
 def _means(options: Any) -> Means:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+KEEP_MISTAKE = "`keep` variable"  # with which the reason begins, if a name in `keep` is none of the record's
+
+
 class OutOfTimeError(Exception):
     """The time of a run is over."""
 
@@ -75,7 +78,7 @@ def _kept(record: xr.Dataset, names: tuple[str, ...]) -> xr.Dataset:
     """Some variables of a record; its headline numbers always."""
     known = [str(name) for name in record.data_vars]
     headlines = [name for name in known if record[name].attrs.get("is_headline")]
-    return record[list(dict.fromkeys([*headlines, *(checked_choice("`keep` variable", name, known) for name in names)]))]
+    return record[list(dict.fromkeys([*headlines, *(checked_choice(KEEP_MISTAKE, name, known) for name in names)]))]
 
 
 def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:

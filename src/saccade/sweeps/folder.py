@@ -62,9 +62,12 @@ class SweepFolder:
             raise InputError(f"{self.path / 'sweep.json'} cannot be read: {error}. Give the whole command again.") from None
 
     def ask(self, what: dict[str, Any]) -> None:
-        before = self.asked()
-        if before is not None and before["name"] != what["name"]:
-            raise InputError(f"{self.path} holds a sweep of {before['name']}; give {what['name']} a folder of its own.")
+        try:
+            before = (self.asked() or {}).get("name", what["name"])
+        except (InputError, AttributeError):  # not readable: it is written again
+            before = what["name"]
+        if before != what["name"]:
+            raise InputError(f"{self.path} holds a sweep of {before}; give {what['name']} a folder of its own.")
         write_text(self.path / "sweep.json", json.dumps(what, indent=1) + "\n")
 
     @contextmanager
@@ -121,15 +124,24 @@ class SweepFolder:
             else:
                 if hashlib.sha256(content).hexdigest() != self.checksums[file]:
                     found[file] = f"its {len(content)} bytes are not those that were written"
+                elif not self._is_listed_right(file):
+                    found[file] = "the manifest does not say what is in it"
         return found
+
+    def _is_listed_right(self, file: str) -> bool:
+        """Whether every run that the manifest finds in a file is there as it says; a run may be in a later one as well."""
+        inside = {outcome.identity: outcome.entry() for outcome in read_outcomes(self.path / "runs" / file, as_packed=True)}
+        listed = [run for run, where in self.file_of.items() if where == file]
+        return all(inside.get(run) == self.entries[run] for run in listed) and all(run in self.entries for run in inside)
 
     def forget(self, files: Iterable[str]) -> None:
         """Set damaged files aside, so that their runs count as missing; they stay, under another name."""
         for file in files:
             path = self.path / "runs" / file
-            if path.exists():
-                os.replace(path, path.with_suffix(".damaged"))
             self._add_line({"file": file, "lost": True})
+            if path.exists() and not hashlib.sha256(path.read_bytes()).hexdigest().startswith(path.stem):
+                os.replace(path, path.with_suffix(".damaged"))
+        self._clear_up()  # whole files of which only the manifest said the wrong thing are taken up again
 
     def _write(self, path: Path, content: bytes) -> None:
         unfinished = path.with_name(f".{path.name}.unfinished")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 import xarray as xr
 
 from saccade.records.provenance import provenance
+from saccade.records.schema import json_ready
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
 
-_MOST_BYTES = 2**31  # of one variable over all runs: larger ones stay with their runs
+_MOST_BYTES = 2**31  # of all variables over all runs: what does not fit stays with the runs
 _MISSING = "missing"
 
 
@@ -29,6 +31,7 @@ class Gathered:
         self._about: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {}
         self._coords: dict[str, np.ndarray] = {}
         self._left_out: set[str] = set()
+        self._bytes = 0
 
     def put(self, place: tuple[int, ...], about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """A record as `packed` gives it: a dataset for each of many short runs would take longer than they do."""
@@ -52,7 +55,9 @@ class Gathered:
         if name in self._left_out:
             return
         if name not in self._values:
-            if values.nbytes * self._grid.n_runs > _MOST_BYTES:
+            self._bytes += values.nbytes * self._grid.n_runs
+            if self._bytes > _MOST_BYTES:
+                self._bytes -= values.nbytes * self._grid.n_runs
                 self._left_out.add(name)
                 return
             self._values[name] = _empty(self._grid.shape + values.shape, values.dtype)
@@ -105,8 +110,14 @@ def gathered(folder: SweepFolder, grid: Grid, on_progress: Callable[[float], Non
     for name, (missing, definition) in _OF_RUNS.items():
         column = [folder.entries.get(run.identity, {}).get(name, missing) for run in grid.runs]
         dataset[name] = (axes, np.array(column).reshape(grid.shape), {"units": "", "definition": definition})
-    dataset.attrs |= {"dynamics": f"sweep of {grid.name}", "command": grid.command, "code": grid.code} | provenance()
+    about = {"dynamics": f"sweep of {grid.name}", "command": grid.command, "config": _settings(grid), "code": grid.code}
+    dataset.attrs |= about | provenance()
     return dataset
+
+
+def _settings(grid: Grid) -> str:
+    """Settings of every run but for those that are swept."""
+    return json.dumps(json_ready(asdict(grid.config)))
 
 
 _OF_RUNS = {

@@ -37,14 +37,22 @@ class Grid:
     name: str
     config: Any
     axes: tuple[Axis, ...]
+    keep: tuple[str, ...] | None = None  # variables of each record that are kept; None: all
 
     @classmethod
-    def of(cls, name: str, over: Mapping[str, Any] | Sequence[str] = (), seeds: Any = None, config: Any = None) -> Grid:
+    def of(
+        cls,
+        name: str,
+        over: Mapping[str, Any] | Sequence[str] = (),
+        seeds: Any = None,
+        config: Any = None,
+        keep: Sequence[str] | None = None,
+    ) -> Grid:
         settings = experiment(name).Config() if config is None else config
         axes = axes_of(over, settings)
         if seeds is not None:
             axes.append(_seed_axis(name, settings, seeds, axes))
-        grid = cls(name, settings, tuple(axes))
+        grid = cls(name, settings, tuple(axes), None if keep is None else tuple(keep))
         if not axes:
             raise InputError("nothing is swept: give `--over setting=values`, `--seeds N`, or both.")
         if grid.n_runs > MOST_RUNS:
@@ -64,8 +72,13 @@ class Grid:
 
     @property
     def command(self) -> str:
-        """The call that asks for this grid; settings that are not swept are in the record."""
-        return " ".join(["saccade sweep", self.name, *map(_flag, self.axes)])
+        """The call that asks for this grid."""
+        usual = vars(type(self.config)())
+        swept = {setting for axis in self.axes for setting in axis.settings}
+        others = [(name, value) for name, value in vars(self.config).items() if name not in swept and value != usual[name]]
+        settings = [f"--setting {name}={_written((value,))}" for name, value in others]
+        kept = [] if self.keep is None else [f"--keep {','.join(self.keep)}"]
+        return " ".join(["saccade sweep", self.name, *map(_flag, self.axes), *settings, *kept])
 
     @cached_property
     def code(self) -> str:
@@ -74,7 +87,7 @@ class Grid:
     @cached_property
     def runs(self) -> list[Run]:
         """All runs, the last axis fastest."""
-        identity = identities(self.name, self.config, self.code)
+        identity = identities(self.name, self.config, f"{self.code} {self.keep}")
         found = []
         for place in itertools.product(*(range(size) for size in self.shape)):
             changed: dict[str, Any] = {}

@@ -1,7 +1,8 @@
 """What a run is: the hash of its experiment, of its complete settings, and of the code that matters to its numbers.
 
 That code is every module of Saccade that the experiment's module imports, directly or not, without what only shows (`report`), and
-the versions of the numerical libraries. Comments, docstrings and layout do not count: a module is hashed as its syntax tree.
+the versions of the numerical libraries; beside it, the texts that the settings name. Comments, docstrings and layout do not count:
+a module is hashed as its syntax tree.
 """
 
 from __future__ import annotations
@@ -17,12 +18,26 @@ from pathlib import Path
 from typing import Any
 
 import saccade
+from saccade.data.text_sources import found_source
 from saccade.records.schema import json_ready
 
 _JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)
 _SHOWS = ("saccade.report", "saccade.cli", "saccade.playground", "saccade.sweeps")
 _LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "scipy")
 _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experiments there use these as well
+
+
+def text_version(config: Any) -> str:
+    """Hash of the texts that settings name: of the sizes of their files, and of the first and last million bytes of each."""
+    found = hashlib.sha256()
+    for name in (*getattr(config, "texts", ()), getattr(config, "text", "")):
+        for path in found_source(name).files if name else ():
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                start = file.read(10**6)
+                file.seek(max(0, size - 10**6))
+                found.update(str(size).encode() + start + file.read())
+    return found.hexdigest()[:20]
 
 
 def run_identity(name: str, config: Any, code: str) -> str:
@@ -32,6 +47,7 @@ def run_identity(name: str, config: Any, code: str) -> str:
 
 def identities(name: str, config: Any, code: str) -> Callable[[Mapping[str, Any]], str]:
     """From changed settings to the identity of the run that has them, and all others as `config` has them."""
+    code += text_version(config) if hasattr(config, "text") or hasattr(config, "texts") else ""
     texts = {setting: _written(setting, value) for setting, value in sorted(vars(config).items())}
 
     def identity(changed: Mapping[str, Any]) -> str:

@@ -34,16 +34,18 @@ def damage(folder: SweepFolder) -> Damage:
 
 def repair(folder: SweepFolder, means: Means, on_progress: Callable[[float], None] = lambda fraction: None) -> Damage:
     """Set damaged files aside, run again what was in them, and write the results again."""
-    grid, keep = asked_grid(folder)
+    grid, show = asked_grid(folder)
     with folder.writing():
         found = damage(folder)
         configs = {run.identity: run.config for run in grid.runs}
-        together = companies([folder.entries[run] for run in found.runs if run in configs]).values()
-        units = [Unit(grid.name, runs, tuple(configs[run] for run in runs), keep, means.time_limit) for runs in together]
-        folder.forget(Path(file).name for file in found.files if file.startswith("runs/"))
+        file_of = dict(folder.file_of)
+        entries = {run: folder.entries[run] for run in found.runs if run in configs}
+        folder.forget([Path(file).name for file in found.files if file.startswith("runs/")])
+        together = companies([entry for run, entry in entries.items() if run not in folder.entries]).values()
+        units = [Unit(grid.name, runs, tuple(configs[run] for run in runs), grid.keep, means.time_limit) for runs in together]
         do(units, folder, means, on_progress)
-        write_results(grid, folder)
-    strangers = [run for run in found.runs if run not in configs]
+        write_results(grid, folder, show)
+    strangers = [run for run in found.runs if run not in configs and file_of[run] not in folder.checksums]
     if strangers:
         raise InputError(
             f"{len(strangers)} damaged runs belong to an earlier sweep in {folder.path}, of other settings or other code; "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, checked_count, checked_number
 from saccade.records.schema import json_ready
+from saccade.sweeps.execution import KEEP_MISTAKE
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid, Run
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _COMMIT_EVERY = 0.5  # seconds between writes: what a killed sweep may have to do again, and why short runs cost little to keep
+_LEAST_MEMORY = 0.8e9  # bytes that a process needs to load and compile anything
 _MOST_HELD = 2**26  # bytes of outcomes that wait to be written
 
 
@@ -30,7 +32,7 @@ class Means:
 
     | setting      | meaning                                                                                       |
     |--------------|-----------------------------------------------------------------------------------------------|
-    | `workers`    | processes of this machine; default: one for each core                                         |
+    | `workers`    | processes of this machine; default: one for each core that there is memory for                |
     | `memory`     | GB that they may take together; a run beyond its share fails. Default: 80 % of the machine's  |
     | `cluster`    | a Dask cluster instead of processes here: its scheduler's address, `tcp://...`, a cluster     |
     |              | object of Dask's, or `local` to start one. `memory` is then for each of its workers           |
@@ -52,7 +54,8 @@ class Means:
 
     @property
     def n_workers(self) -> int:
-        return self.workers or cores()
+        """As asked for, or one for each core that there is memory for."""
+        return self.workers or max(1, min(cores(), int(self.memory_bytes // _LEAST_MEMORY)))
 
     @property
     def memory_bytes(self) -> int:
@@ -86,25 +89,23 @@ def sweep(
     | `retry_failed` | do runs again that failed or ran out of time                                                          |
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`                                             |
     """
-    grid = Grid.of(name, over, seeds, config)
+    grid = Grid.of(name, over, seeds, config, keep)
     folder = SweepFolder(out if out is not None else Path("results/sweeps") / name)
-    return run_sweep(grid, folder, Means(**means).checked(), keep, show, retry_failed, on_progress)
+    return run_sweep(grid, folder, Means(**means).checked(), show, retry_failed, on_progress)
 
 
 def run_sweep(
     grid: Grid,
     folder: SweepFolder,
     means: Means,
-    keep: Sequence[str] | None = None,
     show: str | None = None,
     retry_failed: bool = False,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    kept = None if keep is None else tuple(keep)
     with folder.writing():
-        folder.ask(_asked(grid, kept))
+        folder.ask(_asked(grid, show))
         wanted = {run.identity for run in missing(grid, folder, retry_failed)}
-        units = units_of(grid.name, grid.runs, wanted, keep=kept, time_limit=means.time_limit)
+        units = units_of(grid.name, grid.runs, wanted, keep=grid.keep, time_limit=means.time_limit)
         do(units, folder, means, on_progress)
         return write_results(grid, folder, show)
 
@@ -125,6 +126,9 @@ def do(
     n_done, size, written = 0, 0, time.monotonic()
     try:
         for outcomes in _computed(units, means):
+            mistake = next((found.reason for found in outcomes if found.reason.startswith(KEEP_MISTAKE)), None)
+            if mistake is not None:  # all runs would fail for it, after all their computing
+                raise InputError(mistake)
             held += outcomes
             n_done += len(outcomes)
             size += _size(outcomes)
@@ -171,14 +175,15 @@ def write_results(grid: Grid, folder: SweepFolder, show: str | None = None) -> x
     return dataset
 
 
-def _asked(grid: Grid, keep: tuple[str, ...] | None) -> dict[str, Any]:
-    """Enough to make the same grid again."""
+def _asked(grid: Grid, show: str | None = None) -> dict[str, Any]:
+    """Enough to make the same grid again, and its figure."""
     axes = [{"settings": axis.settings, "values": axis.values} for axis in grid.axes]
-    return json_ready({"name": grid.name, "config": asdict(grid.config), "axes": axes, "keep": keep, "code": grid.code})
+    asked = {"name": grid.name, "config": asdict(grid.config), "axes": axes, "keep": grid.keep, "show": show, "code": grid.code}
+    return json_ready(asked)
 
 
-def asked_grid(folder: SweepFolder) -> tuple[Grid, tuple[str, ...] | None]:
-    """The grid that was asked for last in a folder, and which variables are kept."""
+def asked_grid(folder: SweepFolder) -> tuple[Grid, str | None]:
+    """The grid that was asked for last in a folder, and the number that its figure shows."""
     from saccade.experiments import experiment
     from saccade.sweeps.axes import axes_of
 
@@ -191,7 +196,7 @@ def asked_grid(folder: SweepFolder) -> tuple[Grid, tuple[str, ...] | None]:
         raise InputError(
             f"{folder.path / 'sweep.json'} does not describe a sweep ({error}). Give the whole command again."
         ) from None
-    return Grid(asked["name"], config, tuple(axes_of(over, config))), keep
+    return Grid(asked["name"], config, tuple(axes_of(over, config)), keep), asked.get("show")
 
 
 def _from_json(value: Any) -> Any:
