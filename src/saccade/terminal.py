@@ -39,8 +39,9 @@ def parsed(kind: Any, arguments: list[str]) -> Any:
 
 
 def _prog(kind: Any) -> str:
-    """`saccade run` of `saccade run NAME --setting 1`."""
-    return " ".join(kind.example.split()[:2])
+    """`saccade sweep` of `saccade sweep NAME ...`; for `saccade run` with the name, which its flags depend on."""
+    words = kind.example.split()
+    return " ".join(words[: 3 if words[1] == "run" else 2])
 
 
 def _sentence(boxed: str, prog: str) -> str:

@@ -1,51 +1,23 @@
 """A real browser for the playground's pages: one Chromium for a module, a fresh page for a test, and nothing may go wrong unseen.
 
-The browser is the one `SACCADE_CHROMIUM` names, else one on the path. Without any the tests are skipped with a sentence, except
-where `CI_BROWSER=required` says that they must run.
+Which browser, and what happens without one, is in `tests/browser.py`.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 import saccade
+from tests.browser import browser
 
 PAGE = Path(saccade.__file__).parent / "playground" / "index.html"
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
-
-def _browser_path() -> str:
-    found = os.environ.get("SACCADE_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
-    if found:
-        return found
-    _give_up("No Chromium was found: install Debian's `chromium`, or name one in SACCADE_CHROMIUM.")
-
-
-def _give_up(sentence: str) -> NoReturn:
-    if os.environ.get("CI_BROWSER") == "required":
-        pytest.fail(sentence)
-    pytest.skip(sentence)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = _browser_path()
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        _give_up("Playwright is not installed: `pip install playwright`.")
-    with sync_playwright() as driver:
-        # --no-sandbox: Chromium refuses to run as root with its sandbox, and containers run tests as root.
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+__all__ = ["browser"]  # a fixture of the tests here
 
 
 def until(page: Any, expression: str, seconds: float = 10.0) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,27 +12,9 @@ from saccade.experiments import experiment
 from saccade.experiments.reproduce import reproduce
 from saccade.report.page import write_report
 from saccade.report.style import new_figure
+from tests.browser import browser
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def chromium() -> str | None:
-    """The browser to test with: the one that is named, or one that is installed."""
-    return os.environ.get("SACCADE_CHROMIUM") or next((found for name in _NAMES if (found := shutil.which(name))), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = chromium()
-    if path is None:
-        if os.environ.get("CI_BROWSER") == "required":
-            pytest.fail("CI_BROWSER=required, but no Chromium is installed and SACCADE_CHROMIUM names none.")
-        pytest.skip("no Chromium is installed, so the pages are not opened; set SACCADE_CHROMIUM to its path.")
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed, so the pages are not opened.")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+__all__ = ["browser"]  # a fixture of the tests here
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 import saccade.experiments
 from saccade.report.equations import EQUATIONS, equation_of, theorem
 from saccade.report.mathml import equation, frac, sub, total
+from saccade.report.scan_and_snap_errata import ERRATA
 
 
 def sources() -> set[str]:
@@ -51,6 +52,26 @@ def test_equations_are_well_formed_and_say_what_they_are(source):
 def test_an_equation_is_found_by_the_source_of_a_claim(source, key):
     assert equation_of(source)[0] == key
     assert theorem("[a, b], c") == "a, b"
+
+
+def errata() -> list[tuple[str, str]]:
+    """Number and place of every erratum, as the page of errata lists them."""
+    page = Path(__file__).parents[2] / "docs" / "errata.md"
+    return sorted(set(re.findall(r"^\| ([\d.]+) \|.*\| (\[[^\]]*\])[^|]*\|", page.read_text("utf-8"), re.MULTILINE)))
+
+
+@pytest.mark.parametrize("number, place", errata())
+def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(number, place):
+    lines = equation_of(f"{place}, erratum {number} corrected")[1]
+    printed = [markup for name, markup in lines if name.startswith(f"erratum {number}, as printed")]
+    corrected = [markup for name, markup in lines if name.startswith(f"erratum {number}, corrected")]
+    assert printed
+    assert corrected
+    assert not set(printed) & set(corrected)
+
+
+def test_the_page_of_errata_was_read():
+    assert {number for number, _ in errata()} == set(ERRATA)
 
 
 def test_indices_powers_fractions_and_words_become_elements():

@@ -7,8 +7,12 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from saccade.records.claim import Claim
+from saccade.records.schema import make_record
+from saccade.records.store import save_record
 from saccade.report.page import write_report
 
 
@@ -21,13 +25,33 @@ def shown(page) -> list[str]:
     return page.locator("#claims-table tbody tr[data-claim]:visible .opener").all_inner_texts()
 
 
-def test_the_first_screen_says_what_was_asked_and_how_it_came_out(visit, report, claims):
+def test_the_first_screen_says_what_was_asked_and_how_it_came_out(visit, report, results, claims):
     page = visit(report)
     n_hold = sum(claim["verdict"] == claim["expected"] == "holds" for claim in claims)
     assert page.locator(".tile-holds b").inner_text() == str(n_hold)
     assert page.locator(".commands code", has_text="saccade reproduce growth-figures").count() == 1
+    statements = [json.loads(path.read_text())["statement"] for path in results.glob("*/about.json")]
+    listed = page.locator(".asked-list li").all_inner_texts()
+    assert sorted(line.split(": ", 1)[1] for line in listed) == sorted(statements)
     assert page.locator("#story .claim-dot").count() == len(claims)
     assert page.locator("#story .chart-svg").bounding_box()["y"] < 900  # on the first screen
+
+
+def test_beyond_six_results_what_was_asked_is_folded(visit, tmp_path):
+    for place in range(8):
+        (tmp_path / f"result-{place}").mkdir()
+        (tmp_path / f"result-{place}" / "about.json").write_text(json.dumps({"statement": f"Question {place}."}))
+    page = visit(write_report(tmp_path, tmp_path / "report.html"))
+    listed = page.locator(".asked-list li")
+    assert [listed.nth(place).is_visible() for place in range(8)] == [True] * 6 + [False] * 2
+    page.get_by_text("2 more").click()
+    assert listed.last.inner_text() == "result-7: Question 7."
+    assert listed.last.is_visible()
+
+
+def test_text_that_a_spreadsheet_would_run_is_saved_as_text(visit, report):
+    cells = visit(report).evaluate("""ChartSave.csv([["=1+1", "+a", "@b", "-c", "-2", -3, "a=b"]])""")
+    assert cells == "'=1+1,'+a,'@b,'-c,-2,-3,a=b\n"
 
 
 def test_a_page_of_one_result_tells_its_story_with_that_results_own_figure(visit, results, tmp_path):
@@ -83,11 +107,51 @@ def test_an_opened_claim_shows_its_equation_its_numbers_over_time_and_the_comman
     (claim,) = [claim for claim in claims if claim["statement"].startswith("loss at iteration 6,")]
     assert detail.locator("dd").first.inner_text() == f"{claim['predicted']:g}"
     assert all(name in detail.locator(".assumptions").inner_text() for name in claim["assumptions"])
-    detail.locator("figcaption", has_text="In the same run").wait_for()
+    detail.locator("figcaption", has_text="First run of the record").wait_for()  # of three seeds
     titles = detail.locator("figcaption").all_inner_texts()
-    assert titles == ["Predicted against measured over iteration", "In the same run: Loss"]
+    assert titles == ["Predicted against measured over iteration", "First run of the record: Loss"]
     page.locator(".opener", has_text="loss at iteration 6,").press("Enter")  # by keyboard
     assert page.locator("tr.detail").count() == 0
+
+
+def of_two_cases(folder: Path) -> Path:
+    """A result whose record has two cases, with onsets at 300 and 600; its claims are about the second."""
+    onset, time = np.array([[300.0], [600.0]]), np.linspace(0, 1000, 101)
+    record = make_record(
+        dynamics="C",
+        variables={"growth": (("case", "time"), np.log1p(time / onset))},
+        coords={"case": ["base", "slow"], "time": time},
+        time_unit="steps",
+        config={},
+        wall_time=0.0,
+        definitions={"growth": ("1", "log growth")},
+    )
+    save_record(record, folder / "record.zarr")
+    tail = ", M = 1000, rates {} and 100"
+    statements = [f"onset time of growth, flow (C), K = {K}{tail.format(1)}" for K in (2, 5, 10)]
+    statements += [f"slope of growth, flow (C){tail.format(rate)}" for rate in (1, 2, 3)]
+    claims = [Claim(statement, "[tian2023, Theorem 4]", 600.0, 590.0, 60.0).as_dict() for statement in statements]
+    (folder / "claims.json").write_text(json.dumps(claims))
+    (folder / "about.json").write_text(json.dumps({"statement": "Growth slows down.", "command": "saccade reproduce growth"}))
+    return folder
+
+
+def test_a_claim_about_another_case_is_not_marked_on_the_curve_of_the_first(visit, tmp_path):
+    page = visit(write_report(of_two_cases(tmp_path), tmp_path / "report.html"))
+    page.locator(".opener", has_text="K = 5").click()
+    detail = page.locator("tr.detail")
+    detail.locator("figcaption", has_text="First run of the record: Growth").wait_for()
+    assert detail.locator("figcaption").all_inner_texts()[0] == "Predicted against measured over K"
+    drawn = detail.locator("figure", has=page.locator("figcaption", has_text="First run"))
+    assert "The run with case base; the claim may be about another." in drawn.inner_text()
+    assert drawn.locator(".chart-mark").count() == 0
+
+
+def test_a_number_whose_name_is_not_certain_is_not_named(visit, tmp_path):
+    page = visit(write_report(of_two_cases(tmp_path), tmp_path / "report.html"))
+    page.locator(".opener", has_text="rates 2").click()
+    title = page.locator("tr.detail figcaption").first
+    assert title.inner_text() == "Predicted against measured over the claims of this statement"
 
 
 def test_a_point_of_the_overview_opens_its_claim_even_if_it_is_filtered_away(visit, report):

@@ -49,7 +49,7 @@ def test_damage_is_listed_and_repair_runs_just_that_again_to_the_same_bits(whole
     assert code == 1
     assert all(f"damaged: {path / file}" in printed for file in files)
     code, _, err = called(*small_arguments(path, 5))  # a sweep does not go on over damage
-    assert (code, one_sentence(err), "saccade verify --repair" in err) == (2, True, True)
+    assert (code, one_sentence(err), f"saccade verify {path} --repair" in err) == (2, True, True)
     before = Counter(manifest_runs(path))
     code, printed, _ = called("verify", path, "--repair", "--workers", 1)
     assert (code, "have been run again" in printed) == (0, True)

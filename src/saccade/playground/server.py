@@ -22,6 +22,7 @@ _FOLDERS = {"/playground/": ("playground",), "/report/web/": ("report", "web")} 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _FIRST = "/playground/index.html"
 _USUAL_PORT = 8765
+_HTTP_PORT = 80  # browsers leave it out of the Host header
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data: blob:; "
@@ -81,6 +82,8 @@ class LoopbackServer(ThreadingHTTPServer):
         self.server_name, self.server_port = self.server_address[0], self.server_address[1]  # type: ignore[assignment]
         self.files = served_files()
         self.hosts = {f"{name}:{self.server_port}" for name in _NAMES}
+        if self.server_port == _HTTP_PORT:
+            self.hosts |= set(_NAMES)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,5 +1,6 @@
 """The equations of Focus and Dilution [chen2026] and those derived here beside it: letters as NOTATION.md lists them.
 
+Angle brackets are the average over π; the mean in ζ is a plain one and is written out.
 Not here: what is computed from them (theory/).
 """
 
@@ -33,10 +34,13 @@ _PLATEAU: Lines = [
         "unigram plateau",
         equation("W_0 = γ α^⊤, γ = g", frac("π", "|π|"), ", W_1 = α β^⊤, β =", frac("ζ", "g |π|"), ", W_Q = W_K = 0"),
     ),
-    ("with", equation("ζ = ln π − ⟨ln π⟩, g =", root(frac("|ζ|", "|π|")), ", softmax(A_i W_0 W_1) = π")),
+    (
+        "with",
+        equation("ζ_i = ln π_i −", frac("1", "d"), total("j"), "ln π_j, g =", root("|ζ| / |π|"), ", softmax(A_i W_0 W_1) = π"),
+    ),
 ]
 _DILUTION: Lines = [
-    ("mass is redistributed", _DRIFT),
+    ("mass is redistributed; ⟨·⟩ is the average over π", _DRIFT),
     ("drift off the plateau", equation("δγ(t) =", frac("κ(t)", "2c"), sub("F", "⊥"), ", κ ∼ e^{2ct}")),
 ]
 

@@ -52,7 +52,7 @@ def total(under: str, over: str = "") -> str:
 
 def rate(letter: str, index: str = "") -> str:
     """A letter with the dot of a time derivative."""
-    dotted = f'<mover accent="true">{row(letter)}<mo>˙</mo></mover>'
+    dotted = f"<mover>{row(letter)}<mo>˙</mo></mover>"  # not an accent: fonts without mathematics would put the dot into the letter
     return f"<msub>{dotted}{row(index)}</msub>" if index else dotted
 
 

@@ -42,6 +42,7 @@ _SCRIPTS = (
     "report.js",
 )
 _STYLES = ("theme.css", "report.css")
+_MOST_STATEMENTS = 6  # in full view: with more, the verdicts would not be on the first screen
 _NOT_FACTS = ("statement", "caption", "command")
 
 
@@ -118,25 +119,28 @@ def _finite(value: Any) -> Any:
 
 
 def _asked(results: list[Result]) -> str:
-    """What was asked: the statement of a single result, else how many there are; and the commands."""
+    """What was asked: the statement of a single result, else a list of them; and the commands."""
+    asked = f'<p class="asked">{text(results[0].about["statement"])}</p>' if len(results) == 1 else _statements(results)
+    return asked + _commands(results)
+
+
+def _statements(results: list[Result]) -> str:
+    """Every result with what it asked; those that would push the verdicts off the first screen are folded."""
+    items = [
+        f'<li><a href="#result-{place}">{text(result.name)}</a>: {text(result.about["statement"])}</li>'
+        for place, result in enumerate(results)
+    ]
+    first, others = items[:_MOST_STATEMENTS], items[_MOST_STATEMENTS:]
+    folded = f"<details><summary>{len(others)} more</summary><ul>{''.join(others)}</ul></details>" if others else ""
+    return f'<nav class="asked-list" aria-label="What was asked"><ul>{"".join(first)}</ul>{folded}</nav>'
+
+
+def _commands(results: list[Result]) -> str:
     commands = list(dict.fromkeys(str(result.about.get("command", "")) for result in results if result.about.get("command")))
-    if len(results) == 1:
-        asked = f'<p class="asked">{text(results[0].about["statement"])}</p>'
-    else:
-        asked = (
-            f'<nav class="chips" aria-label="Results">{"".join(_chip(place, result) for place, result in enumerate(results))}</nav>'
-        )
-    listed = "".join(f"<li><code>{text(command)}</code></li>" for command in commands)
-    shown = (
-        f'<ul class="commands">{listed}</ul>'
-        if len(commands) <= 3
-        else f'<details><summary>{len(commands)} commands made this</summary><ul class="commands">{listed}</ul></details>'
-    )
-    return f"{asked}{shown if commands else ''}"
-
-
-def _chip(place: int, result: Result) -> str:
-    return f'<a href="#result-{place}" title="{text(result.about["statement"])}">{text(result.name)}</a>'
+    listed = f'<ul class="commands">{"".join(f"<li><code>{text(command)}</code></li>" for command in commands)}</ul>'
+    if len(commands) > 3:
+        return f"<details><summary>{len(commands)} commands made this</summary>{listed}</details>"
+    return listed if commands else ""
 
 
 def _title(results: list[Result]) -> str:

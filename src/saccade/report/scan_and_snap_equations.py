@@ -1,11 +1,13 @@
 """The equations of Scan and Snap [tian2023], as claims are about them: letters as in the paper, as NOTATION.md lists them.
 
-Where a printed form is known to be wrong both forms stand, each under its name. Not here: what is computed from them (theory/).
+Where a printed form is known to be wrong both forms stand, each under its name (`scan_and_snap_errata.py`).
+Not here: what is computed from them (theory/).
 """
 
 from __future__ import annotations
 
 from saccade.report.mathml import both, equation, frac, rate, root, row, sub, sup, total
+from saccade.report.scan_and_snap_errata import ERRATA
 
 Lines = list[tuple[str, str]]  # (what it is, MathML)
 
@@ -30,13 +32,7 @@ EQUATIONS: dict[str, Lines] = {
         ("in the coordinates W", equation(rate("w", "j"), "= η_Y 'if' (j = n) (e_n − α_n), α_j = softmax(w_j)")),
         ("eq. 26", equation(rate("Y"), "= η_Y (f_n − F E' e_n)(e_n − α_n)^⊤")),
     ],
-    "tian2023, Lemma 4": [
-        (
-            "eq. 10",
-            equation(rate("z", "m"), "= η_Z γ", total("n: ψ(n)=m"), "diag(f_n)", total("n'≠n"), "β_{nn'} (f_n f_n^⊤ − I) f_{n'}"),
-        ),
-        ("per step of descent, with P(n) = 1/K", equation("η_Z →", frac("η_Z", "K"))),
-    ],
+    "tian2023, Lemma 4": ERRATA["0.6"],
     "tian2023, Lemma 5": [
         (
             "decoder after s draws",
@@ -67,25 +63,23 @@ EQUATIONS: dict[str, Lines] = {
             ),
         )
     ],
-    "tian2023, Lemma 18": [
-        ("token counts", equation("|q_l − P(l|m, n)| ≤", root(frac("ln(2/δ)", "2(T − 1)")), "'with chance' 1 − δ"))
-    ],
+    "tian2023, Lemma 18": [("token counts", equation("|q_l − P(l|m, n)| ≤", root("ln(2/δ) / (2(T − 1))"), "'with chance' 1 − δ"))],
     "tian2023, Assumption 2": [
         (
             "weak correlations",
             equation("F^⊤ F = I + E, |λ_1(E)| <", frac("1", "K"), ", |λ_i(E)| ≥", frac("6", root("M")), ", M ≫ K^2"),
-        )
+        ),
+        *ERRATA["0.13"],
     ],
-    "tian2023, Remark 1": [("eq. 43, for equal overlaps ρ", equation("w_n = (1 − ρ)(M − 1) h^* ζ_n"))],
+    "tian2023, Remark 1": ERRATA["0.3"],
     "tian2023, Theorem 1": [
         ("what is sent back", equation("g_n = Y (e_n − α_n) = γ (ι_n f_n −", total("n'≠n"), "β_{nn'} f_{n'})")),
-        ("coupling", equation("β_{nn'} ≈ E'_{nn'}, E' = I − (I + E)^{−1}")),
         ("pull on distinct tokens", equation(_XI, "≈ −γ E'_{nn} > 0")),
+        *ERRATA["0.9"],
+        *ERRATA["0.8"],
+        *ERRATA["0.2"],
     ],
-    "tian2023, Theorem 1(b)": [
-        ("as printed", equation("γ(t) = O(", frac("K ln(η_Y t/K)", "η_Y t"), ")")),
-        ("corrected, as in Lemma 9", equation("γ(t) = O(", frac("K ln(M η_Y t/K)", "η_Y t"), ")")),
-    ],
+    "tian2023, Theorem 1(b)": ERRATA["0.7"],
     "tian2023, Theorem 2": [
         ("(a) a distinct token gains", equation(rate("z", "ml"), "= η_Z", both("f", "nl", "2"), "ξ_n > 0")),
         (
@@ -99,10 +93,10 @@ EQUATIONS: dict[str, Lines] = {
             "bounds",
             equation(sup("e", row("2", both("f", "nl", "2"), "(0) B_n(t)")), "≤ χ_l(t) ≤ e^{2 B_n(t)}, B_n(t) = η_Z ∫ ξ_n dt"),
         ),
+        *ERRATA["0.1"],
     ],
     "tian2023, Theorem 4": [
-        ("as printed", equation("B_n(t) =", _GROWTH, "ln(C_0 + 4Γ(t))")),
-        ("corrected, zero at the start", equation("B_n(t) =", _GROWTH, "ln(1 +", frac("4Γ(t)", "C_0"), ")")),
+        *ERRATA["0.4"],
         (
             "with",
             equation(
@@ -115,6 +109,8 @@ EQUATIONS: dict[str, Lines] = {
             ),
         ),
         ("onset of snapping", equation("t_0 =", frac("2(1 + ω_1) K ln M", "η_Y"))),
+        *ERRATA["0.5"],
+        *ERRATA["0.10"],
     ],
     "tian2023, Theorem 5": [
         (
@@ -129,16 +125,16 @@ EQUATIONS: dict[str, Lines] = {
     "tian2023, Corollary 2": [
         ("several common tokens, symmetric classes", equation(rate("z", "ml"), "< 0 'for every common token' l"))
     ],
-    "tian2023, eq. 14": [("growth bound", equation("B_n(t) =", _GROWTH, "ln(C_0 + 4Γ(t))"))],
+    "tian2023, eq. 14": ERRATA["0.4"],
     "tian2023, section 3": [("context", equation("x_1, …, x_{T−1} ∼ P(l|n) 'independently'"))],
     "tian2023, Theorems 2 and 3": [
         ("gain of a distinct token", equation(rate("z", "ml"), "= η_Z", both("f", "nl", "2"), "ξ_n")),
         ("relative gain", equation("r_{l/l'|n}(t) = r_{l/l'|n}(0) e^{2(z_{ml}(t) − z_{ml}(0))}")),
     ],
     "tian2023, Fig. 3": [("growth factor", equation("χ_l(t) = e^{2 B_n(t)}"))],
-    "tian2023, Fig. 4": [("attention shown", _ATTENTION)],
+    "tian2023, Fig. 4": [("attention shown", _ATTENTION), *ERRATA["0.12"]],
     "tian2023, Fig. 5": [("attention shown, under Adam", _ATTENTION)],
-    "tian2023, Fig. 6": [("entropy over distinct tokens of a class", _ENTROPY)],
+    "tian2023, Fig. 6": [("entropy over distinct tokens of a class", _ENTROPY), *ERRATA["0.14"], *ERRATA["0.15"]],
     "tian2023, Fig. 7": [("entropy of a query's attention over keys", equation("H =", "−", total("j"), "b_j ln b_j"))],
     "tian2023, Fig. 10": [("entropy of a query's attention over keys", equation("H =", "−", total("j"), "b_j ln b_j"))],
     "tian2023, Fig. 11": [("recall at a threshold θ", _RECALL)],

@@ -59,7 +59,7 @@ def frozen(record: xr.Dataset) -> Figure | None:
     when, times = freezing_times(record), record.time.values.astype(np.float64)
     caption = (
         f"{np.isfinite(when).sum()} of {when.size} heads are frozen at the end: from the step shown, as a power of ten, their maps "
-        f"moved less than {FROZEN:g} per unit of log step. Open: still moving."
+        f"moved less than {FROZEN:g} per unit of log step. Open: still moving, or not yet begun."
     )
     power = np.log10(np.maximum(when, 1.0))
     scale = {"label": "power of ten", "min": 0.0, "max": float(np.log10(max(times.max(), 10.0)))}
@@ -69,11 +69,13 @@ def frozen(record: xr.Dataset) -> Figure | None:
 
 
 def freezing_times(record: xr.Dataset) -> np.ndarray:
-    """The first look (layer, head) after the last at which the head still moved; missing if that was the last of all."""
+    """The first look (layer, head) after the last at which the head still moved; missing if that was the last of all, or if it never
+    moved: what has not begun is not frozen.
+    """
     moved, times = record.moved.values, record.time.values.astype(np.float64)
     fast = np.nan_to_num(moved, nan=0.0) >= FROZEN
     last = np.where(fast.any(axis=0), len(times) - 1 - np.argmax(fast[::-1], axis=0), 0)
-    still_moves = (last == len(times) - 1) | np.isnan(moved).all(axis=0)
+    still_moves = (last == len(times) - 1) | ~fast.any(axis=0)
     return np.where(still_moves, np.nan, times[np.minimum(last + 1, len(times) - 1)])
 
 

@@ -65,7 +65,7 @@ def sweep_command(options: Any, progress: Progress) -> int:
     folder = SweepFolder(options.out if options.out is not None else Path("results/sweeps") / options.name)
     if options.plan:
         return _say_plan(grid, folder, options, progress)
-    with progress(f"{grid.name}, {len(missing(grid, folder, options.retry_failed))} of {grid.n_runs} runs") as on_progress:
+    with progress(f"{grid.name}, {len(missing(grid, folder, options.retry_failed))} runs to do") as on_progress:
         dataset = run_sweep(grid, folder, _means(options), options.show, options.retry_failed, on_progress)
     counts = _counts(grid, folder)
     if options.json:
@@ -82,7 +82,7 @@ def verify_command(options: Any, progress: Progress) -> int:
     from saccade.sweeps.repair import damage, repair
 
     if not (options.folder / "sweep.json").is_file():
-        return _verify_records(options)
+        return _verify_below(options, progress)
     folder = SweepFolder.existing(options.folder)
     with progress(f"reading {folder.path}") as on_progress:
         found = repair(folder, _means(options), on_progress) if options.repair else damage(folder)
@@ -101,19 +101,22 @@ def verify_command(options: Any, progress: Progress) -> int:
     return 1 if found.files and not options.repair else 0
 
 
-def _verify_records(options: Any) -> int:
+def _verify_below(options: Any, progress: Progress) -> int:
+    """Every sweep and every record below a folder."""
     from saccade.records.store import damaged_records
 
+    sweeps = sorted(path.parent for path in options.folder.rglob("sweep.json"))
+    codes = [verify_command(replace(options, folder=folder), progress) for folder in sweeps]
     found, n_records = damaged_records(options.folder)
-    if n_records == 0:
+    if n_records == 0 and not sweeps:
         raise InputError(f"{options.folder} holds neither a sweep nor a record.")
     if options.json:
         print(json.dumps({"records": n_records, "damaged": found}, indent=1))
-        return 1 if found else 0
+        return 1 if found or any(codes) else 0
     for record, wrong in found.items():
         print(f"damaged: {record}: {wrong}; run its command again, it stands in about.json beside it")
     print(f"{n_records - len(found)} of {n_records} records are whole")
-    return 1 if found else 0
+    return 1 if found or any(codes) else 0
 
 
 def _grid(options: Any) -> Grid:

@@ -115,7 +115,9 @@ class SweepFolder:
 
     def damaged(self) -> dict[str, str]:
         """Files whose content is not what was written, with what is wrong, all read and hashed again."""
-        found = {}
+        found = {
+            path.name: "it is not in the manifest" for path in (self.path / "runs").glob("*.npz") if path.name not in self.checksums
+        }
         for file in sorted(set(self.file_of.values())):
             try:
                 content = (self.path / "runs" / file).read_bytes()

@@ -97,7 +97,7 @@ def read_outcomes(path: Path, wanted: set[str] | None = None, *, as_packed: bool
                     outcome = _outcome(archive, number, entry, layout, together)
                     yield outcome if as_packed or outcome.record is None else replace(outcome, record=unpacked(*outcome.record))
     except Exception as error:  # what the archive, JSON, NumPy and xarray raise on damage is of a dozen kinds
-        raise InputError(f"{path} is damaged: {error}. `saccade verify --repair` runs what was in it again.") from None
+        raise InputError(f"{path} is damaged: {error}. `saccade verify {path.parent.parent} --repair` runs that again.") from None
 
 
 def companies(entries: Sequence[dict[str, Any]]) -> dict[str, tuple[str, ...]]:

@@ -37,14 +37,19 @@ ${colours.join("")}`;
     return new XMLSerializer().serializeToString(copy);
   }
 
+  /** Text that a spreadsheet would take for a formula; numbers are none. */
+  const isFormula = (value) => typeof value === "string" && /^[=+\-@]/.test(value) && Number.isNaN(Number(value));
+
   const cell = (value) => {
-    const content = value === null || value === undefined || Number.isNaN(value) ? "" : String(value);
+    const plain = value === null || value === undefined || Number.isNaN(value) ? "" : String(value);
+    const content = isFormula(value) ? `'${plain}` : plain;
     return /[",\n\r]/.test(content) ? `"${content.replaceAll('"', '""')}"` : content;
   };
 
-  /** Rows of values as CSV; a missing number is an empty cell. */
+  /** Rows of values as CSV; a missing number is an empty cell, and text that looks like a formula has an apostrophe before it. */
   const csv = (rows) => `${rows.map((row) => row.map(cell).join(",")).join("\n")}\n`;
 
+  /** Hand a file to the browser's download. @param {Blob} blob @param {string} filename */
   function download(blob, filename) {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(blob);
@@ -88,5 +93,5 @@ ${colours.join("")}`;
     return menu;
   }
 
-  return Object.freeze({ toSVG, toPNG, csv, saveMenu });
+  return Object.freeze({ toSVG, csv, download, saveMenu });
 })();

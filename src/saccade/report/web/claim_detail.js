@@ -1,4 +1,4 @@
-/* An opened claim: its equation, its assumptions, predicted against measured, the run it was measured in, the command that makes it. */
+/* An opened claim: its equation, its assumptions, predicted against measured, a curve of its record, the command that makes it. */
 const ClaimDetail = (() => {
   "use strict";
   const { html, svg, text } = ChartFrame;
@@ -7,7 +7,7 @@ const ClaimDetail = (() => {
     if (!claim.equation) return;
     const template = [...document.querySelectorAll("template[data-equation]")].find((other) => other.dataset.equation === claim.equation);
     if (!template) return;
-    const part = html("div", "detail-part", undefined, parent);
+    const part = html("div", "detail-part equations", undefined, parent);
     html("h4", "", "Equation", part);
     part.append(template.content.cloneNode(true));
   }
@@ -73,22 +73,12 @@ const ClaimDetail = (() => {
 
   const wordsOf = (sentence) => new Set(sentence.toLowerCase().match(/[a-z]{4,}/g) ?? []);
 
-  /** The figure of the record whose words are most like those of the claim; lines before others. */
+  /** The line figure of the record that shares most words with the claim; none if no figure shares any. */
   function nearest(record, claim) {
     const said = wordsOf(claim.statement);
-    const score = (figure) => {
-      const named = wordsOf(`${figure.name.replaceAll("_", " ")} ${figure.title}`);
-      return [...named].filter((word) => said.has(word)).length + (figure.kind === "line" ? 0.5 : 0);
-    };
-    const able = record.figures.filter((figure) => figure.kind === "line");
-    return able.sort((a, b) => score(b) - score(a))[0];
-  }
-
-  /** What was predicted and measured, in the picture: moments where the claim is about a time. */
-  function marks(claim, spec) {
-    if (!/\btime\b|\bonset\b/.test(claim.statement) || !Number.isFinite(claim.predicted)) return [];
-    const inside = (x) => spec.series.some((series) => x >= series.x[0] && x <= series.x[series.x.length - 1]);
-    return [{ x: claim.predicted, label: "predicted" }, { x: claim.measured, label: "measured" }].filter((mark) => inside(mark.x));
+    const shared = (figure) => [...wordsOf(`${figure.name.replaceAll("_", " ")} ${figure.title}`)].filter((word) => said.has(word)).length;
+    const able = record.figures.filter((figure) => figure.kind === "line" && shared(figure) > 0);
+    return able.sort((a, b) => shared(b) - shared(a))[0];
   }
 
   const NUMBER = /(\d+(?:\.\d+)?(?:e[+-]?\d+)?)/;
@@ -107,22 +97,32 @@ const ClaimDetail = (() => {
     return best.sort((a, b) => a.x - b.x);
   }
 
+  const NOT_NAMES = /^(and|at|by|for|from|in|of|on|or|over|than|the|to|with)$/i;
+
+  /** What a number is of, as far as the words before it say so beyond doubt: `K = 5`, `at iteration 5`; empty if they do not. */
+  function nameOf(before) {
+    const equated = before.match(/([A-Za-z]\w*)\s*=\s*$/);
+    if (equated) return equated[1];
+    const guess = before.trim().split(/\s+/).slice(-2).join(" ").replace(/^(at|of|for|with|the) /, "");
+    return /^[A-Za-z][A-Za-z0-9]*$/.test(guess) && !NOT_NAMES.test(guess) ? guess : "";
+  }
+
   /** Predicted and measured over what the sentences of a family differ in: the step, a rate, the size of a task. */
   function together(parent, claim, claims) {
     const members = family(claim, claims).filter(({ claim: other }) => other.predicted !== null && other.measured !== null);
     if (members.length < 3) return;
     const part = html("div", "detail-part detail-curve", undefined, parent);
-    const label = members[0].label.replace(/[=,(\s]+$/, "").split(/\s+/).slice(-2).join(" ").replace(/^(at|of|for|with|the) /, "") || "number";
+    const name = nameOf(members[0].label);
     const x = members.map((member) => member.x);
-    const series = ["predicted", "measured"].map((name) => ({ name, x, y: members.map((member) => member.claim[name]), dash: name === "predicted" }));
+    const series = ["predicted", "measured"].map((kind) => ({ name: kind, x, y: members.map((member) => member.claim[kind]), dash: kind === "predicted" }));
     const spread = Math.min(...series.flatMap((one) => one.y));
     const log = spread > 0 && Math.max(...series.flatMap((one) => one.y)) / spread > 100;
-    const caption = "Of this claim and those that differ from it in this number alone.";
-    const across = { label, log: x[0] > 0 && x.at(-1) / x[0] > 50 };
-    const title = `Predicted against measured over ${label}`;
+    const caption = "Of this claim and those that differ from it in one number alone.";
+    const across = { label: name || "the number that differs", log: x[0] > 0 && x.at(-1) / x[0] > 50 };
+    const title = `Predicted against measured over ${name || "the claims of this statement"}`;
     const chart = Charts.line(part, { title, caption, x: across, y: { label: "value", log }, series });
     Charts.saveMenu(chart, `${claim.result}-predicted`);
-    if (/iteration|step|time|\bt\b/.test(label)) follow(chart);
+    if (/^(iteration|step|time|t)$/.test(name)) follow(chart);
   }
 
   /** Let the slider move a chart's cursor for as long as the chart is in the page. */
@@ -131,14 +131,23 @@ const ClaimDetail = (() => {
     chart.cursor(Player.time());
   }
 
+  /** Which run of a record is drawn: the first along every axis that has several. */
+  function firstRun(figure) {
+    const several = figure.choices.filter((choice) => choice.labels.length > 1);
+    return several.map((choice) => `${choice.axis.replaceAll("_", " ")} ${choice.labels[0]}`).join(", ");
+  }
+
+  /** A curve from the same record. In which of its runs the claim was measured is not known here, so nothing of the claim is marked. */
   async function curve(parent, claim, record) {
     const figure = record && nearest(record, claim);
     if (!figure) return;
     const part = html("div", "detail-part detail-curve", undefined, parent);
     const loaded = await Stills.load(figure);
     const spec = Stills.still(loaded, [], 0, record.bands);
-    spec.title = `In the same run: ${figure.title}`;
-    const chart = Charts.line(part, { ...spec, marks: marks(claim, spec) });
+    const run = firstRun(figure);
+    spec.title = `${run ? "First run of the record" : "From the record"}: ${figure.title}`;
+    if (run) spec.caption = `The run with ${run}; the claim may be about another. ${spec.caption}`;
+    const chart = Charts.line(part, spec);
     Charts.saveMenu(chart, `${record.name}-${figure.name}`);
     follow(chart);
   }

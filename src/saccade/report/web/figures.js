@@ -66,10 +66,8 @@ const Figures = (() => {
       const button = html("button", "chart-save-button", name, menu);
       button.type = "button";
       button.addEventListener("click", async () => {
-        const link = document.createElement("a");
-        link.href = URL.createObjectURL(new Blob([await Packed.text(result.tables[name])], { type: "text/csv" }));
-        link.download = `${result.name}-${name}`;
-        link.click();
+        const file = new Blob([await Packed.text(result.tables[name])], { type: "text/csv" });
+        ChartSave.download(file, `${result.name}-${name}`);
       });
     }
   }

@@ -42,6 +42,7 @@ const Heads = (() => {
     const frame = ChartFrame.create(container, { title: figure.title, caption: "", height: 30 + nLayers * 34 }, draw);
     frame.figure.insertBefore(controls, frame.stage);
     const readout = html("p", "chart-readout", "", frame.figure);
+    readout.setAttribute("role", "status");
     const cells = [];
 
     const value = (moment, layer, head) => values[((state.statistic * nTimes + moment) * nLayers + layer) * nHeads + head];

@@ -53,7 +53,8 @@ const Overview = (() => {
   function create(container, claims, open) {
     const rows = rowsOf(claims);
     const title = "How far measured lies from predicted";
-    const caption = "Shaded: within the tolerance. Points at the edge lie further out, or have no number. Choose a point to open its claim.";
+    const caption = "Shaded: within the tolerance. Points at the edge lie further out, or have no number. Choose a point to open its claim; "
+      + "the table of claims below does the same by keyboard.";
     const spec = { title, caption, height: 60 + rows.length * 34 };
     const frame = ChartFrame.create(container, spec, draw);
 

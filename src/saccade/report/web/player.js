@@ -82,5 +82,5 @@ const Player = (() => {
     parts.events.addEventListener("change", () => { stop(); if (parts.events.value !== "") jump(Number(parts.events.value)); });
   }
 
-  return Object.freeze({ attach, use, listen, jump, time });
+  return Object.freeze({ attach, use, listen, time });
 })();

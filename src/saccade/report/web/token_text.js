@@ -40,6 +40,7 @@ const TokenText = (() => {
     page.setAttribute("role", "group");
     page.setAttribute("aria-label", "Text; choose a token, or use the arrow keys, to see what it attends to");
     const readout = html("p", "chart-readout", "", figure);
+    readout.setAttribute("role", "status");
     html("p", "chart-caption", text.caption, figure);
     let spans = [];
     let asked = 0;
