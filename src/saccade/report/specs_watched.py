@@ -69,8 +69,8 @@ def frozen(record: xr.Dataset) -> Figure | None:
 
 
 def freezing_times(record: xr.Dataset) -> np.ndarray:
-    """The first look (layer, head) after the last at which the head still moved; missing if that was the last of all, or if it never
-    moved: what has not begun is not frozen.
+    """The first look (layer, head) after the last at which the head still moved; missing if that was the last of all, or if it
+    never moved: what has not begun is not frozen.
     """
     moved, times = record.moved.values, record.time.values.astype(np.float64)
     fast = np.nan_to_num(moved, nan=0.0) >= FROZEN
