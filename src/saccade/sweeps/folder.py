@@ -118,7 +118,10 @@ class SweepFolder:
         found = {
             path.name: "it is not in the manifest" for path in (self.path / "runs").glob("*.npz") if path.name not in self.checksums
         }
-        for file in sorted(set(self.file_of.values())):
+        listed: dict[str, list[str]] = {}
+        for run, file in self.file_of.items():
+            listed.setdefault(file, []).append(run)
+        for file, runs in sorted(listed.items()):
             try:
                 content = (self.path / "runs" / file).read_bytes()
             except OSError as error:
@@ -126,15 +129,14 @@ class SweepFolder:
             else:
                 if hashlib.sha256(content).hexdigest() != self.checksums[file]:
                     found[file] = f"its {len(content)} bytes are not those that were written"
-                elif not self._is_listed_right(file):
+                elif not self._is_listed_right(file, runs):
                     found[file] = "the manifest does not say what is in it"
         return found
 
-    def _is_listed_right(self, file: str) -> bool:
+    def _is_listed_right(self, file: str, runs: list[str]) -> bool:
         """Whether every run that the manifest finds in a file is there as it says; a run may be in a later one as well."""
         inside = {outcome.identity: outcome.entry() for outcome in read_outcomes(self.path / "runs" / file, as_packed=True)}
-        listed = [run for run, where in self.file_of.items() if where == file]
-        return all(inside.get(run) == self.entries[run] for run in listed) and all(run in self.entries for run in inside)
+        return all(inside.get(run) == self.entries[run] for run in runs) and all(run in self.entries for run in inside)
 
     def forget(self, files: Iterable[str]) -> None:
         """Set damaged files aside, so that their runs count as missing; they stay, under another name."""
