@@ -36,7 +36,7 @@ package: .venv/test
 
 # The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
 tables: .venv/core
-	$(BIN)/python -m saccade.experiments.catalogue README.md docs/verdicts.json $(OUT)
+	$(BIN)/python -m tools.readme_tables README.md docs/verdicts.json $(OUT)
 	cp $(OUT)/errata.md docs/errata.md
 	[ ! -f $(OUT)/findings.md ] || cp $(OUT)/findings.md docs/findings.md
 

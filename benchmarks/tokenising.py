@@ -26,9 +26,9 @@ def main() -> None:
 
 
 def _rows(source: str) -> list[dict[str, Any]]:
-    from saccade.data.text import corpus
-    from saccade.data.text_sources import found_source
-    from saccade.data.text_split import split_text_stream
+    from saccade.data.text.corpus import corpus
+    from saccade.data.text.sources import found_source
+    from saccade.data.text.split import split_text_stream
 
     found = found_source(source)
     pieces = [text for _, text in split_text_stream(found)]
@@ -62,22 +62,22 @@ def _jobs(source: str, made: dict[str, Any], pieces: list[str]) -> dict[tuple[st
 
 
 def _fresh(source: str, tokenizer: str) -> None:
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
 
     with tempfile.TemporaryDirectory() as folder:
         corpus(source, tokenizer=tokenizer, cache=folder)
 
 
 def _again(source: str, tokenizer: str, folder: Path) -> None:
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
 
     corpus(source, tokenizer=tokenizer, cache=folder)
 
 
 def _tokenise(corpus: Any, pieces: list[str]) -> None:
     """As for a new corpus: nothing looked up before."""
-    from saccade.data.corpus_build import _batches
-    from saccade.data.text_tokenisers import saved_tokeniser
+    from saccade.data.text.build import _batches
+    from saccade.data.text.tokenisers import saved_tokeniser
 
     tokeniser = saved_tokeniser(corpus.tokenizer, corpus.about["saved"])
     for _, batch in _batches(("train", piece) for piece in pieces):
@@ -85,7 +85,7 @@ def _tokenise(corpus: Any, pieces: list[str]) -> None:
 
 
 def _count(corpus: Any) -> None:
-    from saccade.data.corpus_statistics import pairs_of_ring
+    from saccade.data.text.statistics import pairs_of_ring
 
     pairs_of_ring(corpus.train, corpus.n_vocab)
 

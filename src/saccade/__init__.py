@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "SequenceClasses": "saccade.data.sequence_classes",
     "MarkovChain": "saccade.data.markov",
-    "corpus": "saccade.data.text",
+    "corpus": "saccade.data.text.corpus",
     "Pairwise": "saccade.model.pairwise",
     "Embedded": "saccade.model.embedded",
     "TransformerConfig": "saccade.model.transformer_config",
@@ -52,7 +52,7 @@ _EXTRAS = {
 if TYPE_CHECKING:
     from saccade.data.markov import MarkovChain as MarkovChain
     from saccade.data.sequence_classes import SequenceClasses as SequenceClasses
-    from saccade.data.text import corpus as corpus
+    from saccade.data.text.corpus import corpus as corpus
     from saccade.errors import InputError as InputError
     from saccade.experiments import EXPERIMENTS as EXPERIMENTS
     from saccade.forecasting.forecast import forecast as forecast

@@ -19,7 +19,7 @@ import numpy as np
 
 from saccade.data.markov import MarkovChain
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.data.text import Corpus
+from saccade.data.text.corpus import Corpus
 from saccade.dynamics import descent, embedded_descent, embedded_flow, rank_one_flow
 from saccade.dynamics import flow as flows
 from saccade.errors import InputError, checked_choice, shortened

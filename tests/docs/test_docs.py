@@ -17,10 +17,8 @@ import saccade
 from saccade import cli
 from saccade.experiments import EXPERIMENTS
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, shown_commands
+from tools import docs_parts, error_messages
 
-sys.path.insert(0, str(DOCS))
-import error_messages
-import generate
 
 # Not scale.md: its blocks are for clusters.
 WITH_CODE = [DOCS / "index.md", *sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("extend/*.md"))]
@@ -53,7 +51,9 @@ def test_a_link_that_leads_nowhere_stops_the_build(tmp_path):
     shutil.copytree(DOCS, tmp_path / "docs")
     shutil.copy(ROOT / "NOTATION.md", tmp_path)
     nav = re.compile(r"^nav:.*", re.DOTALL | re.MULTILINE)
-    config = nav.sub("", (ROOT / "mkdocs.yml").read_text("utf-8")).replace("paths: [src]", f"paths: [{ROOT / 'src'}]")
+    config = nav.sub("", (ROOT / "mkdocs.yml").read_text("utf-8"))
+    for inside, name in (("paths: [src]", "src"), ("hooks: [tools/docs_hooks.py]", "tools/docs_hooks.py")):
+        config = config.replace(inside, inside.replace(name, str(ROOT / name)))
     (tmp_path / "mkdocs.yml").write_text(config, encoding="utf-8")
     (tmp_path / "docs" / "lost.md").write_text("[nowhere](no_such_page.md)\n", encoding="utf-8")
     built = build(tmp_path, tmp_path / "site")
@@ -136,10 +136,10 @@ def _understood(arguments):
         return 0, parsed.args[0]
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _ in generate.PARTS}))
+@pytest.mark.parametrize("page", sorted({page for page, _ in docs_parts.PARTS}))
 def test_parts_made_from_the_source_are_up_to_date(page):
-    written, made = (DOCS / page).read_text("utf-8"), generate.regenerated(page)
-    assert written.split() == made.split(), "the source has changed: run `python docs/generate.py`"
+    written, made = (DOCS / page).read_text("utf-8"), docs_parts.regenerated(page)
+    assert written.split() == made.split(), "the source has changed: run `python -m tools.docs_parts`"
 
 
 def test_messages_are_read_with_what_is_put_in_and_when_they_are_raised():

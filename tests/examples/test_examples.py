@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import os
 import subprocess
@@ -12,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tools import notebooks
+
 FOLDER = Path(__file__).parents[2] / "examples"
-SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "make_notebooks.py")
+SCRIPTS = sorted(FOLDER.glob("*.py"))
 NEED_TORCH = {"watch_nanogpt.py", "trainer_callback.py", "checkpoint_series.py", "watch_a_model.ipynb"}
 
 
@@ -29,14 +30,6 @@ def run(code: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def claim(script: Path) -> str:
     return (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").splitlines()[0]
-
-
-@pytest.fixture(scope="module")
-def notebooks():
-    spec = importlib.util.spec_from_file_location("make_notebooks", FOLDER / "make_notebooks.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
@@ -73,7 +66,7 @@ def test_the_table_says_what_the_scripts_say():
     assert all(0 < float(seconds) < 120 for *_, seconds in rows)
 
 
-def test_notebooks_are_those_the_scripts_make(notebooks):
+def test_notebooks_are_those_the_scripts_make():
     assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.ipynb")} == notebooks.made()
 
 

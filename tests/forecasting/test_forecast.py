@@ -121,7 +121,7 @@ def test_a_csv_file_of_classes_or_of_a_chain_will_do(tmp_path):
 
 
 def test_a_text_gives_classes_and_chain_and_how_much_of_it_they_cover(tmp_path):
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
 
     rng = np.random.default_rng(5)
     words = rng.choice(["sun", "rain", "wind", "snow", "fog", "hail", "dew"], 3000, p=[0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.05])

@@ -1,1 +1,1 @@
-"""Data with known statistics."""
+"""Data with known statistics: sequence classes (Scan and Snap), Markov chains (Focus and Dilution), and real text (`text`)."""

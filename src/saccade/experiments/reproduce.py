@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from saccade.data.text_sources import found_source
+from saccade.data.text.sources import found_source
 from saccade.experiments import experiment, statement
 from saccade.laboratory import heard_assumptions
 from saccade.records.claim import Claim

@@ -7,7 +7,7 @@ model itself. The times of scanning and snapping are closed forms, in the time o
 
 A token is *distinct* for a query if one of the query's classes alone shows it: the paper's rule, for classes as given. In classes
 counted from text nothing is exactly zero; there it is distinct if one class shows it more than all its others together, as in
-`data/context_law.py` but without its test for chance: a rare token may be distinct by chance. The rest is *not distinct*; only
+`data/text/context_law.py` but without its test for chance: a rare token may be distinct by chance. The rest is *not distinct*; only
 some of it is common in the sense of that file. A query with a single class is compared with all other classes.
 """
 

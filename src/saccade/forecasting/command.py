@@ -55,7 +55,7 @@ def _source(options: Any) -> Any:
     """A text is tokenised as asked; a table is read as it is."""
     if Path(options.source).suffix.lower() == ".csv":
         return options.source
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
 
     return corpus(options.source, tokenizer=options.tokenizer, n_vocab=options.n_vocab)
 

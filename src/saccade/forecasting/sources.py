@@ -24,7 +24,7 @@ from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_count, shortened
 
 if TYPE_CHECKING:
-    from saccade.data.text import Corpus
+    from saccade.data.text.corpus import Corpus
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def statistics(
 
 def _corpus(source: Any) -> Corpus:
     try:
-        from saccade.data.text import Corpus, corpus
+        from saccade.data.text.corpus import Corpus, corpus
     except ModuleNotFoundError as error:
         raise InputError(f"a forecast from text needs {error.name}: pip install 'saccade[text]'.") from None
     if isinstance(source, Corpus):

@@ -1,8 +1,8 @@
 """What is measured of one attention computation: means over the probe's queries, head by head, from blocks of query rows.
 
-Weights exist for one block of rows at a time, so memory is batch x heads x block x keys however long the sequences are. A query
-counts if it is not padding and sees at least one key; a key is visible if the mask leaves it, or, where no mask is known, if its
-weight is above 1e-30.
+Weights exist for one block of rows at a time, so memory is batch x heads x block x keys however long the sequences are; beside it,
+for all heads and layers together, one byte for each query and key of the probe: what that key tells. A query counts if it is not
+padding and sees at least one key; a key is visible if the mask leaves it, or, where no mask is known, if its weight is above 1e-30.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ from torch.nn.attention import flex_attention as flex
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
+from saccade.observe.free_memory import give_back
+
 _SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.nn.functional.softmax}
 _PRODUCT = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum}
 # What is added to the score of a masked key is at or below it: -1e4, -1e9, the least number of a type, -inf. A bias by distance
@@ -76,7 +78,12 @@ class Capture(TorchFunctionMode):
     def __init__(self, listener: Callable[[AttentionCall], None], n_batch: int) -> None:
         super().__init__()
         self.unseen: list[str] = []
-        self._listener = torch.compiler.disable(listener)  # flex_attention is called from inside a compiled frame
+
+        def listen(call: AttentionCall) -> None:
+            listener(call)
+            give_back()
+
+        self._listener = torch.compiler.disable(listen)  # flex_attention is called from inside a compiled frame
         self._n_batch = n_batch
         self._weights: WeakIdKeyDictionary = WeakIdKeyDictionary()  # tensors made from a softmax -> that softmax
         self._waiting: WeakIdKeyDictionary = WeakIdKeyDictionary()  # softmaxes that no product has used yet -> what they are

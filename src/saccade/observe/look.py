@@ -49,20 +49,21 @@ def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[in
     names = LayerNames(model)
 
     def listener(call: AttentionCall) -> None:
-        kept: list[Tensor] = []
-        is_kept = bool(sequences) and call.n_batch == probe.n_batch
         layer = names.running()
         known = tokens.of(layer)
+        kept = _empty_maps(call, len(sequences)) if sequences and call.n_batch == probe.n_batch else None
+        rows = map_rows(call.n_queries)
 
         def on_block(start: int, weights: Tensor) -> None:
-            if is_kept:
-                wanted = [row - start for row in map_rows(call.n_queries) if start <= row < start + weights.shape[2]]
-                kept.append(_without_padding(weights[sequences][:, :, wanted].cpu(), call, known, sequences, start, wanted))
+            if kept is not None:
+                for place, row in enumerate(rows):
+                    if start <= row < start + weights.shape[2]:
+                        kept[:, :, place] = weights[sequences, :, row - start]
 
         found.layers.append(layer)
         found.n_queries.append(call.n_queries)
         found.statistics.append({name: value.cpu() for name, value in statistics(call, known, on_block=on_block).items()})
-        found.maps.append(torch.cat(kept, dim=2) if is_kept else None)
+        found.maps.append(None if kept is None else _without_padding(kept, call, known, sequences, rows))
 
     with undisturbed(model), Capture(listener, probe.n_batch) as capture:
         probe.run(model)
@@ -87,14 +88,21 @@ def map_rows(n_queries: int) -> list[int]:
     return np.unique(np.linspace(0, n_queries - 1, min(MAP_ROWS, n_queries)).round().astype(int)).tolist()
 
 
+def _empty_maps(call: AttentionCall, n_sequences: int) -> Tensor:
+    """Room for what is kept of a call's maps, taken before its blocks come: pieces kept between them would leave holes in memory
+    that no further block fits into, hundreds of megabytes of them.
+    """
+    return torch.empty(n_sequences, call.n_heads, len(map_rows(call.n_queries)), call.n_keys, dtype=torch.float32, device="cpu")
+
+
 def _without_padding(
-    rows: Tensor, call: AttentionCall, tokens: ProbeTokens | None, sequences: list[int], start: int, wanted: list[int]
+    maps: Tensor, call: AttentionCall, tokens: ProbeTokens | None, sequences: list[int], rows: list[int]
 ) -> Tensor:
-    """Rows of maps (sequence, head, query, key) with those of padding missing."""
+    """Maps (sequence, head, query, key) with the rows of padding missing."""
     if tokens is None or not tokens.fits(call) or not tokens.is_square(call):
-        return rows
-    is_token = tokens.is_token[sequences][:, [start + row for row in wanted]]
-    return rows.masked_fill(~is_token[:, None, :, None], torch.nan)
+        return maps
+    is_token = tokens.is_token[sequences][:, rows].to(maps.device)
+    return maps.masked_fill_(~is_token[:, None, :, None], torch.nan)
 
 
 def moved(before: np.ndarray, after: np.ndarray, step_before: int, step: int) -> np.ndarray:

@@ -175,13 +175,14 @@ def _without_cache(model: nn.Module) -> Iterator[None]:
 def _with_meaning(tokens: ProbeTokens, ids: Tensor, counted: TokenStatistics | None) -> ProbeTokens:
     if counted is None:
         return tokens
-    return replace(tokens, decile=torch.as_tensor(counted.decile)[ids], meaning=_meaning(counted.informative(ids.numpy())))
+    meaning = torch.stack([_meaning(told) for told in counted.informative_by_sequence(ids.numpy())])
+    return replace(tokens, decile=torch.as_tensor(counted.decile)[ids], meaning=meaning)
 
 
 def _meaning(told: np.ndarray) -> Tensor:
     """A byte for each pair of query and key: what is told itself would be four, and memory is what a look must spare."""
-    kind = np.select([told >= _DISTINCT, told <= _COMMON, np.isnan(told)], [DISTINCT, COMMON, UNKNOWN], BETWEEN)
-    return torch.as_tensor(kind.astype(np.int8))
+    kinds = np.array([DISTINCT, COMMON, UNKNOWN, BETWEEN], np.int8)
+    return torch.as_tensor(np.select([told >= _DISTINCT, told <= _COMMON, np.isnan(told)], list(kinds[:3]), kinds[3]))
 
 
 def _first_tokens(is_token: Tensor) -> Tensor:

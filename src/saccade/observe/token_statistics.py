@@ -24,7 +24,7 @@ one likely value to another, without making it surer, comes out at 0; one that m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -99,10 +99,14 @@ class TokenStatistics:
         position, tells nothing more: 0.
         NaN where the key comes after the query, the query has one next token only, or the pair is too rare to tell.
         """
+        return np.stack(list(self.informative_by_sequence(ids)))
+
+    def informative_by_sequence(self, ids: ArrayLike) -> Iterator[NDArray[np.float32]]:
+        """The same (query, key) of one sequence after the other, so that never more than one is in memory."""
         sequences = [_Types.of(row) for row in _checked_probe(ids, self.n_vocab)]
         pairs = np.unique(np.concatenate([types.codes(self._base)[types.before] for types in sequences]))
         told = self._told(pairs)
-        return np.stack([types.spread(pairs, told, self._base) for types in sequences])
+        return (types.spread(pairs, told, self._base) for types in sequences)
 
     @property
     def _base(self) -> int:

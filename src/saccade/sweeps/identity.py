@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import saccade
-from saccade.data.text_sources import found_source
+from saccade.data.text.sources import found_source
 from saccade.records.schema import json_ready
 
 _JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)

@@ -16,7 +16,7 @@ pytest.importorskip("tokenizers")
 
 import saccade
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.data.text import Corpus, corpus
+from saccade.data.text.corpus import Corpus, corpus
 from saccade.errors import InputError
 from saccade.experiments.real_text import context_length as experiment
 from saccade.experiments.real_text import context_length_measures as measures

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.data.text import corpus
+from saccade.data.text.corpus import corpus
 from saccade.dynamics.training import train_text
 from saccade.dynamics.training_batches import fixed_windows
 from saccade.errors import InputError

@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
-from saccade.data.text import corpus  # noqa: E402
+from saccade.data.text.corpus import corpus  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
 from saccade.experiments.real_text import text_cycle as cycle  # noqa: E402
 from saccade.experiments.real_text import text_cycle_claims as judged  # noqa: E402

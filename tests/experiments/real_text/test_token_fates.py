@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from saccade.data.text import corpus
+from saccade.data.text.corpus import corpus
 from saccade.errors import InputError
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text.spread import separation

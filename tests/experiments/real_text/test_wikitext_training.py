@@ -12,7 +12,7 @@ import xarray as xr
 torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
-from saccade.data.text import corpus  # noqa: E402
+from saccade.data.text.corpus import corpus  # noqa: E402
 from saccade.dynamics.randomness import Purpose, generator  # noqa: E402
 from saccade.dynamics.training_batches import fixed_windows  # noqa: E402
 from saccade.experiments.real_text import wikitext_training as training  # noqa: E402

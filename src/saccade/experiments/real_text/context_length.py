@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.data.text_library import UNKNOWN
+from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.errors import InputError, checked_count, checked_list, checked_number
 from saccade.experiments.real_text import context_windows as contexts
 from saccade.experiments.real_text.context_length_measures import DISTANCES, SOURCES, Array, contrast, curves, slopes, worth
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from saccade.data.sequence_classes import SequenceClasses
-    from saccade.data.text import Corpus
+    from saccade.data.text.corpus import Corpus
     from saccade.model.pairwise import Parameters
     from saccade.model.token_blocks import TokenBlocks
 
@@ -123,7 +123,7 @@ _DEFINITIONS = {
 
 
 def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
 
     started = time.perf_counter()
     text = corpus(config.text, n_vocab=config.n_vocab)

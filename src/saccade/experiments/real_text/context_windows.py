@@ -1,7 +1,7 @@
 """Contexts of a class, counted: windows of real text before a query and its next token, or as many independent draws from its law.
 
 A class is a query m and a next token n; its law at a length T is P(l|m,n) over the T tokens before the query, in the whole text.
-Tokens that the classes do not keep are read over, as if they were not there (`data/corpus_classes.py`), so that a window of T
+Tokens that the classes do not keep are read over, as if they were not there (`data/text/classes.py`), so that a window of T
 tokens has T_kept <= T of them. Independent draws are given the same T_kept, window by window.
 Axes of all counts: class, slot, row (`model/token_blocks.py`), one context a row.
 """
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.context_law import counted_context_law
+from saccade.data.text.context_law import counted_context_law
 from saccade.errors import InputError
 
 if TYPE_CHECKING:
     from saccade.data.sequence_classes import SequenceClasses
-    from saccade.data.text import Corpus
+    from saccade.data.text.corpus import Corpus
     from saccade.model.token_blocks import TokenBlocks
 
 Array = NDArray[np.float64]

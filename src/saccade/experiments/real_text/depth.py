@@ -108,7 +108,7 @@ def look_steps(steps: int) -> list[int]:
 
 
 def _trained(config: Config, depth: int, seed: int) -> xr.Dataset:
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
     from saccade.dynamics.training import train_text
     from saccade.dynamics.training_batches import fixed_windows
     from saccade.model.transformer_config import TransformerConfig

@@ -170,7 +170,7 @@ def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: 
 
 def _known(config: Config) -> Statistics:
     """Counts for the pairwise model alone; the embedded one has a text of its own."""
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
 
     text = corpus(config.text, n_vocab=config.n_vocab)
     queries = [text.vocabulary[query] for query in frequent_queries(text, config.queries)]
@@ -187,7 +187,7 @@ def _order_forecast(config: Config, known: Statistics) -> xr.Dataset:
 
 
 def _stage_forecast(config: Config) -> xr.Dataset:
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
     from saccade.forecasting.forecast import forecast
     from saccade.model.embedded import Embedded
 
@@ -264,7 +264,7 @@ def _record(variables: dict[str, Any], order: xr.Dataset, stages: xr.Dataset, co
 
 
 def _frequencies(config: Config, tokens: tuple[str, ...]) -> np.ndarray:
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
 
     text = corpus(config.text, n_vocab=config.n_vocab)
     return text.frequencies[[text.id_of(name) for name in tokens]]

@@ -57,7 +57,7 @@ class Training:
 
 def pairwise_run(training: Training, queries: tuple[str, ...], tokens: tuple[str, ...]) -> Array:
     """Gain of every token's attention logit since the start (time, query, token); rows of all tokens together sum to 0."""
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
     from saccade.dynamics.training import train_text
     from saccade.experiments.real_text.token_scores import score_measure
     from saccade.model.transformer_config import TransformerConfig
@@ -94,7 +94,7 @@ def classes_run(classes: SequenceClasses, coverage: float, training: Training, s
 
 def embedded_run(training: Training, d_model: int, init_scale: float) -> dict[str, Array]:
     """What the stages are told by, at every look: see `StageMeasures`."""
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
     from saccade.dynamics.training import train_text
     from saccade.model.transformer_config import TransformerConfig
 

@@ -25,7 +25,7 @@ from saccade.observe.measures import entropy
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from saccade.data.text import Corpus
+    from saccade.data.text.corpus import Corpus
     from saccade.model.transformer import Transformer
 
 Array = NDArray[np.float64]

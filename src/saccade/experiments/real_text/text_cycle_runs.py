@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.text import Corpus, corpus
+from saccade.data.text.corpus import Corpus, corpus
 from saccade.experiments.real_text.text_cycle_measures import Array, CycleMeasures, phi_scale
 from saccade.observe.turning_points import VISIBLE
 from saccade.theory import focus_and_dilution as theory

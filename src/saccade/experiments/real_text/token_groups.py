@@ -1,6 +1,6 @@
 """Distinct, common and other tokens of a text's most frequent query tokens, and tokens that are as frequent as each other.
 
-Which is which comes from the counts of the training text alone (`data/context_law.py`), before anything is trained. A token that is
+Which is which comes from counts of the training text alone (`data/text/context_law.py`), before anything is trained. A token that is
 distinct or common is so for one query; the same token may be another thing for the next. It is so among the few most frequent next
 tokens of the query that are told apart, while a model learns all of them: among more, another token may be distinct.
 Frequency is the great confound: common tokens are the frequent ones. So the tokens of a query are also cut into strata of equally
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.text_library import UNKNOWN
+from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.errors import InputError, checked_count
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from saccade.data.text import Corpus
+    from saccade.data.text.corpus import Corpus
 
 STRATUM = 20  # tokens of about equal frequency: enough for a share in steps of 5 %, few enough for the ends to be alike
 

@@ -15,7 +15,7 @@ from saccade.experiments.real_text.token_groups import TokenGroups, token_groups
 if TYPE_CHECKING:
     import xarray as xr
 
-    from saccade.data.text import Corpus
+    from saccade.data.text.corpus import Corpus
 
 Array = NDArray[np.float64]
 MODELS = {
@@ -37,7 +37,7 @@ class Text:
     n_next: int
 
     def corpus(self) -> Corpus:
-        from saccade.data.text import corpus
+        from saccade.data.text.corpus import corpus
 
         return corpus(self.source, n_vocab=self.n_vocab)
 

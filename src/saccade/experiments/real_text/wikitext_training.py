@@ -46,7 +46,7 @@ class TextRun:
 
 def trained(run: TextRun) -> xr.Dataset:
     """What is seen at the run's looks: loss, validation loss and attention by layer; missing from where a run diverged."""
-    from saccade.data.text import corpus
+    from saccade.data.text.corpus import corpus
     from saccade.dynamics.training import train_text
     from saccade.dynamics.training_batches import fixed_windows
     from saccade.model.transformer_config import TransformerConfig

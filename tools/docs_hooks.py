@@ -5,7 +5,7 @@
 | `<!-- equation: tian2023, Theorem 4 -->` | the equations behind claims of that source, as MathML         |
 | `<!-- include: NOTATION.md -->`          | that file of the repository                                   |
 
-A name that is not known stops the build. Not here: parts of pages that are kept in the repository (`generate.py`).
+A name that is not known stops the build. Not here: parts of pages that are kept in the repository (`docs_parts.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The notebooks of this folder, made from its scripts: `python examples/make_notebooks.py` after a script has changed.
+"""The notebooks in `examples`, made from its scripts: `python -m tools.notebooks` after a script has changed.
 
 A script is cut at its `# %%` lines. What stands on such a line becomes a cell of text, what follows it a cell of code; the
 docstring opens the script's part. Outputs are left empty, so that a notebook differs only where a script does.
@@ -8,7 +8,7 @@ import ast
 import json
 from pathlib import Path
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = {
     "test_a_theory.ipynb": ("scan_then_snap.py", "your_own_classes.py", "check_a_variant.py"),
     "watch_a_model.ipynb": ("watch_nanogpt.py", "checkpoint_series.py"),
@@ -42,12 +42,12 @@ def notebook_of(scripts: list[str]) -> str:
 def made() -> dict[str, str]:
     """Every notebook by its file name."""
     return {
-        name: notebook_of([(HERE / script).read_text(encoding="utf-8") for script in scripts])
+        name: notebook_of([(FOLDER / script).read_text(encoding="utf-8") for script in scripts])
         for name, scripts in NOTEBOOKS.items()
     }
 
 
 if __name__ == "__main__":
     for name, text in made().items():
-        (HERE / name).write_text(text, encoding="utf-8")
-        print(HERE / name)
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        print(FOLDER / name)

@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from saccade.data.context_law import ContextLaw
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.data.text import corpus
+from saccade.data.text.context_law import ContextLaw
+from saccade.data.text.corpus import corpus
 from saccade.errors import InputError
 
 WINDOW = 13

@@ -8,11 +8,12 @@ import re
 
 import pytest
 
-from saccade.data import text_files, text_hub
-from saccade.data.text import corpus
-from saccade.data.text_files import pieces_of_file
-from saccade.data.text_sources import Source, found_source
-from saccade.data.text_split import split_text_stream
+from saccade.data.text import files as text_files
+from saccade.data.text import hub as text_hub
+from saccade.data.text.corpus import corpus
+from saccade.data.text.files import pieces_of_file
+from saccade.data.text.sources import Source, found_source
+from saccade.data.text.split import split_text_stream
 from saccade.errors import InputError
 
 STORIES = [f"story {i} begins.\nIt has {i * i} words, and a second line." for i in range(47)]

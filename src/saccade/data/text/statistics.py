@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from saccade.data.corpus_cache import add_file
 from saccade.data.markov import MarkovChain
 from saccade.data.markov_presets import MOST_TOKENS
 from saccade.data.markov_text import OTHER
+from saccade.data.text.cache import add_file
 from saccade.errors import checked_count
 
 _BLOCK = 2**22  # pairs counted at once

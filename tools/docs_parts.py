@@ -1,4 +1,4 @@
-"""Parts of pages that are made from the source: `python docs/generate.py` writes them anew, a test tells when they have drifted.
+"""Parts of pages that are made from the source: `python -m tools.docs_parts` writes them anew, a test tells when they have drifted.
 
 | part                     | made from                                                                        |
 |--------------------------|----------------------------------------------------------------------------------|
@@ -17,15 +17,13 @@ import ast
 import contextlib
 import io
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-DOCS = Path(__file__).parent
-SOURCE = DOCS.parent / "src"
-sys.path.insert(0, str(DOCS))
+from tools.error_messages import messages_part
 
-from error_messages import messages_part  # noqa: E402
+DOCS = Path(__file__).parents[1] / "docs"
+SOURCE = DOCS.parent / "src"
 
 _PART = r"(<!-- made: {} -->\n).*?(<!-- end -->)"
 

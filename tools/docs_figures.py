@@ -1,4 +1,4 @@
-"""The figures of the two pages on theory, from runs of Saccade: `python docs/figures/make.py [NAME ...]`, a minute on two cores.
+"""The figures of the two pages on theory, from runs of Saccade: `python -m tools.docs_figures [NAME ...]`, a minute on two cores.
 
 The same code gives the same bytes on the same machine; libraries and processors differ in last digits, so tests ask for the files
 and their size, not for their bytes.
@@ -21,7 +21,7 @@ from saccade.experiments.scan_and_snap.snap_theory import CaseTheory
 from saccade.observe.events import find_events
 from saccade.report.style import categorical, new_figure, sequential
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 WIDTH = 5.4  # inches: on a phone the letters are still 8 pixels high
 
 
@@ -123,4 +123,4 @@ FIGURES = (scan_and_snap_attention, scan_and_snap_growth, focus_and_dilution_cyc
 if __name__ == "__main__":
     for make in (make for make in FIGURES if make.__name__ in sys.argv[1:] or not sys.argv[1:]):
         with rc_context({"svg.hashsalt": "saccade"}):  # identifiers inside the SVG are random without it
-            make().savefig(HERE / f"{make.__name__}.svg", metadata={"Date": None})
+            make().savefig(FOLDER / f"{make.__name__}.svg", metadata={"Date": None})

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.context_law import ContextLaw, counted_context_law
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.data.text.context_law import ContextLaw, counted_context_law
 from saccade.errors import InputError, checked_count
 
 if TYPE_CHECKING:
-    from saccade.data.text import Corpus
+    from saccade.data.text.corpus import Corpus
 
 
 def classes_of_corpus(

@@ -11,8 +11,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from saccade.data import corpus_build, corpus_cache, text, text_files
-from saccade.data.text import corpus
+from saccade.data.text import build as corpus_build
+from saccade.data.text import cache as corpus_cache
+from saccade.data.text import corpus as text
+from saccade.data.text import files as text_files
+from saccade.data.text.corpus import corpus
 from saccade.errors import InputError
 
 WORDS = [f"w{i * i % 101}" for i in range(997)]
@@ -134,7 +137,7 @@ def test_a_corpus_that_was_not_finished_is_never_read(book, tmp_path, monkeypatc
 
 def test_processes_that_make_the_same_corpus_at_once_all_read_it_whole(book, tmp_path):
     code = f"""
-from saccade.data.text import corpus
+from saccade.data.text.corpus import corpus
 found = corpus({str(book)!r}, cache={str(tmp_path / "c")!r})
 words = found.decode(found.train).split() + found.decode(found.valid).split()
 assert words == [f"w{{i * i % 101}}" for i in range(997)]

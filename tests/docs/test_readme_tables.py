@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from saccade.experiments import EXPERIMENTS, experiment
-from saccade.experiments.catalogue import table, verdict_counts, with_tables
+from tools.readme_tables import table, verdict_counts, with_tables
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE, Claim
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ VERDICTS = json.loads((ROOT / "docs" / "verdicts.json").read_text("utf-8"))
 
 
 def test_the_tables_in_the_readme_are_those_the_experiments_make():
-    again = "python -m saccade.experiments.catalogue README.md docs/verdicts.json results"
+    again = "python -m tools.readme_tables README.md docs/verdicts.json results"
     assert with_tables(README, VERDICTS) == README, f"write them again: {again}"
 
 

@@ -7,7 +7,7 @@
 | a file                                      | itself                                                                      |
 | a folder                                    | `train.*` and `valid.*` if they are there, else every file in it, by name   |
 
-Without validation files the end of the text is held out: see `text_split.py`. What a document is: `text_files.py`.
+Without validation files the end of the text is held out: see `split.py`. What a document is: `files.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from saccade.data.text_files import Piece, pieces_of_file
+from saccade.data.text.files import Piece, pieces_of_file
 from saccade.errors import InputError, checked_choice, shortened
 
 HUB = {
@@ -75,7 +75,7 @@ def _installed(package: str) -> tuple[Path, ...]:
 
 
 def _named(name: str) -> Source:
-    from saccade.data.text_hub import files_from_hub
+    from saccade.data.text.hub import files_from_hub
 
     folder = os.environ.get("SACCADE_DATA")
     if folder and not Path(folder).is_dir():

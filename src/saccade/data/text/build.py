@@ -16,10 +16,10 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.text_library import UNKNOWN
-from saccade.data.text_sources import Source
-from saccade.data.text_split import split_text_stream
-from saccade.data.text_tokenisers import Numbers, Tokeniser
+from saccade.data.text.library_tokenisers import UNKNOWN
+from saccade.data.text.sources import Source
+from saccade.data.text.split import split_text_stream
+from saccade.data.text.tokenisers import Numbers, Tokeniser
 from saccade.errors import InputError
 
 PARTS = ("train", "valid")

@@ -8,7 +8,7 @@
 | any tokenizer | of the `tokenizers` library: an object, a Hugging Face tokenizer, or the path of its tokenizer.json         |
 
 Words follow the rules of "basic_english", with which [tian2023] read WikiText: `"` joins what it stood between, `;` and `:` part
-it, as does `<br />`; `<unk>` stays whole. The numbers here are a tokeniser's own; a corpus ranks them (`corpus_build.py`).
+it, as does `<br />`; `<unk>` stays whole. The numbers here are a tokeniser's own; a corpus ranks them (`build.py`).
 
 A dictionary lookup a word is several times faster than the word level of the `tokenizers` library (benchmarks/tokenising.py).
 """
@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.data.text_library import BytePairs, Library, library_tokeniser, need_library
+from saccade.data.text.library_tokenisers import BytePairs, Library, library_tokeniser, need_library
 
 _ALONE = "'.,()!?"
 _BLANK = ("<br />", ";", ":")

@@ -1,0 +1,56 @@
+"""A look holds blocks of weights, never a whole map: the tensors it makes do not grow with the length of the sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+import saccade  # noqa: E402
+from saccade.observe import free_memory  # noqa: E402
+from saccade.observe.attention_statistics import _BYTES_PER_BLOCK  # noqa: E402
+from tests.observe import model_zoo as zoo  # noqa: E402
+
+N_HEADS = zoo.HEADS
+
+
+class Largest(TorchDispatchMode):
+    """Bytes of the largest tensor that any operation gives out."""
+
+    n_bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for part in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(part, torch.Tensor):
+                self.n_bytes = max(self.n_bytes, part.untyped_storage().nbytes())
+        return out
+
+
+def largest_of_a_look(length: int) -> int:
+    tokens = torch.arange(2 * length).reshape(2, length) % zoo.N_VOCAB
+    model = zoo.HandWritten("fused")
+    with Largest() as largest, saccade.watch(model, tokens, budget=None) as recorder:
+        recorder.observe(0)
+    return largest.n_bytes
+
+
+def test_tensors_of_a_look_are_blocks_however_long_the_sequences_are():
+    for length in (1021, 2039):
+        meaning = 2 * length**2  # a byte for each query and key
+        whole_map = N_HEADS * 4 * meaning
+        assert max(2 * _BYTES_PER_BLOCK, meaning) < whole_map / 3  # a whole map would be seen
+        assert largest_of_a_look(length) <= max(2 * _BYTES_PER_BLOCK, meaning)  # float64 in the self-check is twice as wide
+
+
+def test_free_memory_is_handed_back_where_the_system_allows_it(monkeypatch):
+    asked: list[int] = []
+    monkeypatch.setattr(free_memory, "_trim", lambda: asked.append)
+    largest_of_a_look(31)
+    assert asked
+    monkeypatch.setattr(free_memory, "_trim", lambda: None)  # another system
+    largest_of_a_look(31)
