@@ -23,20 +23,13 @@ browser:
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 	|| echo "no Chromium was found and none could be installed: the browser tests will be skipped"
 
-# Wheel and sdist in clean environments: the wheel with the oldest versions we say we support, the sdist with the newest there are.
-CORE_TESTS := tests/records tests/theory tests/dynamics/test_flow.py tests/dynamics/test_descent.py tests/experiments/test_growth_figures.py
+# Wheel and sdist in clean environments, with the oldest versions we say we support and the newest there are.
 package: .venv/test
-	rm -rf dist .venv/oldest .venv/newest
-	$(BIN)/python -m build --outdir dist . >/dev/null
-	$(PYTHON) -m venv .venv/oldest && .venv/oldest/bin/pip install --quiet --constraint constraints-oldest.txt dist/*.whl pytest hypothesis
-	$(PYTHON) -m venv .venv/newest && .venv/newest/bin/pip install --quiet dist/*.tar.gz pytest hypothesis
-	for which in oldest newest; do \
-	    .venv/$$which/bin/saccade list >/dev/null && .venv/$$which/bin/python -m pytest -q -o filterwarnings=default -p no:cacheprovider $(CORE_TESTS) || exit 1; \
-	done
+	$(BIN)/python -m tools.package
 
 # The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
 tables: .venv/core
-	$(BIN)/python -m tools.readme_tables README.md docs/verdicts.json $(OUT)
+	$(BIN)/python -m tools.readme_tables README.md docs/outcomes.json $(OUT)
 	cp $(OUT)/errata.md docs/errata.md
 	[ ! -f $(OUT)/findings.md ] || cp $(OUT)/findings.md docs/findings.md
 

@@ -4,13 +4,18 @@
 |------------------------------------------|---------------------------------------------------------------|
 | `<!-- equation: tian2023, Theorem 4 -->` | the equations behind claims of that source, as MathML         |
 | `<!-- include: NOTATION.md -->`          | that file of the repository                                   |
+| `<!-- outcomes: scan-and-snap -->`       | the README's table of that theory                             |
+| `<!-- found: text-cycle -->`             | what came of an experiment, in the words of that table        |
 
 A name that is not known stops the build. Not here: parts of pages that are kept in the repository (`docs_parts.py`).
 """
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +24,15 @@ from mkdocs.exceptions import PluginError
 from saccade.report.equations import EQUATIONS
 
 ROOT = Path(__file__).parents[1]
-_EQUATION = re.compile(r"<!-- equation: (.+?) -->")
-_INCLUDE = re.compile(r"<!-- include: (.+?) -->")
+sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path
+
+from tools.readme_tables import table  # noqa: E402
+
+_MARK = re.compile(r"<!-- (equation|include|outcomes|found): (.+?) -->")
 
 
 def on_page_markdown(markdown: str, page: Any, **rest: Any) -> str:
-    return _EQUATION.sub(lambda found: _equations(found[1]), _INCLUDE.sub(lambda found: _file(found[1]), markdown))
+    return _MARK.sub(lambda found: _MADE[found[1]](found[2]), markdown)
 
 
 def _file(name: str) -> str:
@@ -39,3 +47,24 @@ def _equations(source: str) -> str:
         raise PluginError(f"there is no equation of {source!r}; known: {', '.join(EQUATIONS)}")
     lines = "".join(f"<tr><td>{what}</td><td>{mathml}</td></tr>" for what, mathml in EQUATIONS[source])
     return f'<table aria-label="equations of {source}">{lines}</table>'
+
+
+def _table(kind: str) -> str:
+    try:
+        return table(kind, _outcomes())
+    except KeyError:
+        raise PluginError(f"there is no table {kind!r}") from None
+
+
+def _found(name: str) -> str:
+    outcomes = _outcomes()
+    if name not in outcomes:
+        raise PluginError(f"there is no experiment {name!r}")
+    return outcomes[name]["expected"]
+
+
+def _outcomes() -> dict[str, dict[str, Any]]:
+    return json.loads((ROOT / "docs" / "outcomes.json").read_text("utf-8"))
+
+
+_MADE: dict[str, Callable[[str], str]] = {"equation": _equations, "include": _file, "outcomes": _table, "found": _found}

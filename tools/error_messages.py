@@ -47,7 +47,7 @@ def _section(path: Path, package: Path) -> str:
     scope = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split()).replace("<", "&lt;")
     rows = [f"| {_cell(one.says)} | {_kind(one)}{_code(one.raised_in)} | {_code(one.when) or 'otherwise'} |" for one in found]
     head = ["| says | raised by | when |", "|---|---|---|"]
-    return "\n".join([f"### {path.relative_to(package.parent).as_posix()}", "", scope, "", *head, *rows, ""])
+    return "\n".join([f"### `{path.relative_to(package.parent).as_posix()}`", "", scope, "", *head, *rows, ""])
 
 
 def _walk(node: ast.AST, function: str, when: str) -> Iterator[Message]:

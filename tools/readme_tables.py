@@ -1,15 +1,19 @@
-"""The table of what is reproduced, made from the experiments: what, command, time, what to expect, verdicts of the last run.
+"""The tables of what is reproduced, made from the experiments: what, command, time, what to expect, verdicts of the last run.
 
-`docs/verdicts.json` keeps how many claims of each experiment hold, fail, or are outside their assumptions, as the last full run
-counted them; the README shows the tables between two marks, and a test holds it to them.
+`docs/outcomes.json` keeps what came of the last full run of each experiment: how many claims hold, fail, or are outside their
+assumptions, and its `EXPECTED` with the measured numbers in it. The README shows the tables between two marks; tests hold it to
+that file, and the file to runs.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from saccade.experiments import EXPERIMENTS, experiment
@@ -23,52 +27,78 @@ _KINDS = {
 _WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside"}
 
 
-def table(kind: str, verdicts: Mapping[str, Mapping[str, int]]) -> str:
+def table(kind: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
     """Markdown rows of the experiments of one kind: `scan-and-snap`, `focus-and-dilution` or `real-text`."""
     names = [name for name, module in EXPERIMENTS.items() if module.startswith(_KINDS[kind])]
     head = "| what | `saccade reproduce ...` | time | expected | verdicts |\n|---|---|---|---|---|\n"
-    return head + "".join(_row(name, verdicts.get(name, {})) for name in names)
+    return head + "".join(_row(name, outcomes.get(name, {})) for name in names)
 
 
-def _row(name: str, verdicts: Mapping[str, int]) -> str:
+def _row(name: str, outcome: Mapping[str, Any]) -> str:
     module = experiment(name)
-    return f"| {module.WHAT} | `{name}` | {module.SECONDS} s | {module.EXPECTED} | {_said(verdicts)} |\n"
+    return f"| {module.WHAT} | `{name}` | {module.SECONDS} s | {outcome.get('expected', '')} | {_said(outcome)} |\n"
 
 
-def _said(verdicts: Mapping[str, int]) -> str:
+def _said(outcome: Mapping[str, Any]) -> str:
     """`12 hold, 2 fail as known`."""
-    parts = [f"{verdicts[verdict]} {word}" for verdict, word in _WORDS.items() if verdicts.get(verdict)]
-    known = " as known" if verdicts.get(FAILS) and not verdicts.get("surprises") else ""
+    parts = [f"{outcome[verdict]} {word}" for verdict, word in _WORDS.items() if outcome.get(verdict)]
+    known = " as known" if outcome.get(FAILS) and not outcome.get("surprises") else ""
     return ", ".join(part + (known if part.endswith(_WORDS[FAILS]) else "") for part in parts) or "not run yet"
 
 
-def with_tables(readme: str, verdicts: Mapping[str, Mapping[str, int]]) -> str:
+def with_tables(readme: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
     """The text with the table of each kind between its marks, `<!-- KIND -->` and `<!-- end -->`."""
     for kind in _KINDS:
         begin, end = f"<!-- {kind} -->\n", "<!-- end -->"
         before, _, rest = readme.partition(begin)
-        readme = before + begin + table(kind, verdicts) + end + rest.partition(end)[2]
+        readme = before + begin + table(kind, outcomes) + end + rest.partition(end)[2]
     return readme
 
 
-def main(arguments: Sequence[str]) -> None:
-    """`python -m tools.readme_tables README.md docs/verdicts.json RESULTS ...`: count the verdicts of folders of
-    results, keep them, and write the tables.
-    """
-    readme, kept, *folders = map(Path, arguments)
-    verdicts = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-    for claims in sorted(path for folder in folders for path in folder.glob("*/claims.json")):
-        verdicts[claims.parent.name] = verdict_counts(json.loads(claims.read_text(encoding="utf-8")))
-    ordered = {name: verdicts[name] for name in EXPERIMENTS if name in verdicts}
-    kept.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
-    readme.write_text(with_tables(readme.read_text(encoding="utf-8"), ordered), encoding="utf-8")
+def outcome(name: str, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What `docs/outcomes.json` keeps of an experiment, from its claims as they stand in `claims.json`."""
+    return {**verdict_counts(claims), "expected": filled(name, experiment(name).EXPECTED, claims)}
 
 
 def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many claims, as they stand in `claims.json`, have which verdict, and how many of them are not as expected."""
+    """How many claims have which verdict, and how many of them are not as expected."""
     found = Counter(claim["verdict"] for claim in claims)
     surprises = sum(claim["verdict"] not in (claim["expected"], OUTSIDE) for claim in claims)
     return {verdict: found[verdict] for verdict in _WORDS} | {"surprises": surprises}
+
+
+def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str:
+    """The template with measured numbers: `{growth rate*law paper:.3f}` is that of the one claim with such a statement.
+
+    `*` stands for any part of the statement and `?` for any character, as for `:`, which ends the name of a field.
+    """
+    parts = Formatter().parse(template)
+    sentence = "".join(
+        text + (format(_measured(name, field, claims), form or "") if field else "") for text, field, form, _ in parts
+    )
+    return re.sub(r"(?<=\d)%", " %", sentence)  # as everywhere in the README
+
+
+def _measured(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> float:
+    found = [claim for claim in claims if fnmatchcase(claim["statement"], field)]
+    if len(found) != 1:
+        fitting = "".join(f"\n  {claim['statement']}" for claim in found)
+        raise ValueError(f"EXPECTED of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")
+    measured = found[0]["measured"]
+    return float("nan") if measured is None else float(measured)  # `claims.json` has null for NaN
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`python -m tools.readme_tables README.md docs/outcomes.json RESULTS ...`: keep what came of the runs in folders of
+    results, and write the tables.
+    """
+    readme, kept, *folders = map(Path, arguments)
+    outcomes = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    for path in sorted(path for folder in folders for path in folder.glob("*/claims.json")):
+        outcomes[path.parent.name] = outcome(path.parent.name, json.loads(path.read_text(encoding="utf-8")))
+    ordered = {name: outcomes[name] for name in EXPERIMENTS if name in outcomes}
+    kept.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    readme.write_text(with_tables(readme.read_text(encoding="utf-8"), ordered), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The command line: thin. Every command calls what a Python user could call.
 
 Exit codes: 0 when all verdicts are as expected, 1 when some are not, 2 for a mistake in the call, 130 for Ctrl-C.
+What takes time to load is imported where it is used, so that `main` can answer Ctrl-C from the start.
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
 from saccade.records.claim import OUTSIDE
-from saccade.records.store import write_text
+from saccade.records.store import damaged_records, write_text
 from saccade.terminal import JSON, console, flags, parsed, progress
 
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
@@ -88,12 +87,14 @@ def _list(arguments: list[str]) -> int:
 
 
 def _reproduce(arguments: list[str]) -> int:
+    import tyro
+
     from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC
     from saccade.experiments.errata import errata_page
     from saccade.experiments.findings import findings_page
 
     kind = flags(
-        "saccade reproduce syn-small-attention growth-figures",
+        "saccade reproduce growth-figures decoder-dynamics",
         names=(tyro.conf.Positional[tuple[str, ...]], (), "experiments, as `saccade list` names them; none: all synthetic ones"),
         real=(bool, False, "without names: all experiments on real text"),
         full=(bool, False, "experiments on real text at the papers' sizes; hours"),
@@ -173,14 +174,17 @@ def _sweep(arguments: list[str]) -> int:
 def _verify(arguments: list[str]) -> int:
     from saccade.sweeps.command import VERIFY_OPTIONS, verify_command
 
-    return verify_command(parsed(flags("saccade verify results", **VERIFY_OPTIONS, json=JSON), arguments), progress)
+    example = "saccade run growth-figures && saccade verify results/own"
+    return verify_command(parsed(flags(example, **VERIFY_OPTIONS, json=JSON), arguments), progress)
 
 
 def _report(arguments: list[str]) -> int:
+    import tyro
+
     from saccade.report.page import write_report
 
     declared = flags(
-        "saccade report results --out report.html",
+        "saccade run growth-figures && saccade report results/own --out report.html",
         sources=(
             tyro.conf.Positional[tuple[Path, ...]],
             (Path("results"),),
@@ -190,6 +194,9 @@ def _report(arguments: list[str]) -> int:
         json=JSON,
     )
     options = parsed(declared, arguments)
+    for source in options.sources:
+        for record, wrong in damaged_records(source)[0].items():
+            print(f"saccade: {record} is damaged and left out of the page: {wrong}.", file=sys.stderr)
     page = write_report(options.sources, options.out)
     print(json.dumps({"report": str(page)}) if options.json else f"report: {page}")
     return 0
@@ -209,11 +216,13 @@ def _play(arguments: list[str]) -> int:
 
 
 def _completion(arguments: list[str]) -> int:
+    import tyro
+
     from saccade.completion import completion
 
     declared = flags(
         "saccade completion bash >> ~/.bash_completion",
-        shell=(tyro.conf.Positional[str], "bash", "bash or zsh"),
+        shell=(tyro.conf.Positional[str], "bash", "bash or zsh; for zsh, write it to a file _saccade in a folder of $fpath"),
     )
     print(completion(parsed(declared, arguments).shell, list(_COMMANDS)), end="")
     return 0
@@ -230,7 +239,8 @@ def _forecast(arguments: list[str]) -> int:
 
     if not arguments:
         raise InputError("`saccade forecast` needs a text, such as sotu, wikitext-2 or a file, or a CSV of classes.")
-    options = parsed(flags("saccade forecast sotu --queries 4", **OPTIONS, json=JSON), arguments)
+    example = r"printf 'class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n' > sky.csv && saccade forecast sky.csv"
+    options = parsed(flags(example, **OPTIONS, json=JSON), arguments)
     with progress(options.source) as on_progress:
         record = forecast_of(options, on_progress)
     return answered(record, options)

@@ -19,6 +19,7 @@ _BASH = """_saccade() {{
 complete -o default -F _saccade saccade
 """
 
+# In a folder of $fpath zsh reads it at the first Tab, as the body of `_saccade`, and wants an answer; `eval` only announces it.
 _ZSH = """#compdef saccade
 _saccade() {{
     if (( CURRENT == 2 )); then
@@ -30,11 +31,15 @@ _saccade() {{
         _files
     fi
 }}
-compdef _saccade saccade
+if [[ "$funcstack[1]" == _saccade ]]; then
+    _saccade "$@"
+else
+    compdef _saccade saccade
+fi
 """
 
 
 def completion(shell: str, commands: list[str]) -> str:
-    """The script that teaches a shell the names; put it where the shell reads such scripts, or `eval` it."""
+    """The script that teaches a shell the names; put it where the shell reads scripts, or `eval` it (zsh: after compinit)."""
     script = {"bash": _BASH, "zsh": _ZSH}[checked_choice("shell", shell, ("bash", "zsh"))]
     return script.format(commands=" ".join(commands), experiments=" ".join(EXPERIMENTS), taking="|".join(_WITH_EXPERIMENTS))

@@ -83,7 +83,7 @@ def checked_choice(name: str, value: object, choices: Iterable[str]) -> str:
     options = list(choices)
     if isinstance(value, str) and value in options:
         return value
-    near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(str(value), options, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise InputError(f"{name} {shortened(value)} is not known.{hint} Known: {', '.join(options)}.")
 

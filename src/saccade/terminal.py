@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, make_dataclass
 from typing import Annotated, Any
 
-import tyro
-
 from saccade.errors import InputError
 
 JSON = (bool, False, "print the answer as JSON, for programs")
@@ -18,6 +16,8 @@ JSON = (bool, False, "print the answer as JSON, for programs")
 
 def flags(example: str, **fields: tuple[Any, Any, str]) -> Any:
     """A dataclass for tyro to read flags into: name=(type, default, what --help says of it); `example`: a call that works."""
+    import tyro
+
     declared = [
         (name, Annotated[kind, tyro.conf.arg(help=meaning)], field(default=default))
         for name, (kind, default, meaning) in fields.items()
@@ -27,6 +27,8 @@ def flags(example: str, **fields: tuple[Any, Any, str]) -> Any:
 
 def parsed(kind: Any, arguments: list[str]) -> Any:
     """Flags read by tyro; its boxed error becomes one sentence."""
+    import tyro
+
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -39,8 +41,11 @@ def parsed(kind: Any, arguments: list[str]) -> Any:
 
 
 def _prog(kind: Any) -> str:
-    """`saccade sweep` of `saccade sweep NAME ...`; for `saccade run` with the name, which its flags depend on."""
-    words = kind.example.split()
+    """`saccade sweep` of `saccade sweep NAME ...`; for `saccade run` with the name, which its flags depend on.
+
+    An example may first make what it needs: `... && saccade verify results`.
+    """
+    words = kind.example.rpartition(" && ")[2].split()
     return " ".join(words[: 3 if words[1] == "run" else 2])
 
 
@@ -68,8 +73,11 @@ def _until_rule(lines: list[str]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def progress(label: str) -> Iterator[Callable[[float], None]]:
-    """A bar on the terminal's error stream that goes when the work is done; nothing where there is no terminal."""
+def progress(label: str) -> Iterator[Callable[..., None]]:
+    """A bar on the terminal's error stream that goes when the work is done; nothing where there is no terminal.
+
+    It is told the fraction that is done, and another label when the work changes.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -77,7 +85,7 @@ def progress(label: str) -> Iterator[Callable[[float], None]]:
     errors = Console(stderr=True)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=1.0)
-        yield lambda fraction: bar.update(task, completed=fraction)
+        yield lambda fraction, label=None: bar.update(task, completed=fraction, description=label)
 
 
 def console() -> Any:

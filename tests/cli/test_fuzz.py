@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as stnp
 
 from saccade import InputError, Pairwise, SequenceClasses, flow, train
 from saccade import cli as command_line
-from saccade.data.tables import rows_from_csv
+from saccade.data.class_tables import rows_from_csv
 
 JUNK = st.one_of(
     st.none(),

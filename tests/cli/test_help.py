@@ -1,4 +1,4 @@
-"""Help at the terminal: every command's example works when pasted, and names complete."""
+"""Help at the terminal: what there is, what to do first, and for every command an example that works when it is pasted."""
 
 from __future__ import annotations
 
@@ -6,75 +6,101 @@ import contextlib
 import os
 import re
 import shlex
-import shutil
+import signal
 import subprocess
 import sys
+import urllib.request
+from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from saccade.cli import _COMMANDS, main
-from saccade.experiments import EXPERIMENTS
-
-ENTRY = [sys.executable, "-m", "saccade.cli"]
-# Run to the end here; the others need a folder of checkpoints, a browser's patience, a text, or minutes.
-QUICK = ("list", "run", "report", "completion", "env", "verify")
+from saccade.experiments import EXPERIMENTS, experiment
+from tests.cli.calls import called, strictly
 
 
 def example_of(command: str, capsys: pytest.CaptureFixture) -> str:
     with contextlib.suppress(SystemExit):  # which is how the reader of flags ends after its help
         assert main([command, "--help"]) == 0
-    found = re.search(r"Example: (.+?)\n\n", capsys.readouterr().out, re.DOTALL)
+    found = re.search(r"^Example: (.+)$", capsys.readouterr().out, re.MULTILINE)  # one line: as it is pasted
     assert found is not None, command
-    return " ".join(found[1].split())
+    return found[1]
 
 
 @pytest.mark.parametrize("command", list(_COMMANDS))
 def test_every_help_has_an_example_of_its_own_command(command, capsys):
-    assert shlex.split(example_of(command, capsys))[:2] == ["saccade", command]
+    assert shlex.split(example_of(command, capsys).rpartition(" && ")[2])[:2] == ["saccade", command]
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("results")
-    assert main(["reproduce", "growth-figures", "--out", str(folder / "results")]) == 0
-    return folder
+def pasted(line: str, folder: Path) -> subprocess.Popen[str]:
+    """A line given to a shell in an empty folder, with `saccade` and `python` of this environment."""
+    commands = folder / "bin"
+    commands.mkdir()
+    for name, module in (("saccade", "-m saccade.cli "), ("python", "")):
+        (commands / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module}"$@"\n')
+        (commands / name).chmod(0o755)
+    (folder / "empty").mkdir()
+    environment = os.environ | {"PATH": f"{commands}:{os.environ['PATH']}", "HOME": str(folder)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(["bash", "-c", line], cwd=folder / "empty", env=environment, **pipes)
 
 
-@pytest.mark.parametrize("command", QUICK)
-def test_the_example_works_when_it_is_pasted(command, capsys, results, monkeypatch):
-    monkeypatch.chdir(results)
-    words = shlex.split(example_of(command, capsys).partition(" >> ")[0])
-    assert main(words[1:]) == 0
+@pytest.mark.parametrize("command", [command for command in _COMMANDS if command != "play"])
+def test_the_example_works_when_it_is_pasted(command, capsys, tmp_path):
+    if command == "observe":
+        pytest.importorskip("transformers")
+    with pasted(example_of(command, capsys), tmp_path) as shell:
+        out, err = shell.communicate(timeout=170)
+    assert shell.returncode == 0, err
+    assert out or (tmp_path / ".bash_completion").stat().st_size > 0
 
 
-def completed(words: list[str], shell: str) -> list[str]:
-    """What Tab offers after these words."""
-    script = subprocess.run([*ENTRY, "completion", shell], capture_output=True, text=True, check=True).stdout
-    asked = f'COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _saccade; echo "${{COMPREPLY[@]}}"'
-    answer = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
-    return answer.stdout.split()
+def test_the_example_of_play_serves_its_page_until_ctrl_c(capsys, tmp_path):
+    with pasted(f"exec {example_of('play', capsys)}", tmp_path) as server:
+        try:
+            address = re.search(r"http://\S+", server.stdout.readline())[0]
+            with urllib.request.urlopen(address, timeout=20) as page:
+                assert "<html" in page.read().decode()
+        finally:
+            server.send_signal(signal.SIGINT)
+        assert server.wait(20) == 0
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here to complete in")
-def test_names_complete_in_bash():
-    assert completed(["saccade", "re"], "bash") == ["reproduce", "report"]
-    assert completed(["saccade", "run", "syn-"], "bash") == [name for name in EXPERIMENTS if name.startswith("syn-")]
-    assert completed(["saccade", "env", "syn-"], "bash") == []
+def test_list_names_every_experiment_with_claim_and_time():
+    code, printed, _ = called("list")
+    assert code == 0
+    assert all(name in printed for name in EXPERIMENTS)
+    code, printed, _ = called("list", "--json")
+    rows = strictly(printed)
+    assert code == 0
+    assert [row["name"] for row in rows] == list(EXPERIMENTS)
+    assert all(row["claim"].endswith((".", "]")) or len(row["claim"]) > 20 for row in rows)
+    assert all(row["seconds"] > 0 for row in rows)
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here to complete in")
-def test_the_script_for_zsh_is_one_that_zsh_can_read():
-    script = subprocess.run([*ENTRY, "completion", "zsh"], capture_output=True, text=True, check=True).stdout
-    subprocess.run(["zsh", "-n"], input=script, text=True, check=True, env=os.environ)
+def test_env_tells_the_versions_that_can_move_a_number():
+    code, printed, _ = called("env", "--json")
+    facts = strictly(printed)
+    assert code == 0
+    assert facts["version_numpy"] == np.__version__
+    assert facts["python"] == sys.version.split()[0]
+    code, plain, _ = called("env")
+    assert code == 0
+    assert plain.splitlines() == [f"{key}: {value}" for key, value in facts.items()]
 
 
-def test_the_script_for_zsh_names_every_command_and_experiment(capsys):
-    assert main(["completion", "zsh"]) == 0
-    script = capsys.readouterr().out
-    assert all(name in script.split() for name in (*_COMMANDS, *EXPERIMENTS))
+def test_without_a_command_and_with_help_it_says_how_to_begin():
+    for arguments in ((), ("help",), ("-h",), ("--help",)):
+        code, printed, _ = called(*arguments)
+        assert code == 0
+        assert "saccade reproduce syn-small-attention" in printed
 
 
-def test_an_unknown_shell_is_a_sentence(capsys):
-    assert main(["completion", "fish"]) == 2
-    assert "Known: bash, zsh" in capsys.readouterr().err
+def test_help_of_a_run_lists_the_settings(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "syn-small-attention", "--help"])
+    assert not stopped.value.code
+    printed = capsys.readouterr().out
+    assert all(f"--{field.name.replace('_', '-')} " in printed for field in fields(experiment("syn-small-attention").Config))

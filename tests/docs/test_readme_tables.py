@@ -1,37 +1,75 @@
-"""The README's tables are made from the experiments, and its Python lines run."""
+"""The README's tables are made from the experiments and from what came of their runs, and its Python lines run.
+
+Tests of the experiments hold `docs/outcomes.json` to their runs; what runs on text is held here to `docs/findings.md`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
+from string import Formatter
 
 import pytest
 
-from saccade.experiments import EXPERIMENTS, experiment
-from tools.readme_tables import table, verdict_counts, with_tables
+from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE, Claim
+from tools.readme_tables import filled, table, verdict_counts, with_tables
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-VERDICTS = json.loads((ROOT / "docs" / "verdicts.json").read_text("utf-8"))
+FINDINGS = (ROOT / "docs" / "findings.md").read_text("utf-8")
+OUTCOMES = json.loads((ROOT / "docs" / "outcomes.json").read_text("utf-8"))
+
+
+def found_on_text(name: str) -> list[dict]:
+    """The rows of an experiment in `docs/findings.md`, as claims."""
+    section = re.split(rf"^## {name} .*$", FINDINGS, flags=re.MULTILINE)[1].partition("\n## ")[0]
+    rows = [re.split(r" \| ", line.strip("| ")) for line in section.splitlines() if line.startswith("| ")][1:]
+    return [{"statement": row[0], "measured": float(row[-3]), "verdict": row[-1]} for row in rows]
 
 
 def test_the_tables_in_the_readme_are_those_the_experiments_make():
-    again = "python -m tools.readme_tables README.md docs/verdicts.json results"
-    assert with_tables(README, VERDICTS) == README, f"write them again: {again}"
+    again = "python -m tools.readme_tables README.md docs/outcomes.json results"
+    assert with_tables(README, OUTCOMES) == README, f"write them again: {again}"
+    rows = [line for line in README.splitlines() if re.search(r"\| `[a-z-]+` \| \d+ s \|", line)]
+    assert len(rows) == len(EXPERIMENTS)
+    assert {row.count("|") for row in rows} == {6}  # one more would move the verdicts out of the table
 
 
 def test_every_experiment_has_been_run_and_none_surprised():
-    assert list(VERDICTS) == list(EXPERIMENTS)
-    assert not any(counts["surprises"] for counts in VERDICTS.values())
+    assert list(OUTCOMES) == list(EXPERIMENTS)
+    assert not any(outcome["surprises"] for outcome in OUTCOMES.values())
 
 
-@pytest.mark.parametrize("name", ["growth-figures", "speed-control", "decoder-dynamics"])
-def test_the_verdicts_in_the_table_are_those_of_a_run(name):
-    module = experiment(name)
-    claims = [claim.as_dict() for claim in module.claims(module.run(module.Config()))]
-    assert verdict_counts(claims) == VERDICTS[name]
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_to_expect_is_the_sentence_of_the_experiment_with_a_number_in_every_field(name):
+    parts = list(Formatter().parse(experiment(name).EXPECTED))
+    number = r"-?\d+(\.\d+)?(e[+-]\d+)?( %)?"
+    assert any(field for _, field, _, _ in parts)
+    assert re.fullmatch(
+        "".join(re.escape(text) + (number if field else "") for text, field, _, _ in parts), OUTCOMES[name]["expected"]
+    )
+
+
+@pytest.mark.parametrize("name", REAL_TEXT)
+def test_what_to_expect_on_text_is_what_the_page_of_findings_says(name):
+    claims = found_on_text(name)
+    assert [sum(claim["verdict"] == verdict for claim in claims) for verdict in (HOLDS, FAILS, OUTSIDE)] == [
+        OUTCOMES[name][verdict] for verdict in (HOLDS, FAILS, OUTSIDE)
+    ]
+    assert filled(name, experiment(name).EXPECTED, claims) == OUTCOMES[name]["expected"]
+
+
+def test_a_field_is_the_number_of_the_one_claim_with_such_a_statement():
+    claims = [
+        {"statement": text, "measured": value} for text, value in (("rate, M = 10", 0.25), ("rate, M = 100", 4), ("gap: x", None))
+    ]
+    assert filled("one", "at 1 %: {rate*10:.0%} and {*100:.2f}, {gap? x:.1f}", claims) == "at 1 %: 25 % and 4.00, nan"
+    with pytest.raises(ValueError, match=r"EXPECTED of one: the field `rate\*` must fit one claim; it fits 2.\n  rate, M = 10\n"):
+        filled("one", "{rate*:.2f}", claims)
+    with pytest.raises(ValueError, match=r"EXPECTED of one: the field `rat` must fit one claim; it fits 0."):
+        filled("one", "{rat:.2f}", claims)
 
 
 def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():

@@ -7,6 +7,7 @@ import pytest
 
 from saccade.experiments.scan_and_snap import adam_subsets
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +19,7 @@ def test_a_higher_rate_favours_more_frequent_distinct_tokens(record):
     claims = adam_subsets.claims(record)
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
     assert len(claims) == 13
+    assert_as_in_the_readme("adam-subsets", claims)
 
 
 def test_rates_in_the_wrong_order_are_seen(record):

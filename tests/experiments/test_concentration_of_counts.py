@@ -6,11 +6,12 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap import concentration_of_counts as experiment
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
 def record():
-    return experiment.run(experiment.Config(runs=50, longest=12))
+    return experiment.run(experiment.Config())
 
 
 def failing(record):
@@ -21,10 +22,11 @@ def test_every_verdict_is_the_expected_one(record):
     claims = experiment.claims(record)
     assert len(claims) == 9
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert_as_in_the_readme("concentration-of-counts", claims)
 
 
 def test_draws_of_a_run_add_up_to_its_steps(record):
-    np.testing.assert_array_equal(record.draws.sum("class"), np.broadcast_to(record.n_steps, (50, record.sizes["n_steps"])).T)
+    np.testing.assert_array_equal(record.draws.sum("class"), np.broadcast_to(record.n_steps, (100, record.sizes["n_steps"])).T)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ from saccade.experiments.focus_and_dilution.stage_fits import chains
 from saccade.records.claim import FAILS, HOLDS
 from saccade.records.store import load_record, save_record
 from saccade.theory import focus_and_dilution as theory
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
     path = tmp_path_factory.mktemp("condensation") / "record.zarr"
-    save_record(condensation.run(condensation.Config(seeds=2)), path)
+    save_record(condensation.run(condensation.Config()), path)
     return load_record(path)
 
 
@@ -31,6 +32,7 @@ def test_every_verdict_is_the_expected_one(record):
     claims = condensation.claims(record)
     assert [claim.statement for claim in claims if not claim.as_expected] == []
     assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [22, 2]
+    assert_as_in_the_readme("condensation", claims)
 
 
 def test_queries_have_moved_at_the_end_of_the_stage_however_small_the_start(record):
@@ -82,7 +84,7 @@ def test_attention_that_moves_or_changes_rank_is_seen(record):
 
 def test_table_and_figure_hold_every_start(record):
     rows = condensation.table(record)
-    assert len(rows) == 2 * 4 * 2
+    assert len(rows) == 2 * 4 * 5
     assert len(condensation.figure(record).axes) == 3
 
 

@@ -9,6 +9,7 @@ from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import degenerate_points, degenerate_stall
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 from saccade.theory import focus_and_dilution as theory
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 SMALL = {
     "asymmetries": (0.01, 0.005),
@@ -34,6 +35,7 @@ def test_every_verdict_is_the_expected_one(record):
     claims = degenerate_stall.claims(record)
     assert len(claims) == 17
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert_as_in_the_readme("degenerate-stall", claims)
 
 
 def test_a_run_that_escapes_is_no_stall(record):

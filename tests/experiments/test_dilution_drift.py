@@ -11,6 +11,7 @@ from saccade.experiments.focus_and_dilution.drift_measures import case_of, unigr
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 from saccade.records.store import load_record, save_record
 from saccade.theory import focus_and_dilution as theory
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,7 @@ def test_every_verdict_is_the_expected_one(record):
     claims = dilution_drift.claims(record)
     assert [claim.statement for claim in claims if not claim.as_expected] == []
     assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [28, 5]
+    assert_as_in_the_readme("dilution-drift", claims)
 
 
 def test_frequent_tokens_gain_and_rare_ones_lose(record):

@@ -9,6 +9,8 @@ import pytest
 
 from saccade.experiments import EXPERIMENTS, experiment
 from saccade.experiments.errata import errata_page
+from saccade.records.claim import Claim
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
 WITH_ERRATA = (
@@ -27,12 +29,19 @@ def rows(page: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def made() -> str:
-    claims = []
-    for name in (name for name in EXPERIMENTS if name in WITH_ERRATA):
-        module = experiment(name)
-        claims += [claim.as_dict() for claim in module.claims(module.run(module.Config()))]
-    return errata_page(claims)
+def found() -> dict[str, list[Claim]]:
+    modules = {name: experiment(name) for name in EXPERIMENTS if name in WITH_ERRATA}
+    return {name: module.claims(module.run(module.Config())) for name, module in modules.items()}
+
+
+@pytest.fixture(scope="module")
+def made(found) -> str:
+    return errata_page([claim.as_dict() for claims in found.values() for claim in claims])
+
+
+@pytest.mark.parametrize("name", WITH_ERRATA)
+def test_the_tables_of_the_readme_say_what_the_experiments_say(found, name):
+    assert_as_in_the_readme(name, found[name])
 
 
 def test_the_page_of_errata_says_what_the_experiments_say(made):

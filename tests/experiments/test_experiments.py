@@ -7,6 +7,7 @@ import pytest
 
 from saccade.experiments import EXPERIMENTS, experiment, statement
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,7 @@ def test_syn_small_attention_agrees_with_the_published_log(syn_small):
     claims = module.claims(record)
     assert len(claims) == 11
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert_as_in_the_readme("syn-small-attention", claims)
 
 
 def test_syn_medium_entropy_agrees_with_the_published_values(syn_medium):
@@ -42,6 +44,7 @@ def test_syn_medium_entropy_agrees_with_the_published_values(syn_medium):
     assert len(claims) == 9
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
     assert (record.stop_reason == "finished").all()
+    assert_as_in_the_readme("syn-medium-entropy", claims)
 
 
 def test_the_table_of_syn_medium_has_a_row_for_each_of_the_64_settings(syn_medium):

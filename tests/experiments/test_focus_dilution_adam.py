@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 from saccade.experiments.focus_and_dilution import focus_dilution_adam as adam
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from tests.experiments.outcomes import OUTCOMES
+from tools.readme_tables import filled
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +45,13 @@ def test_the_first_move_is_read_off_the_step_it_happens(small):
 
 def test_other_settings_are_outside_the_claims(small):
     assert {claim.verdict for claim in adam.claims(small)} == {OUTSIDE}
+
+
+def test_what_the_readme_says_is_measured_by_claims(small):
+    """The words only: with these settings the numbers are others."""
+    sentence = filled("focus-dilution-adam", adam.EXPECTED, [claim.as_dict() for claim in adam.claims(small)])
+    words, kept = (re.sub(r"\d+", "", text) for text in (sentence, OUTCOMES["focus-dilution-adam"]["expected"]))
+    assert words == kept
 
 
 def test_the_table_has_a_row_for_every_run(small):

@@ -15,6 +15,7 @@ from saccade.experiments.focus_and_dilution.embedded_events import events_of
 from saccade.experiments.focus_and_dilution.focus_dilution_cycle import Config
 from saccade.records.claim import FAILS, HOLDS
 from saccade.records.store import load_record, save_record
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 PAPER = Config(stationary=(0.75, 0.19, 0.05, 0.01), stay=0.3, t1=3000.0)
 
@@ -45,6 +46,7 @@ def test_the_replicated_event_table_holds_and_so_does_all_else(record):
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
     assert len({claim.statement for claim in claims}) == len(claims) == 50
     assert sum("replication" in claim.source for claim in claims) == 42
+    assert_as_in_the_readme("focus-dilution-cycle", claims)
 
 
 def test_attention_that_is_off_by_a_twentieth_fails_every_value_but_no_time(record):

@@ -11,6 +11,7 @@ from saccade.experiments.focus_and_dilution import focus_growth, stage_fits
 from saccade.records.claim import FAILS, HOLDS
 from saccade.records.store import load_record, save_record
 from saccade.theory import focus_and_dilution as theory
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,7 @@ def test_every_verdict_is_the_expected_one(record):
     claims = focus_growth.claims(record)
     assert len(claims) == 24
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert_as_in_the_readme("focus-growth", claims)
 
 
 def test_query_and_key_follow_the_linear_flow_of_the_theory_from_the_unigram_point():

@@ -1,4 +1,4 @@
-"""The sign of focus on few chains: every verdict as expected, and every claim able to fail."""
+"""The sign of focus: every verdict as expected, and every claim able to fail."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from saccade.experiments.focus_and_dilution.sign_chains import sign_chains
 from saccade.experiments.focus_and_dilution.stage_fits import focus_rate
 from saccade.records.claim import FAILS, HOLDS
 from saccade.records.store import load_record, save_record
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
     path = tmp_path_factory.mktemp("sign") / "record.zarr"
-    config = focus_sign.Config(stays=(-0.05, 0.5), paper_stays=(), n_random=1, random_starts=("zipf-6, stay 0.5", "random 0"))
-    save_record(focus_sign.run(config), path)
+    save_record(focus_sign.run(focus_sign.Config()), path)
     return load_record(path)
 
 
@@ -31,6 +31,7 @@ def test_every_verdict_is_the_expected_one(record):
     claims = focus_sign.claims(record)
     assert len(claims) == 10
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert_as_in_the_readme("focus-sign", claims)
 
 
 def test_both_signs_are_among_what_is_seen(record):
@@ -69,7 +70,7 @@ def test_a_tilt_ten_percent_off_the_replication_is_seen(record):
 
 def test_table_and_figure_hold_every_run(record):
     rows = focus_sign.table(record)
-    assert len(rows) == record.sizes["run"] == 10
+    assert len(rows) == record.sizes["run"] == 21
     assert {row["sign_seen"] for row in rows} == {-1, 1}
     assert len(focus_sign.figure(record).axes) == 2
 

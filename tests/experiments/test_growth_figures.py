@@ -6,6 +6,7 @@ import pytest
 
 from saccade.experiments.scan_and_snap import growth_figures
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +18,7 @@ def test_every_verdict_is_the_expected_one(record):
     claims = growth_figures.claims(record)
     assert len(claims) == 20
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert_as_in_the_readme("growth-figures", claims)
 
 
 def test_curves_that_are_two_thousandths_off_fail(record):

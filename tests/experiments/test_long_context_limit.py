@@ -6,6 +6,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap import long_context_limit as experiment
 from saccade.records.claim import FAILS, HOLDS
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +18,7 @@ def test_every_verdict_is_the_expected_one(record):
     claims = experiment.claims(record)
     assert len(claims) == 7
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert_as_in_the_readme("long-context-limit", claims)
 
 
 @pytest.mark.parametrize("name", ["difference_error", "row_sum", "count_error", "engine_error", "order_error", "exceeded"])

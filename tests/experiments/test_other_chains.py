@@ -9,12 +9,13 @@ from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import other_chains
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 from saccade.records.store import load_record, save_record
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
     path = tmp_path_factory.mktemp("chains") / "record.zarr"
-    save_record(other_chains.run(other_chains.Config(n_random=1, n_times=700)), path)
+    save_record(other_chains.run(other_chains.Config()), path)
     return load_record(path)
 
 
@@ -28,6 +29,7 @@ def test_every_verdict_is_the_expected_one(record):
     claims = other_chains.claims(record)
     assert [claim.statement for claim in claims if not claim.as_expected] == []
     assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [8, 1]
+    assert_as_in_the_readme("other-chains", claims)
 
 
 def test_all_chains_have_the_law_but_not_the_same_table(record):
@@ -72,7 +74,7 @@ def test_another_law_keeps_the_order_and_is_outside_what_was_replicated():
 
 
 def test_table_and_figure_hold_every_chain(record):
-    assert len(other_chains.table(record)) == record.sizes["chain"] == 4
+    assert len(other_chains.table(record)) == record.sizes["chain"] == 9
     assert len(other_chains.figure(record).axes) == 3
 
 

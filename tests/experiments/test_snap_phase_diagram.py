@@ -8,6 +8,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap import snap_phase_diagram
 from saccade.records.claim import FAILS, HOLDS
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +20,7 @@ def test_every_verdict_is_the_expected_one(record):
     claims = snap_phase_diagram.claims(record)
     assert len(claims) == 6
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert_as_in_the_readme("snap-phase-diagram", claims)
 
 
 def test_rates_that_change_places_fail_every_claim(record):

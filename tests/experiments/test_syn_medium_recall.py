@@ -9,6 +9,7 @@ import xarray as xr
 import saccade
 from saccade.experiments.scan_and_snap import syn_medium_recall
 from saccade.records.claim import FAILS, HOLDS
+from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +23,7 @@ def test_recall_agrees_with_the_replication_and_flattens_with_the_attention_rate
     assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
     assert len(claims) == 5
     assert "24 neighbouring pairs" in claims[-1].statement
+    assert_as_in_the_readme("syn-medium-recall", claims)
 
 
 def test_recall_counts_the_distinct_tokens_of_the_query_above_the_threshold():

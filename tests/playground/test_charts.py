@@ -46,6 +46,26 @@ def test_a_chart_is_saved_as_svg_png_and_csv(visit):
     assert saved == page.evaluate("Page.run.seen.slice(1, Page.shown + 1).map((one) => one.attention[0][1])")
 
 
+def test_labels_of_marks_stand_above_the_plot_and_no_words_lie_on_others(page):
+    boxes, top = page.evaluate("""() => {
+      const series = ["common", "wwwwwwwww", "MMMM"].map((name, at) => ({ name, x: [1, 1000], y: [at, 1] }));
+      const marks = [[20, "condensed"], [67, "focus"], [900, "last"]].map(([x, word]) => ({ x, label: `predicted: ${word}` }));
+      const spec = { title: "t", x: { label: "x", log: true }, y: { label: "y", min: 0, max: 2 }, series, marks };
+      const { element } = Charts.line(document.getElementById("chart"), spec);
+      const words = [...element.querySelectorAll("text")].filter((one) => /[a-z]{4}|MMMM/.test(one.textContent));
+      const plot = element.querySelector("svg svg").getBoundingClientRect().top;
+      const edges = (one) => ["left", "right", "top", "bottom"].map((edge) => one.getBoundingClientRect()[edge]);
+      return [words.map((one) => [one.textContent, ...edges(one)]), plot];
+    }""")
+    assert len(boxes) == 6
+    for place, (name, left, right, above, below) in enumerate(boxes):
+        if name.startswith("predicted"):
+            assert below < top + 6  # the window on the plot begins five pixels above it
+        for _, other_left, other_right, other_above, other_below in boxes[:place]:
+            across, up = min(right, other_right) - max(left, other_left), min(below, other_below) - max(above, other_above)
+            assert across < -4 or up < 4, name  # a line of text is higher than its letters
+
+
 def test_thinning_keeps_the_peak_and_the_csv_keeps_everything(page):
     drawn, saved = page.evaluate("""() => {
       const x = Array.from({ length: 100000 }, (_, at) => at);

@@ -91,7 +91,7 @@ def test_nothing_outside_the_list_is_given(server, path):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1.evil.example:{port}", "127.0.0.1:1", ""]
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1.evil.example:{port}", "127.0.0.1:1", "[::1]:{port}", ""]
 )
 def test_a_foreign_host_name_is_refused(server, host):
     answer, body = asked(server, "/playground/integrate.js", Host=host.format(port=server.server_port))
@@ -99,7 +99,7 @@ def test_a_foreign_host_name_is_refused(server, host):
     assert b"Integrate" not in body
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_loopback_names_are_answered(server, host):
     assert asked(server, "/playground/integrate.js", Host=f"{host}:{server.server_port}")[0].status == 200
 

@@ -14,6 +14,7 @@ import xarray as xr
 from saccade.records.store import load_record
 from saccade.report.notebook import show
 from saccade.report.page import write_report
+from saccade.report.specs import figures, still
 from tests.report.watched_records import watched_record
 
 SLIDER = '[data-player="slider"]'
@@ -124,6 +125,26 @@ def test_two_seeds_stand_side_by_side_and_differ(visit, report, results):
     assert page.locator(".view").count() == 1
 
 
+def test_the_page_fits_the_axis_of_a_line_to_its_run_as_python_does(visit, report, results):
+    page = visit(report)
+    for name in ("syn-small-attention", "focus-dilution-cycle"):
+        for figure in figures(load_record(results / name / "record.zarr")):
+            if figure["kind"] != "line":
+                continue
+            choice = [len(one["labels"]) - 1 for one in figure["choices"]]
+            shown = page.evaluate(
+                """async ([name, figure, choice]) => {
+                  const { records } = JSON.parse(document.getElementById("data").textContent);
+                  const found = records.find((record) => record.name === name).figures.find((one) => one.name === figure);
+                  return Stills.still(await Stills.load(found), choice, 0).y;
+                }""",
+                [name, figure["name"], choice],
+            )
+            expected = still(figure, choice)["y"]
+            assert shown.keys() == expected.keys()
+            np.testing.assert_allclose([shown["min"], shown["max"]], [expected["min"], expected["max"]], rtol=1e-2, atol=1e-12)
+
+
 def test_another_record_brings_its_own_clock(visit, report, results):
     page = visit(report)
     page.locator(".view select").first.select_option(label="focus-dilution-cycle")
@@ -168,6 +189,19 @@ def test_a_head_is_chosen_for_the_text_by_keyboard(visit, large):
     assert page.locator(".plot-text select").nth(2).input_value() == "1"
 
 
+def test_screen_readers_are_told_of_a_head_once_the_slider_rests(visit, large):
+    page = visit(large)
+    page.locator(".plot-heads rect").first.wait_for()
+    spoken = page.locator(".plot-heads [role=status]")
+    until(page, "document.querySelector('.plot-heads [role=status]').textContent !== ''")
+    before = spoken.inner_text()
+    for place in (150, 100, 50):
+        slide(page, place)
+    assert spoken.inner_text() == before
+    until(page, f"document.querySelector('.plot-heads [role=status]').textContent !== {before!r}")
+    assert page.locator(".plot-heads .chart-readout").inner_text().startswith(spoken.inner_text())
+
+
 def test_a_text_of_1024_tokens_shows_its_attention_without_freezing(visit, large, large_record):
     page = visit(large)
     page.locator(".plot-text .token").first.wait_for()
@@ -208,5 +242,5 @@ def test_a_model_that_was_really_watched_has_all_its_figures(visit, tmp_path):
     page = visit(tmp_path / "run" / "report.html")
     assert "5 looks from step 0 to 4" in page.locator(".asked").inner_text()
     names = page.locator(".plot[data-figure]").evaluate_all("plots => plots.map(plot => plot.dataset.figure)")
-    assert {"heads", "relative_entropy", "loss", "frozen", "qk_effective_rank"} <= set(names)
+    assert {"heads", "relative_entropy", "loss", "qk_effective_rank"} <= set(names)
     assert page.locator(".plot-text").count() == 1

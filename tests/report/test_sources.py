@@ -47,11 +47,35 @@ def test_a_sweep_shows_its_table(visit, tmp_path):
     page = visit(write_report(tmp_path / "sweep", tmp_path / "report.html"))
     page.locator(".plain-table td").first.wait_for()
     assert page.locator(".plain-table td").all_inner_texts() == ["0.1", 'two, of "them"', "0.2", "<b>x</b>"]
+    assert page.locator("#claims, #claims-table").count() == 0  # nothing is claimed
 
 
-def test_two_results_of_one_name_are_told_apart(results):
+def test_a_long_table_is_cut_and_its_numbers_are_short(visit, tmp_path):
+    (tmp_path / "sweep").mkdir()
+    rows = "".join(f"{seed},r{seed},{1 / 3 + seed},4.1556e-7,nan\n" for seed in range(123450, 123550))
+    (tmp_path / "sweep" / "summary.csv").write_text("seed,run,final_loss,rate,share_of_claims_holding\n" + rows)
+    page = visit(write_report(tmp_path / "sweep", tmp_path / "report.html"))
+    page.locator(".plain-table td").first.wait_for()
+    assert page.locator(".plain-table th").all_inner_texts() == ["seed", "final loss", "run"]
+    assert page.locator(".plain-table tbody tr").first.locator("td").all_inner_texts() == [
+        "123450", "1.235×10⁵", "r123450",
+    ]  # fmt: skip
+    assert page.locator(".plain-table tbody tr").count() == 50
+    note = page.locator(".table-place .note").inner_text()
+    assert "first 50 of 100 rows" in note
+    assert "in all of them: rate 4.156×10⁻⁷." in note  # and not a word of the share of claims, which no run has
+
+
+def test_two_results_of_one_name_are_told_apart_by_their_folders(results, tmp_path):
+    for parent in ("slow", "fast"):
+        shutil.copytree(results / "growth-figures", tmp_path / parent / "growth-figures")
+    named = [result.name for result in results_of([tmp_path / "slow", results / "syn-small-attention", tmp_path / "fast"])]
+    assert named == ["slow/growth-figures", "syn-small-attention", "fast/growth-figures"]
+
+
+def test_a_folder_that_is_given_twice_is_shown_once(results):
     named = [result.name for result in results_of([results / "growth-figures", results / "growth-figures"])]
-    assert named == ["growth-figures", "growth-figures (2)"]
+    assert named == ["growth-figures"]
 
 
 def test_leftovers_and_other_peoples_folders_are_passed_over(results, tmp_path):

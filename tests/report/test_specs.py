@@ -93,6 +93,27 @@ def test_samples_with_a_clock_of_their_own_are_drawn_over_it():
     np.testing.assert_array_equal(still(figure, [1])["series"][0]["x"], clock[1])
 
 
+def test_a_name_that_only_says_curve_is_left_out_of_titles():
+    about = {"definition": "the first singular value, first seed"}
+    variables = {name: ("time", np.arange(1.0, 4.0), about) for name in ("curve", "curve_rank")}
+    titles = {figure["name"]: figure["title"] for figure in figures(xr.Dataset(variables, {"time": [0, 1, 2]}))}
+    assert titles == {"curve": "The first singular value", "curve_rank": "Rank"}
+
+
+def test_lines_have_an_axis_that_fits_the_run_shown_and_shares_have_all_of_theirs():
+    fall = np.geomspace(1, 1e-3, 5)
+    runs = {"loss": np.stack([fall, fall**7]), "entropy": np.array([[1.170, 1.171], [0.2, 3.0]]).repeat([3, 2], axis=1)}
+    shares = {"top_mass": np.full((2, 5), 0.01)}
+    record = xr.Dataset({name: (("seed", "time"), values) for name, values in (runs | shares).items()}, {"time": np.arange(5)})
+    found = figures(record)
+    axes = [still(by_name(found, "loss"), [seed])["y"] for seed in (0, 1)]
+    np.testing.assert_allclose([axis["min"] for axis in axes], [1e-3, 1e-21])
+    assert all(axis["log"] for axis in axes)
+    narrow = still(by_name(found, "entropy"), [0])["y"]
+    assert narrow["max"] - narrow["min"] == pytest.approx(0.1171)  # a tenth of it, though it moved by a thousandth
+    assert (still(by_name(found, "top_mass"), [0])["y"]["min"], still(by_name(found, "top_mass"), [0])["y"]["max"]) == (0, 1)
+
+
 def test_heads_freeze_after_the_last_look_at_which_they_moved():
     record = watched_record(9, 2, 3, 5)
     moved = np.zeros((9, 2, 3))
@@ -120,12 +141,16 @@ def test_maps_fill_their_room_and_no_more_the_last_look_first():
 
 def test_every_figure_of_a_watched_record_is_drawn(tmp_path):
     record = watched_record(12, 12, 3, 16)
+    assert "frozen" not in record.saccade.figures()  # all its heads move to the end
+    record["moved"] = record.moved.where(record.time < record.time[6], 0.0)
     for figure in figures(record):
         draw(still(figure)).savefig(tmp_path / f"{figure['name']}.png", dpi=40)
     assert {"heads", "relative_entropy", "decile_focus", "masses", "frozen", "qk_effective_rank"} <= set(record.saccade.figures())
 
 
 def test_a_record_shows_itself_in_a_frame_of_its_own_and_xarray_stays_as_it_is(record):
+    assert ".figures()" in repr(show(record))
+    assert "\n" not in repr(show(record))
     shown = show(record)._repr_html_()
     assert shown.startswith("<iframe")
     assert 'sandbox="allow-scripts allow-downloads"' in shown

@@ -9,6 +9,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.sweeps.axes import axes_of
+from saccade.sweeps.gathering import swept_coordinates
 from saccade.sweeps.grid import Grid
 from tests.sweeps.small_sweeps import NAME, small_config
 
@@ -21,6 +22,7 @@ class Settings:
     kind: str = "plain"
     ratios: tuple[float, ...] = (1.0,)
     seeds: int | tuple[int, ...] = 3
+    n_vocab: int | None = None
 
 
 WRITTEN = {
@@ -36,6 +38,7 @@ WRITTEN = {
     "ratios=1/10,5/50": [((1.0, 10.0),), ((5.0, 50.0),)],
     "rate/steps=1/10,0.5/20": [(1.0, 10), (0.5, 20)],
     "seeds=0..2": [((0,),), ((1,),), ((2,),)],
+    "n_vocab=1000,none": [(1000,), (None,)],
 }
 
 
@@ -125,3 +128,13 @@ def test_a_grid_of_nothing_of_too_much_or_without_seeds_to_draw_is_refused():
     ]:
         with pytest.raises(InputError, match=said):
             Grid.of(*arguments)
+
+
+def test_none_is_a_place_with_a_name_that_can_be_typed_again():
+    (axis,) = axes_of({"n_vocab": [None, 7]}, Settings())
+    assert axis.labels == ["none", 7]
+    grid = Grid(NAME, Settings(), (axis,))
+    assert swept_coordinates(grid)["n_vocab"][1].tolist() == ["none", "7"]
+    assert axes_of([grid.command.split("--over ")[1]], Settings()) == [axis]
+    with pytest.raises(InputError, match="`rate` takes float; got 'none'"):
+        axes_of(["rate=1,none"], Settings())

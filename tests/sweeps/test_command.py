@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
+from saccade.cli import main
+from saccade.sweeps.command import SWEEP_OPTIONS, VERIFY_OPTIONS
 from tests.sweeps.small_sweeps import (
     NAME,
+    SETTINGS,
     assert_same_dataset,
     called,
+    kept,
     manifest_runs,
     one_sentence,
     remounted,
     small_arguments,
     small_disk,
+    small_grid,
 )
 
 FILES = {
@@ -67,10 +73,43 @@ def test_a_plan_times_a_sample_and_writes_nothing(tmp_path, swept):
     assert printed.endswith("Nothing was written.\n")
 
 
-def test_help_names_every_option(capsys):
+@pytest.mark.parametrize(("command", "options"), [("sweep", SWEEP_OPTIONS), ("verify", VERIFY_OPTIONS)])
+def test_help_names_every_option(command, options, capsys):
     with pytest.raises(SystemExit) as stop:
-        called("sweep", "--help")
+        main([command, "--help"])
     assert stop.value.code in (0, None)
+    named = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    expected = {*options, "json", "help"} - {"name", "folder"}  # which are given without their names
+    assert named >= {f"--{name.replace('_', '-')}" for name in expected}
+
+
+def test_a_plan_says_what_the_sweep_would_refuse_and_exits_with_1(tmp_path):
+    arguments = ["sweep", NAME, *SETTINGS, "--over", "lr_decoder=1,-1", "--out", tmp_path / "new", "--plan"]
+    code, printed, _ = called(*arguments)
+    assert code == 1
+    assert "`lr_decoder` must be a number above 0, at most 1000; got -1." in printed
+    code, printed, err = called(*arguments, "--keep", "nothing")
+    assert (code, printed, one_sentence(err)) == (2, "", True)
+    assert "`keep` variable 'nothing' is not known" in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_deleted_file_of_runs_is_missing_and_the_same_command_runs_them_again(swept, tmp_path):
+    out, arguments = tmp_path / "sweep", small_arguments(tmp_path / "sweep", 2, "--workers", 1)
+    kept(small_grid(2), out)  # a file for each run
+    assert called(*arguments)[0] == 0
+    manifest = (out / "manifest.jsonl").read_text().splitlines()
+    lost = json.loads(manifest[1])
+    (out / "runs" / lost["file"]).unlink()
+    assert called("sweep", "--status", out)[1].endswith("\n3 finished, 1 missing\n")
+    code, printed, _ = called(*arguments)
+    assert (code, printed.startswith("4 finished\n")) == (0, True)
+    assert manifest_runs(out) == [run for line in manifest for run in entries(line)] + [lost["runs"][0]["run"]]
+    assert_same_dataset(out, swept[0])
+
+
+def entries(line: str) -> list[str]:
+    return [entry["run"] for entry in json.loads(line).get("runs", [])]
 
 
 @pytest.mark.parametrize(

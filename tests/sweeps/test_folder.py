@@ -193,3 +193,23 @@ def test_no_room_for_a_file_is_a_sentence_and_everything_finished_is_kept(path, 
 
 def _larger(outcome: Outcome, n_bytes: int) -> list[Outcome]:
     return [Outcome(outcome.identity, outcome.status, "x" * n_bytes, outcome.seconds, outcome.company, outcome.record)]
+
+
+@pytest.mark.parametrize("moment", ["a file of runs", "its line"])
+def test_what_was_being_written_at_ctrl_c_is_written_once(moment, outcomes, tmp_path, monkeypatch):
+    real, calls = os.fsync, []
+
+    def interrupted(descriptor):
+        calls.append(descriptor)
+        if len(calls) == (1 if moment == "a file of runs" else 2):
+            raise KeyboardInterrupt
+        real(descriptor)
+
+    folder = SweepFolder(tmp_path)
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with folder.writing():
+        with pytest.raises(KeyboardInterrupt):
+            folder.commit(outcomes)
+        folder.commit(outcomes)  # as a sweep does, whatever ended it
+    with folder.writing():
+        assert manifest_runs(tmp_path) == [outcome.identity for outcome in outcomes]

@@ -39,9 +39,12 @@ EDITS = {  # name -> file, what stands there, what stands there then
     "a docstring": (_MODULE, '"""A class', '"""Otherwise said: a class'),
     "layout": (_MODULE, "    started = time.perf_counter()\n", "    started = (\n        time.perf_counter()\n    )\n"),
     "only shown": ("report/style.py", "0.92", "0.93"),
+    "how a sweep is gathered": ("sweeps/gathering.py", '"missing"', '"not run"'),
     "another experiment": ("experiments/scan_and_snap/speed_control.py", "SECONDS", "MINUTES"),
     "a constant": (_MODULE, "low=4", "low=5"),
     "a constant of the theory": ("theory/scan_and_snap/plain_descent.py", "1e-", "2e-"),
+    "how runs are computed": ("sweeps/execution.py", "len(unit.configs) > 1", "len(unit.configs) > 2"),
+    "who is computed with whom": ("sweeps/units.py", "_CALLS = 16", "_CALLS = 17"),
     "a default": (_MODULE, "overlap: float = 0.2", "overlap: float = 0.3"),
 }
 
@@ -60,7 +63,7 @@ def test_comments_docstrings_and_layout_do_not_matter_but_a_constant_anywhere_be
     )
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
-    unmoved = ("nothing", "a comment", "a docstring", "layout", "only shown", "another experiment")
+    unmoved = ("nothing", "a comment", "a docstring", "layout", "only shown", "how a sweep is gathered", "another experiment")
     assert {found[name] for name in unmoved} == {code_version("saccade.experiments.scan_and_snap.decoder_dynamics")}
     moved = [found[name] for name in found if name not in unmoved]
     assert len({*moved, found["nothing"]}) == len(moved) + 1
@@ -96,7 +99,13 @@ def test_neither_order_nor_company_nor_the_way_it_was_asked_for_is():
     assert len(one) == 12
 
 
-def test_an_identity_is_the_same_in_every_process_and_version_of_the_test():
-    first = small_grid().runs[0]
-    assert run_identity(NAME, first.config, "0" * 20) == run_identity(NAME, small_config(lr_decoder=(1.0,)), "0" * 20)
-    assert len(first.identity) == 20
+def test_an_identity_is_the_same_in_every_process():
+    """Whatever order sets and dictionaries come in there: Python draws its hashes anew for each."""
+    code = "from tests.sweeps.small_sweeps import small_grid; print(*(run.identity for run in small_grid().runs))"
+    asked = {"args": [sys.executable, "-c", code], "capture_output": True, "text": True, "check": True}
+    root = str(Path(__file__).parents[2])
+    found = [
+        subprocess.run(**asked, cwd=root, env=os.environ | {"PYTHONHASHSEED": seed}).stdout.split() for seed in ("1", "2", "3")
+    ]
+    assert found == [[run.identity for run in small_grid().runs]] * 3
+    assert len(set(found[0])) == 6

@@ -13,6 +13,7 @@ import xarray as xr
 
 from saccade.errors import InputError
 from saccade.report.style import save_figure
+from saccade.sweeps import command
 from saccade.sweeps.figure import caption, shown_variable, sweep_figure
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import FAILED, Outcome
@@ -127,3 +128,14 @@ def test_variables_that_differ_in_shape_between_runs_are_left_out_and_named(tmp_
     assert "height" not in dataset
     assert "height" in dataset.attrs["left_out"]
     assert dataset.plain_logit.dims == ("draws", "case")
+
+
+def test_gathering_that_takes_long_is_told_of_on_the_bar(results, monkeypatch):
+    grid, _, folder, _ = results
+    told: list[tuple] = []
+    write_results(grid, folder, on_progress=command._gathering(lambda *words: told.append(words)))
+    assert told == []
+    monkeypatch.setattr(command, "_LONG", -1.0)
+    write_results(grid, folder, on_progress=command._gathering(lambda *words: told.append(words)))
+    assert [label for _, label in told] == ["gathering all runs"] * 6
+    assert [fraction for fraction, _ in told] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])

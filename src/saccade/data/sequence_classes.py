@@ -2,7 +2,7 @@
 
 A sequence of class n ends in the query token of n, is followed by the next token of n, and its context tokens are drawn
 independently from P(l|n) [tian2023, section 3]. Tokens that occur in one class only are *distinct*, the others *common*.
-Not here: how classes are read from a table or a file (`tables.py`).
+Not here: how classes are read from a table or a file (`class_tables.py`).
 """
 
 from __future__ import annotations
@@ -125,15 +125,15 @@ class SequenceClasses:
     def from_table(
         cls, rows: Sequence[Mapping[str, Any]] | Any, *, normalise: bool = False, name: str = "table"
     ) -> SequenceClasses:
-        """One row a class, one column a token (see `tables.py`); a list of dicts or anything with `to_dict("records")`."""
-        from saccade.data.tables import classes_from_rows
+        """One row a class, one column a token (see `class_tables.py`); a list of dicts or anything with `to_dict("records")`."""
+        from saccade.data.class_tables import classes_from_rows
 
         return classes_from_rows(rows, normalise=normalise, name=name)
 
     @classmethod
     def from_csv(cls, path: str | Path, *, normalise: bool = False) -> SequenceClasses:
         """The same table as a CSV file with a header."""
-        from saccade.data.tables import rows_from_csv
+        from saccade.data.class_tables import rows_from_csv
 
         return cls.from_table(rows_from_csv(Path(path)), normalise=normalise, name=Path(path).stem)
 

@@ -16,7 +16,7 @@ An experiment is a module with
 | `together(configs, on_progress)`| optional: their records, as `run` would give them to rounding         |
 | `TOGETHER`                      | with it: the settings in which those configs may differ               |
 | `SECONDS`                       | about how long it takes on two cores                                  |
-| `WHAT`, `EXPECTED`              | its row in the README: what of a paper, and the numbers to expect     |
+| `WHAT`, `EXPECTED`              | its row in the README; `{statement*:.2f}`: what that claim measured   |
 | `FULL`                          | on real text: a `Config` with the paper's sizes; the default is quick |
 
 A new one is a new file and a line in `SYNTHETIC` or `REAL_TEXT`.

@@ -1,1 +1,8 @@
-"""Observation: what is seen of attention, as plain array functions."""
+"""Observation: what is seen of attention.
+
+| of                              | begin with                                                              |
+|---------------------------------|-------------------------------------------------------------------------|
+| arrays                          | `measures.py`, `events.py`: plain functions                             |
+| a PyTorch model while it trains | `recorder.py`; how attention is seen: `capture.py`; what of it: `look.py` |
+| checkpoints                     | `checkpoints`                                                           |
+"""

@@ -27,6 +27,10 @@ _SHOWN = {
     "embedding_effective_rank": "emb. rank",
 }
 _MOST_ROWS = 24
+_EXAMPLE = (  # without the network: two checkpoints of models that have learnt nothing yet
+    'python -c "import transformers as t; [t.GPT2Model(t.GPT2Config(n_embd=32, n_head=2))'
+    ".save_pretrained(f'tiny/step-{i}') for i in (1, 2)]\" && saccade observe tiny"
+)
 
 
 def observe_command(arguments: list[str]) -> int:
@@ -36,7 +40,7 @@ def observe_command(arguments: list[str]) -> int:
     from saccade.terminal import JSON, flags, parsed, progress
 
     kind = flags(
-        "saccade observe FOLDER_OF_CHECKPOINTS",
+        _EXAMPLE,
         source=(tyro.conf.Positional[str], tyro.MISSING, "folder of checkpoints, or name of a model on the Hugging Face hub"),
         text=(Path | None, None, "UTF-8 text to run the model on, read with the tokenizer beside the weights"),
         revisions=(str, "", "revisions of a model on the hub, in the order of training: step1,step2"),

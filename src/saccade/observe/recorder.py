@@ -31,7 +31,7 @@ from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import check_whole, unwrapped
 from saccade.records.provenance import provenance
 from saccade.records.store import save_record
-from saccade.report.watched import write_watched
+from saccade.report.watched_figure import write_watched
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -47,7 +47,8 @@ const RunView = (() => {
     const { run, record, theory, names } = shown;
     const word = WORDS[run.model];
     const on = (token) => (seen) => seen.attention[row][token];
-    const line = (token, at) => bundle(names[token], at, on(token), shown, theory.attention?.(row, token));
+    const name = (token) => (/^\d+$/.test(names[token]) ? `token ${names[token]}` : names[token]);
+    const line = (token, at) => bundle(name(token), at, on(token), shown, theory.attention?.(row, token));
     const title = `Attention of ${word.row.toLowerCase()} ${word.name(row, names)} over time`;
     return { id: "row", title, y: PROBABILITY, lines: leading(run, record, theory, row).flatMap(line) };
   }
@@ -70,7 +71,8 @@ const RunView = (() => {
 
   function valuesChart(shown) {
     const { run, theory } = shown;
-    const line = (_, n) => bundle(`${n + 1}.`, n, (seen) => seen.singularValues?.[n] ?? null, shown, theory.singularValue?.(n));
+    const name = (n) => (n ? `${n + 1}${["nd", "rd"][n - 1] ?? "th"}` : "largest");
+    const line = (_, n) => bundle(name(n), n, (seen) => seen.singularValues?.[n] ?? null, shown, theory.singularValue?.(n));
     const lines = run.seen[0].singularValues.slice(0, MOST_LINES).flatMap(line);
     return { id: "values", title: "Singular values of the embedding", y: { label: "singular value", log: true }, lines };
   }

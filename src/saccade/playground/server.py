@@ -23,7 +23,7 @@ _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _FIRST = "/playground/index.html"
 _USUAL_PORT = 8765
 _HTTP_PORT = 80  # browsers leave it out of the Host header
-_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_NAMES = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

@@ -53,7 +53,7 @@ const TheoryView = (() => {
     const next = marks(run).find((mark) => mark.x > now);
     if (next) return `${next.words} at ${Charts.format(next.x)}`;
     const last = marks(run).at(-1);
-    return last ? `past the ${last.words}, ${Charts.format(last.x)}` : "";
+    return last ? `past the ${last.words} at ${Charts.format(last.x)}` : "";
   }
 
   /** What the dashed lines are, or why there are none. */

@@ -54,7 +54,7 @@ def claims_table(results: list[Result]) -> str:
     if not claims:
         return ""
     head = "".join(f'<th scope="col" data-column="{place}">{name}</th>' for place, name in enumerate(_COLUMNS))
-    body = "".join(_row(number, result, claim) for number, (result, claim) in enumerate(claims))
+    body = "".join(_row(number, result.name if len(results) > 1 else "", claim) for number, (result, claim) in enumerate(claims))
     return f'<table id="claims-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
@@ -93,10 +93,12 @@ def _lines(lines: list[tuple[str, str]]) -> str:
     return "".join(f'<div class="equation"><span>{text(name)}</span>{markup}</div>' for name, markup in lines)
 
 
-def _row(place: int, result: Result, claim: dict[str, Any]) -> str:
+def _row(place: int, result: str, claim: dict[str, Any]) -> str:
+    """A claim; `result` is the name to show under it, empty where all claims are of one."""
     kind, off = kind_of(claim), off_by(claim)
+    under = f"<small>{text(result)}</small>" if result else ""
     cells = [
-        f'<td class="statement"><span class="claim-text">{text(claim["statement"])}</span><small>{text(result.name)}</small></td>',
+        f'<td class="statement"><span class="claim-text">{text(claim["statement"])}</span>{under}</td>',
         f'<td data-title="theorem">{text(theorem(claim["source"]))}</td>',
         *(
             f'<td class="number" data-title="{key}" data-value="{_plain(claim[key])}">{number(claim[key])}</td>'

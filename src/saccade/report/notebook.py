@@ -66,6 +66,10 @@ class Shown:
 
         return figures(self._record)
 
+    def __repr__(self) -> str:
+        """For a terminal, which cannot show the page."""
+        return "<a record as a page: .figures() names its figures, .figure(NAME) draws one, .save(FILE) writes the page>"
+
     def _repr_html_(self) -> str:
         # A frame of its own: neither the notebook's style nor ours reaches into the other, and the page's content policy holds.
         page = html.escape(self.page(), quote=True)

@@ -44,6 +44,7 @@ _SCRIPTS = (
 _STYLES = ("theme.css", "report.css")
 _MOST_STATEMENTS = 6  # in full view: with more, the verdicts would not be on the first screen
 _NOT_FACTS = ("statement", "caption", "command")
+_ALONE = {True: "<h2>Tables and settings</h2>", False: "<h2>Settings</h2>"}  # with tables, without
 
 
 def write_report(sources: Sequence[str | Path] | str | Path, out: str | Path = "report.html") -> Path:
@@ -72,9 +73,10 @@ def page_of(results: list[Result]) -> str:
         "style": "\n".join(_web(name) for name in _STYLES),
         "asked": _asked(results),
         "verdicts": _verdicts(results),
-        "claims": claims_table(results),
+        "caption": _caption(results[0]) if len(results) == 1 else "",
+        "claims": _claims(results),
         "equations": equation_templates(results),
-        "sections": "".join(_section(place, result) for place, result in enumerate(results)),
+        "sections": "".join(_section(place, result, len(results) == 1) for place, result in enumerate(results)),
         "blobs": blobs.html(),
         "data": json_text(data),
         "script": script,
@@ -150,15 +152,14 @@ def _title(results: list[Result]) -> str:
 
 def _verdicts(results: list[Result]) -> str:
     found = counts(results)
-    n_claims = sum(found.values())
-    if not n_claims:
+    if not sum(found.values()):
         return ""
     tiles = "".join(_tile(kind, found[kind]) for kind in KINDS)
-    claims = [claim for result in results for claim in result.claims]
-    as_expected = sum(claim["verdict"] == claim["expected"] for claim in claims)
+    said = {"are as expected": found["holds"] + found["known"], "are not": found["surprise"]}
+    said["are outside their assumptions, which decides nothing"] = found["outside"]
     note = (
-        f"{as_expected} of {n_claims} verdicts are as expected. A printed formula that is known to be wrong is expected to fail. "
-        "A claim outside its assumptions decides nothing."
+        f"Verdicts: {', '.join(f'{count} {words}' for words, count in said.items() if count)}. "
+        "A printed formula that is known to be wrong is expected to fail."
     )
     return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div><p class="note">{note}</p>'
 
@@ -168,15 +169,27 @@ def _tile(kind: str, count: int) -> str:
     return f"{button}<b>{count}</b> {KINDS[kind]}</button>"
 
 
-def _section(place: int, result: Result) -> str:
+def _claims(results: list[Result]) -> str:
+    """The section of claims; nothing where nothing is claimed."""
+    table = claims_table(results)
+    return _web("claims.html").replace("{{table}}", table) if table else ""
+
+
+def _section(place: int, result: Result, alone: bool) -> str:
+    """A result by itself; of one that is alone, what the head of the page has not said."""
     about = result.about
     made = f"<p>Made by <code>{text(about['command'])}</code></p>" if about.get("command") else ""
     left_out = "".join(f'<p class="note">{text(sentence)}</p>' for sentence in result.left_out)
+    head = f'<h2>{text(result.name)}</h2><p>{text(about["statement"])}</p><div class="figure-place"></div>{_caption(result)}'
     return (
-        f'<section class="result" data-result="{place}" id="result-{place}"><h2>{text(result.name)}</h2>'
-        f'<p>{text(about["statement"])}</p><div class="figure-place"></div><p class="caption">{text(about.get("caption", ""))}</p>'
-        f'{left_out}<div class="table-place"></div>{made}{_facts(about)}</section>'
+        f'<section class="result" data-result="{place}" id="result-{place}">{_ALONE[bool(result.tables)] if alone else head}'
+        f'{left_out}<div class="table-place"></div>{"" if alone else made}{_facts(about)}</section>'
     )
+
+
+def _caption(result: Result) -> str:
+    caption = result.about.get("caption", "")
+    return f'<p class="caption">{text(caption)}</p>\n' if caption else ""
 
 
 def _facts(about: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ class Result:
     svg: str = ""
     tables: dict[str, str] = field(default_factory=dict)  # name of a CSV file -> its text
     left_out: list[str] = field(default_factory=list)  # in sentences
+    folder: Path | None = None  # where it lies; None in memory
 
     def rows(self, table: str) -> list[dict[str, str]]:
         """Rows of a table; none if there is no such table."""
@@ -49,7 +50,7 @@ class Result:
 
 
 def results_of(sources: Sequence[str | Path]) -> list[Result]:
-    """Everything that can be shown of `sources`, each under a name of its own."""
+    """Everything that can be shown of `sources`, each once and under a name of its own."""
     found = [result for source in sources for result in _results(Path(source))]
     if not found:
         named = ", ".join(str(source) for source in sources) or "nothing"
@@ -106,7 +107,11 @@ def _read_or_none(folder: Path) -> Result | None:
 
 
 def _read(folder: Path) -> Result | None:
-    kind = _kind(folder)
+    result = _read_kind(folder, _kind(folder))
+    return None if result is None else replace(result, folder=folder.resolve())
+
+
+def _read_kind(folder: Path, kind: str) -> Result | None:
     if kind == "record":
         record = load_record(folder)
         return Result(
@@ -192,12 +197,16 @@ def _json(path: Path) -> Any:
 
 
 def _named_apart(results: list[Result]) -> list[Result]:
-    """Names that occur twice get a number."""
-    from dataclasses import replace
+    """A folder that was given twice is shown once; results of one name are told apart by the folders above them."""
+    once = list({result.folder: result for result in results}.values())
+    return [replace(result, name=_name_among([other for other in once if other.name == result.name], result)) for result in once]
 
-    seen: dict[str, int] = {}
-    named = []
-    for result in results:
-        seen[result.name] = seen.get(result.name, 0) + 1
-        named.append(result if seen[result.name] == 1 else replace(result, name=f"{result.name} ({seen[result.name]})"))
-    return named
+
+def _name_among(same: list[Result], result: Result) -> str:
+    """Its name, with as many of the folders above it as no other of that name has."""
+    if len(same) == 1:
+        return result.name
+    folders = [other.folder.parts for other in same if other.folder is not None]
+    parts = result.folder.parts if result.folder is not None else ()
+    depths = (depth for depth in range(2, len(parts) + 1) if sum(other[-depth:] == parts[-depth:] for other in folders) == 1)
+    return Path(*parts[-next(depths, len(parts)) :]).as_posix()

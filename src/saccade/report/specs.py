@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError, checked_choice
+from saccade.report.axes import fitted, scale_of
 from saccade.report.thinning import largest_labels, thinned_times
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     values = variable.transpose(*runs, clock, *shown).values.astype(np.float64)
     figure = {
         "name": name,
-        "title": titled(name),
+        "title": titled(_without_curve(name, str(variable.attrs.get("definition", "")))),
         "caption": str(variable.attrs.get("definition", "")),
         "unit": str(variable.attrs.get("units", "")),
         "choices": [{"axis": str(axis), "labels": labels_of(record, axis)} for axis in runs],
@@ -88,7 +89,8 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
     told = {key: figure[key] for key in ("kind", "title", "caption")}
     if figure["kind"] == "line":
         series = [{"name": name, "x": times, "y": values[:, index]} for index, name in enumerate(figure["names"][0])]
-        return told | {"x": {"label": figure["time_label"], "log": is_log(times)}, "y": figure["y"], "series": series}
+        y = fitted(figure["y"], values)
+        return told | {"x": {"label": figure["time_label"], "log": is_log(times)}, "y": y, "series": series}
     if figure["kind"] == "bars":
         groups = [{"name": name, "values": values[moment, index]} for index, name in enumerate(figure["names"][0])]
         return told | {"x": {"label": figure["axes"][1]}, "y": figure["y"], "labels": figure["names"][1], "groups": groups}
@@ -134,6 +136,11 @@ def titled(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def _without_curve(name: str, definition: str) -> str:
+    """A name without the word that says no more than that there is a line; of that word alone, how its definition begins."""
+    return name.removeprefix("curve_") if name != "curve" else definition.split(",")[0].split(":")[0].strip() or name
+
+
 def times_of(record: xr.Dataset, clock: str, runs: Sequence[Any]) -> np.ndarray:
     """Times along a clock: its coordinate, or a variable of its own for each run, or mere numbers."""
     if clock in record.coords:
@@ -149,20 +156,6 @@ def is_log(times: np.ndarray) -> bool:
     """Whether times are spread over decades: half of them in the first tenth of the range."""
     known = times[np.isfinite(times) & (times > 0)]
     return bool(known.size > 3 and known.max() / known.min() >= 100 and np.median(known) < 0.1 * known.max())
-
-
-def scale_of(values: np.ndarray, name: str, unit: str) -> dict[str, Any]:
-    """The vertical axis: probabilities on [0, 1], positive values of many orders in powers of ten."""
-    known = values[np.isfinite(values)]
-    axis: dict[str, Any] = {"label": name.replace("_", " ") + (f" [{unit}]" if unit not in ("", "1") else "")}
-    if known.size == 0:
-        return axis | {"min": 0.0, "max": 1.0}
-    low, high = float(known.min()), float(known.max())
-    if low >= 0 and high <= 1 and ("attention" in name or "mass" in name or "share" in name or high > 0.2):
-        return axis | {"min": 0.0, "max": 1.0}
-    if low > 0 and high / low > 1e3:
-        return axis | {"min": low, "max": high, "log": True}
-    return axis | {"min": min(low, 0.0) if low < 0.5 * high else low, "max": high if high > low else low + 1.0}
 
 
 def _shaped(figure: Figure) -> Figure:
@@ -181,7 +174,7 @@ def _shaped(figure: Figure) -> Figure:
 
 
 def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np.ndarray) -> Figure:
-    scale = scale_of(values, figure["name"], figure["unit"])
+    scale = scale_of(values, _without_curve(figure["name"], figure["caption"]), figure["unit"])
     return figure | {"kind": kind, "axes": axes, "names": [names], "values": values, "y": scale}
 
 

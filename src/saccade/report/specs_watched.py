@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.report.specs import Figure, figure_of, labels_of, scale_of
+from saccade.report.axes import scale_of
+from saccade.report.specs import Figure, figure_of, labels_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,10 +54,12 @@ def heads(record: xr.Dataset) -> Figure:
 
 
 def frozen(record: xr.Dataset) -> Figure | None:
-    """The step from which each head's maps moved less than `FROZEN`; missing where they still do at the end."""
+    """The step from which each head's maps moved less than `FROZEN`; missing where they still do; None if all do."""
     if "moved" not in record:
         return None
     when, times = freezing_times(record), record.time.values.astype(np.float64)
+    if not np.isfinite(when).any():
+        return None
     caption = (
         f"{np.isfinite(when).sum()} of {when.size} heads are frozen at the end: from the step shown, as a power of ten, their maps "
         f"moved less than {FROZEN:g} per unit of log step. Open: still moving, or not yet begun."
@@ -138,7 +141,7 @@ def _entropy(record: xr.Dataset) -> Figure:
         _about(record, "relative_entropy", "Entropy over log of visible keys")
         | told
         | shown
-        | {"y": {"label": "entropy / log keys", "min": 0.0, "max": 1.0}}
+        | {"y": {"label": "entropy / log keys", "min": 0.0, "max": 1.0, "fixed": True}}
     )
 
 
@@ -168,7 +171,7 @@ def _masses(record: xr.Dataset) -> Figure | None:
     )
     shown = {"axes": ["kind"], "names": [[name.removesuffix("_mass") for name in names]], "values": values}
     choices = [{"axis": "layer", "labels": _layers(record)}]
-    scale = {"label": "attention", "min": 0.0, "max": 1.0}
+    scale = {"label": "attention", "min": 0.0, "max": 1.0, "fixed": True}
     about = _about(record, "masses", "Distinct against common tokens")
     return about | {"kind": "line", "caption": caption, "y": scale, "choices": choices} | shown
 
@@ -193,6 +196,8 @@ def _some_times(record: xr.Dataset, name: str) -> Figure | None:
         return None
     values = record[name].values.reshape(record.sizes["time"], -1)
     figure = figure_of(record[[name]].isel(time=np.isfinite(values).any(axis=1)), name)
-    if figure is not None and figure["kind"] == "bars":  # more directions than lines can tell apart
-        figure["caption"] = f"{figure['caption']} At the step chosen.".strip()
-    return figure
+    if figure is None:
+        return None
+    if figure["kind"] == "bars":  # more directions than lines can tell apart
+        figure["caption"] = f"At the step chosen: {figure['caption']}".removesuffix(": ")
+    return figure | {"time_label": _about(record, name, "")["time_label"]}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
@@ -28,5 +30,15 @@ def sequential(index: int, count: int) -> tuple[float, float, float, float]:
 def save_figure(figure: Figure, stem: Path) -> None:
     """As SVG (the same bytes for the same figure) and as PNG."""
     with rc_context({"svg.hashsalt": "saccade"}):  # identifiers inside the SVG are random without it
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(stem.with_suffix(".png"), dpi=150)
+        _save(figure, stem.with_suffix(".svg"), metadata={"Date": None})
+    _save(figure, stem.with_suffix(".png"), dpi=150)
+
+
+def _save(figure: Figure, path: Path, **options: Any) -> None:
+    """The whole file or the one that was there."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        figure.savefig(unfinished, format=path.suffix[1:], **options)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

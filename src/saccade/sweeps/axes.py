@@ -8,6 +8,7 @@
 | `ratio=1..10:log8`                 | 8 values, evenly spaced in the logarithm           |
 | `lr_decoder/lr_attention=1/1,5/0.5`| two settings linked: they change together          |
 | `stationary=0.7/0.3,0.5/0.5`       | values of a setting that is itself a list          |
+| `n_vocab=1000,none`                | none, where a setting may be left open             |
 
 A setting that lists values, such as `ratios`, is swept one value at a time, and answers to its singular too: `ratio`.
 """
@@ -42,7 +43,12 @@ class Axis:
     @property
     def labels(self) -> list[Any]:
         """Of the places on the axis: numbers and words as they are, lists as text."""
-        return [value if isinstance(value, int | float | str) else "/".join(map(str, value)) for value, *_ in self.values]
+        return [value if isinstance(value, int | float | str) else written(value) for value, *_ in self.values]
+
+
+def written(value: Any) -> str:
+    """A value as it is typed: a list with / between, `none` for none."""
+    return "/".join(map(str, value)) if isinstance(value, tuple | list) else "none" if value is None else str(value)
 
 
 def axes_of(over: Mapping[str, Any] | Sequence[str], config: Any) -> list[Axis]:
@@ -146,12 +152,14 @@ def _number(text: str, whole: str) -> float:
 def _converted(value: Any, kind: Any, setting: str) -> Any:
     """`value` as the type of its setting; a single value of a setting that lists values is a list of one."""
     options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    if type(None) in options and (value is None or str(value).lower() == "none"):
+        return None
     lists_first = sorted(options, key=lambda option: typing.get_origin(option) is not tuple)  # `seeds=3` is seed 3, not three
     for option in lists_first:
         found = _as(option, value)
         if found is not None:
             return found
-    names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
+    names = " or ".join("none" if option is type(None) else getattr(option, "__name__", str(option)) for option in options)
     raise InputError(f"`{setting}` takes {names}; got {shortened(value)}.")
 
 

@@ -14,6 +14,7 @@ import queue
 import sys
 import threading
 import time
+import weakref
 from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -81,7 +82,11 @@ def _local(n_workers: int, memory: int | None) -> Iterator[Any]:
 
     settings = {"n_workers": 1, "threads_per_worker": n_workers, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**settings, memory_limit="auto" if memory is None else memory) as cluster:
-        yield cluster
+        try:
+            yield cluster
+        finally:
+            for kept in list(_all_kept):  # the cluster would wait for units under way; nobody else does
+                kept.close()
 
 
 @contextmanager
@@ -210,6 +215,7 @@ class _Kept:
         self._worker = Worker(memory)
         self._lock = threading.Lock()
         self._end = threading.Timer(_IDLE, self._stop)
+        _all_kept.add(self)
 
     def run(self, unit: Unit) -> list[Outcome]:
         self._end.cancel()
@@ -220,6 +226,14 @@ class _Kept:
         self._end.start()
         return outcomes
 
+    def close(self) -> None:
+        """For good, also a unit that is being computed."""
+        self._end.cancel()
+        self._worker.close()
+
     def _stop(self) -> None:
         with self._lock:
             self._worker.stop()
+
+
+_all_kept: weakref.WeakSet[_Kept] = weakref.WeakSet()  # of this process

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +15,18 @@ import tyro
 
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS
+from saccade.sweeps.execution import KEEP_MISTAKE
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, UNFINISHED
-from saccade.sweeps.sweep import Means, asked_grid, missing, run_sweep
+from saccade.sweeps.sweep import Means, asked_grid, from_json, missing, run_sweep
 
 if TYPE_CHECKING:
     from saccade.sweeps.estimate import Estimate
 
-Progress = Callable[[str], AbstractContextManager[Callable[[float], None]]]
+Progress = Callable[[str], AbstractContextManager[Callable[..., None]]]
 Option = tuple[Any, Any, str]
+_LONG = 2.0  # seconds without a word
 
 _MEANS: dict[str, Option] = {
     "workers": (int | None, None, "processes of this machine; default: one for each core"),
@@ -66,7 +69,8 @@ def sweep_command(options: Any, progress: Progress) -> int:
     if options.plan:
         return _say_plan(grid, folder, options, progress)
     with progress(f"{grid.name}, {len(missing(grid, folder, options.retry_failed))} runs to do") as on_progress:
-        dataset = run_sweep(grid, folder, _means(options), options.show, options.retry_failed, on_progress)
+        gathering = _gathering(on_progress)
+        dataset = run_sweep(grid, folder, _means(options), options.show, options.retry_failed, on_progress, gathering)
     counts = _counts(grid, folder)
     if options.json:
         print(json.dumps({"folder": str(folder.path), "runs": grid.n_runs, **counts}, indent=1))
@@ -75,6 +79,20 @@ def sweep_command(options: Any, progress: Progress) -> int:
         _say_reasons(grid, folder)
         print(f"dataset.zarr, summary.csv, summary.parquet and figure.svg are in {folder.path}")
     return 1 if counts[FAILED] or counts[TIMED_OUT] else 0
+
+
+def _gathering(on_progress: Callable[..., None]) -> Callable[[float], None]:
+    """Tells of gathering on the same bar, but only of one that takes long."""
+    begun = time.monotonic()
+
+    def tell(fraction: float) -> None:
+        nonlocal begun
+        if fraction == 0:
+            begun = time.monotonic()
+        if time.monotonic() - begun > _LONG:
+            on_progress(fraction, "gathering all runs")
+
+    return tell
 
 
 def verify_command(options: Any, progress: Progress) -> int:
@@ -110,13 +128,38 @@ def _verify_below(options: Any, progress: Progress) -> int:
     found, n_records = damaged_records(options.folder)
     if n_records == 0 and not sweeps:
         raise InputError(f"{options.folder} holds neither a sweep nor a record.")
+    repaired = _repaired(found, progress) if options.repair else {}
+    left = {record: wrong for record, wrong in found.items() if repaired.get(record, "--repair runs it again")}
     if options.json:
-        print(json.dumps({"records": n_records, "damaged": found}, indent=1))
-        return 1 if found or any(codes) else 0
+        print(
+            json.dumps({"records": n_records, "damaged": found, "repaired": [each for each in found if each not in left]}, indent=1)
+        )
+        return 1 if left or any(codes) else 0
     for record, wrong in found.items():
-        print(f"damaged: {record}: {wrong}; run its command again, it stands in about.json beside it")
-    print(f"{n_records - len(found)} of {n_records} records are whole")
-    return 1 if found or any(codes) else 0
+        print(f"damaged: {record}: {wrong}; {repaired.get(record, '--repair runs it again') or 'it has been run again'}")
+    print(f"{n_records - len(left)} of {n_records} records are whole")
+    return 1 if left or any(codes) else 0
+
+
+def _repaired(damaged: Iterable[str], progress: Progress) -> dict[str, str]:
+    """Run the experiments of damaged records again; for each, why that cannot be, or nothing."""
+    from saccade.experiments import experiment
+    from saccade.experiments.reproduce import reproduce
+
+    found = {}
+    for record in damaged:
+        folder = Path(record).resolve().parent  # OUT/NAME: `reproduce` keeps it until the new one is whole
+        try:
+            about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+            settings = {name: from_json(value) for name, value in json.loads(about["settings"]).items()}
+            config = experiment(folder.name).Config(**settings)
+        except (OSError, KeyError, TypeError, ValueError):
+            found[record] = "no about.json beside it says how to run it again"
+            continue
+        with progress(folder.name) as on_progress:
+            reproduce(folder.name, folder.parent, config, str(about.get("command", "")), on_progress)
+        found[record] = ""
+    return found
 
 
 def _grid(options: Any) -> Grid:
@@ -142,7 +185,7 @@ def _means(options: Any) -> Means:
 def _counts(grid: Grid, folder: SweepFolder) -> dict[str, int]:
     """Runs of the grid by what came of them, and how many more the folder holds."""
     asked = {run.identity for run in grid.runs}
-    found = Counter(entry["status"] for run, entry in folder.entries.items() if run in asked)
+    found = Counter(entry["status"] for run, entry in folder.present().items() if run in asked)
     counts = {status: found[status] for status in (FINISHED, DIVERGED, FAILED, TIMED_OUT)}
     return counts | {"missing": grid.n_runs - sum(counts.values()), "of other settings or code": len(folder.entries.keys() - asked)}
 
@@ -180,18 +223,24 @@ def _say_plan(grid: Grid, folder: SweepFolder, options: Any, progress: Progress)
     runs = missing(grid, folder, options.retry_failed)
     with progress(f"timing a sample of {len(runs)} runs") as on_progress:
         found = estimate(grid, runs, means, on_progress)
+    refused = list(found.refused)
+    if refused and refused[0].startswith(KEEP_MISTAKE):  # as the sweep itself would say
+        raise InputError(refused[0])
     if options.json:
-        print(json.dumps({"runs": grid.n_runs, "to_do": found.n_runs, "calls": found.n_units, "seconds": found.total}, indent=1))
+        seconds = {"calls": found.n_units, "seconds": found.total, "refused": refused}
+        print(json.dumps({"runs": grid.n_runs, "to_do": found.n_runs, **seconds}, indent=1))
     else:
         print(_plan_sentence(grid, found, means.n_workers))
-    return 0
+        for reason in refused:
+            print(f"  of the sample, a run would not be finished: {reason}")
+    return 1 if refused else 0
 
 
 def _plan_sentence(grid: Grid, found: Estimate, n_workers: int) -> str:
     done = grid.n_runs - found.n_runs
     together = f" in {found.n_units} calls" if found.n_units < found.n_runs else ""
-    time = f"about {_time(found.total)} with {n_workers} processes ({found.start:.1f} s to start, {found.unit:.3g} s a call)"
-    return f"{grid.n_runs} runs, {done} finished, {found.n_runs} to do{together}: {time}. Nothing was written."
+    takes = f"about {_time(found.total)} with {n_workers} processes ({found.start:.1f} s to start, {found.unit:.3g} s a call)"
+    return f"{grid.n_runs} runs, {done} finished, {found.n_runs} to do{together}: {takes}. Nothing was written."
 
 
 def _time(seconds: float) -> str:

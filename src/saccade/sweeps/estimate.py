@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from saccade.sweeps.grid import Grid, Run
+from saccade.sweeps.outcome_file import UNFINISHED
 from saccade.sweeps.processes import Worker
 from saccade.sweeps.sweep import Means
 from saccade.sweeps.units import units_of
@@ -14,13 +15,17 @@ from saccade.sweeps.units import units_of
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of a sweep: what a process takes to start and compile, one unit after that, and all of them."""
+    """Seconds of a sweep: what a process takes to start and compile, one unit after that, and all of them.
+
+    `refused`: why runs of the timed sample were not finished, each reason once.
+    """
 
     n_runs: int
     n_units: int
     start: float
     unit: float
     total: float
+    refused: tuple[str, ...] = ()
 
 
 def estimate(
@@ -29,14 +34,14 @@ def estimate(
     """Time a few units in one process. Nothing is written."""
     if not runs:
         return Estimate(0, 0, 0.0, 0.0, 0.0)
-    units = units_of(grid.name, grid.runs, {run.identity for run in runs}, time_limit=means.time_limit)
+    units = units_of(grid.name, grid.runs, {run.identity for run in runs}, keep=grid.keep, time_limit=means.time_limit)
     chosen = [units[place] for place in sorted({0, len(units) // 2, len(units) - 1})]  # the first is timed twice: it also starts
     worker = Worker(means.memory_bytes // means.n_workers)
-    took = []
+    took, refused = [], []
     try:
         for number, unit in enumerate([chosen[0], *chosen]):
             started = time.perf_counter()
-            worker.run(unit)
+            refused += [outcome.reason for outcome in worker.run(unit) if outcome.status in UNFINISHED]
             took.append(time.perf_counter() - started)
             on_progress((number + 1) / (len(chosen) + 1))
     finally:
@@ -44,4 +49,5 @@ def estimate(
     each = sum(took[1:]) / len(took[1:])
     start = max(0.0, took[0] - took[1])
     busy = min(means.n_workers, len(units))
-    return Estimate(len(runs), len(units), start, each, start + each * -(-len(units) // busy))
+    total = start + each * -(-len(units) // busy)
+    return Estimate(len(runs), len(units), start, each, total, tuple(dict.fromkeys(refused)))

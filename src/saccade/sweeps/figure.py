@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SEEDS = ("seed", "seeds")
 _MOST_PANELS = 12
+_MOST_NUMBERS = 8  # cells along an axis of a panel of four inches in which a number can be read
 
 
 def shown_variable(dataset: xr.Dataset, asked: str | None) -> str | None:
@@ -44,12 +45,13 @@ def sweep_figure(dataset: xr.Dataset, name: str) -> Figure:
 def caption(dataset: xr.Dataset, name: str | None) -> str:
     """What to see, and how many runs there are to see it in."""
     counts = {status: int((dataset.status == status).sum()) for status in np.unique(dataset.status.values)}
-    has_mean = any(seed in dataset.dims for seed in _SEEDS) and len(_swept(dataset)) > 1
-    seeds = "; line or colour: mean over seeds" if has_mean else ""
+    axes = [axis for axis in _swept(dataset) if axis not in _SEEDS]
+    has_mean = bool(axes) and len(axes) < len(_swept(dataset))
+    seeds = f"; {'the line' if len(axes) == 1 else 'colour'} is the mean over seeds" if has_mean else ""
     runs = ", ".join(f"{n} {status}" for status, n in counts.items())
     if name is None:
         return f"No run has a number to draw. Runs: {runs}."
-    n_maps = _product(dataset[name], [axis for axis in _swept(dataset) if axis not in _SEEDS][:-2])
+    n_maps = _product(dataset[name], axes[:-2])
     most = f"; {_MOST_PANELS} of {n_maps} maps are drawn" if n_maps > _MOST_PANELS else ""
     return f"{_words(name)} over {', '.join(map(_words, _swept(dataset)))}{seeds}{most}. Runs: {runs}."
 
@@ -128,12 +130,22 @@ def _heat_maps(values: xr.DataArray, axes: list[str], name: str, n_seeds: int) -
 def _heat_map(panel: Any, part: xr.DataArray, down: str, across: str, limits: dict[str, float]) -> Any:
     mesh = panel.pcolormesh(part.values, cmap="cividis", rasterized=True, **limits)
     panel.set_facecolor("0.85")  # grey: no run of this place is finished
+    if max(part.shape) <= _MOST_NUMBERS:
+        _write_numbers(panel, mesh, part.values)
     for axis, name in ((panel.xaxis, across), (panel.yaxis, down)):
         labels = part[name].values
         step = -(-len(labels) // 8)
         axis.set_ticks(np.arange(len(labels))[::step] + 0.5, [_short(label) for label in labels[::step]])
         axis.set_label_text(_words(name))
     return mesh
+
+
+def _write_numbers(panel: Any, mesh: Any, values: np.ndarray) -> None:
+    """Each cell's number in it, dark on light cells and light on dark ones."""
+    shares = mesh.norm(values)
+    for row, column in zip(*np.nonzero(np.isfinite(values)), strict=True):
+        colour = "black" if shares[row, column] > 0.5 else "white"
+        panel.text(column + 0.5, row + 0.5, _short(values[row, column]), ha="center", va="center", color=colour, fontsize="small")
 
 
 def _places(labels: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -153,6 +165,9 @@ def _label(axis: Any, labels: np.ndarray, is_number: bool) -> None:
         and np.ptp(np.diff(np.log(np.sort(labels)))) < 0.7
     ):
         axis.axes.set_xscale("log")
+        shown = np.sort(labels)[:: -(-len(labels) // 8)]
+        axis.set_ticks(shown, [_short(label) for label in shown])
+        axis.set_ticks([], minor=True)  # they would name numbers that were not run
 
 
 def _short(label: Any) -> str:

@@ -36,6 +36,7 @@ class SweepFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._begun = ""  # file that is being committed
         self._read()
 
     def _read(self) -> None:
@@ -96,9 +97,13 @@ class SweepFolder:
         content = as_bytes(outcomes)
         checksum = hashlib.sha256(content).hexdigest()
         file = f"{checksum[:_DIGITS]}.npz"
+        if file == self._begun and file in self.checksums:  # Ctrl-C came while its line was written, and it is given again
+            return
+        self._begun = file
         try:
             self._write(self.path / "runs" / file, content)
             self._add_line({"file": file, "sha256": checksum, "runs": [outcome.entry() for outcome in outcomes]})
+            self._begun = ""
         except OSError as error:
             raise InputError(
                 f"cannot write to {self.path}: {error.strerror or error}. {len(self.entries)} finished runs are safe there; "
@@ -112,6 +117,16 @@ class SweepFolder:
             by_file.setdefault(self.file_of[run], set()).add(run)
         for file, wanted in by_file.items():
             yield from read_outcomes(self.path / "runs" / file, wanted, as_packed=as_packed)
+
+    def lost(self) -> set[str]:
+        """Files of runs that are not there any more: somebody has deleted them."""
+        there = {path.name for path in (self.path / "runs").glob("*.npz")}
+        return set(self.file_of.values()) - there
+
+    def present(self) -> dict[str, dict[str, Any]]:
+        """Entries of the runs whose files are there."""
+        lost = self.lost()
+        return {run: entry for run, entry in self.entries.items() if self.file_of[run] not in lost}
 
     def damaged(self) -> dict[str, str]:
         """Files whose content is not what was written, with what is wrong, all read and hashed again."""
@@ -139,7 +154,7 @@ class SweepFolder:
         return all(inside.get(run) == self.entries[run] for run in runs) and all(run in self.entries for run in inside)
 
     def forget(self, files: Iterable[str]) -> None:
-        """Set damaged files aside, so that their runs count as missing; they stay, under another name."""
+        """Set damaged or lost files aside, so that their runs count as missing; what is damaged stays, under another name."""
         for file in files:
             path = self.path / "runs" / file
             self._add_line({"file": file, "lost": True})
@@ -160,6 +175,7 @@ class SweepFolder:
 
     def _add_line(self, line: dict[str, Any]) -> None:
         text = json.dumps(line, separators=(",", ":")) + "\n"
+        self._take(line)  # first: if this is interrupted, the file is there already and is taken up again without its line
         with (self.path / "manifest.jsonl").open("ab+") as manifest:
             begun = manifest.seek(0, os.SEEK_END)
             if begun and not self._ends_whole(manifest, begun):
@@ -171,7 +187,6 @@ class SweepFolder:
             except OSError:
                 os.ftruncate(manifest.fileno(), begun)
                 raise
-        self._take(line)
 
     @staticmethod
     def _ends_whole(manifest: Any, size: int) -> bool:

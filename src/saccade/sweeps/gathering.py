@@ -14,6 +14,7 @@ import xarray as xr
 
 from saccade.records.provenance import provenance
 from saccade.records.schema import json_ready
+from saccade.sweeps.axes import written
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
 
@@ -101,6 +102,7 @@ def gathered(folder: SweepFolder, grid: Grid, on_progress: Callable[[float], Non
     place_of = {run.identity: run.place for run in grid.runs}
     whole = Gathered(grid)
     known = [run for run in place_of if run in folder.entries]
+    on_progress(0.0)
     for number, outcome in enumerate(folder.outcomes(known, as_packed=True), 1):
         if outcome.record is not None:
             whole.put(place_of[outcome.identity], *outcome.record)
@@ -187,10 +189,10 @@ def _singular(name: str) -> str:
 
 
 def _without_lists(values: list[Any]) -> list[Any]:
-    """Lists of one as what they list, longer ones as text."""
+    """Lists of one as what they list; longer ones as text, and all as text where one is none."""
     if all(isinstance(value, tuple) and len(value) == 1 for value in values):
         return [value[0] for value in values]
-    return ["/".join(map(str, value)) if isinstance(value, tuple) else value for value in values]
+    return [written(value) if isinstance(value, tuple) or None in values else value for value in values]
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from saccade.errors import InputError, checked_count, is_list_like
 from saccade.experiments import EXPERIMENTS, experiment
-from saccade.sweeps.axes import Axis, axes_of
+from saccade.sweeps.axes import Axis, axes_of, written
 from saccade.sweeps.identity import code_version, identities
 
 MOST_RUNS = 2_000_000  # of one sweep: each is kept in memory as its settings
@@ -119,4 +119,4 @@ def _flag(axis: Axis) -> str:
 
 def _written(values: tuple[Any, ...]) -> str:
     """One place on an axis as it is typed."""
-    return "/".join("/".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in values)
+    return "/".join(map(written, values))

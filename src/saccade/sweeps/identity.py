@@ -1,8 +1,8 @@
 """What a run is: the hash of its experiment, of its complete settings, and of the code that matters to its numbers.
 
-That code is every module of Saccade that the experiment's module imports, directly or not, without what only shows (`report`), and
-the versions of the numerical libraries; beside it, the texts that the settings name. Comments, docstrings and layout do not count:
-a module is hashed as its syntax tree.
+That code is every module of Saccade that the experiment's module imports, directly or not, without what only shows (`report`), the
+two modules of sweeps that compute runs, and the versions of the numerical libraries; beside it, the texts that the settings name.
+Comments, docstrings and layout do not count: a module is hashed as its syntax tree.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from saccade.data.text.sources import found_source
 from saccade.records.schema import json_ready
 
 _JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)
+_COMPUTES = ("saccade.sweeps.execution", "saccade.sweeps.units")  # who is computed with whom, and what is kept of a record
 _SHOWS = ("saccade.report", "saccade.cli", "saccade.playground", "saccade.sweeps")
 _LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "scipy")
 _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experiments there use these as well
@@ -68,7 +69,7 @@ def digest(value: Any) -> str:
 @cache
 def code_version(module: str) -> str:
     """Hash of all code that the numbers of `module` come from."""
-    trees = {name: hashlib.sha256(_meaning(_tree(name)).encode()).hexdigest() for name in sorted(_closure(module))}
+    trees = {name: hashlib.sha256(_meaning(_tree(name)).encode()).hexdigest() for name in sorted(_closure(module) | {*_COMPUTES})}
     package, more = _OF_TEXT
     libraries = (*_LIBRARIES, *(more if module.startswith(package) else ()))
     return digest({"modules": trees, "libraries": {name: _version(name) for name in libraries}})[:20]

@@ -67,6 +67,7 @@ class Worker:
         self._pipe: Any = None
         self._errors: Any = None
         self._is_closed = False
+        self._stopping = threading.Lock()
 
     def run(self, unit: Unit) -> list[Outcome]:
         started = time.monotonic()
@@ -98,12 +99,13 @@ class Worker:
         return found
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._pipe.close()
-            self._errors.close()
-            self._process = None
+        with self._stopping:  # `close` may come from another thread than the one that computes
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+                self._pipe.close()
+                self._errors.close()
+                self._process = None
 
     def close(self) -> None:
         """Stop for good, also a unit that is being computed."""
@@ -131,7 +133,8 @@ class Worker:
 
     def _death(self) -> str:
         """Why the process ended by itself."""
-        code = self._process.wait() if self._process is not None else 0
+        process = self._process
+        code = process.wait() if process is not None else 0
         if code >= 0:
             return f"its process ended with exit code {code}{self._last_words()}"
         memory = "; it may have run out of memory" if -code in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV) else ""

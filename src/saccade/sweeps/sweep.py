@@ -101,19 +101,21 @@ def run_sweep(
     show: str | None = None,
     retry_failed: bool = False,
     on_progress: Callable[[float], None] = lambda fraction: None,
+    on_gathering: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
     with folder.writing():
         folder.ask(_asked(grid, show))
+        folder.forget(folder.lost())
         wanted = {run.identity for run in missing(grid, folder, retry_failed)}
         units = units_of(grid.name, grid.runs, wanted, keep=grid.keep, time_limit=means.time_limit)
         do(units, folder, means, on_progress)
-        return write_results(grid, folder, show)
+        return write_results(grid, folder, show, on_gathering)
 
 
 def missing(grid: Grid, folder: SweepFolder, retry_failed: bool = False) -> list[Run]:
     """Runs that are still to be done."""
     again = UNFINISHED if retry_failed else ()
-    status = {run: entry["status"] for run, entry in folder.entries.items()}
+    status = {run: entry["status"] for run, entry in folder.present().items()}
     return [run for run in grid.runs if run.identity not in status or status[run.identity] in again]
 
 
@@ -155,14 +157,19 @@ def _size(outcomes: list[Outcome]) -> int:
     return sum(array.nbytes for outcome in outcomes if outcome.record is not None for array in outcome.record[1].values())
 
 
-def write_results(grid: Grid, folder: SweepFolder, show: str | None = None) -> xr.Dataset:
+def write_results(
+    grid: Grid,
+    folder: SweepFolder,
+    show: str | None = None,
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> xr.Dataset:
     """`dataset.zarr`, `summary.csv`, `summary.parquet`, `figure.svg` and `.png`, over whatever is finished."""
     from saccade.records.store import save_record
     from saccade.report.style import save_figure
     from saccade.sweeps.figure import caption, shown_variable, sweep_figure
     from saccade.sweeps.gathering import gathered, summary_rows, write_summary
 
-    dataset = gathered(folder, grid)
+    dataset = gathered(folder, grid, on_progress)
     shown = shown_variable(dataset, show)
     dataset.attrs["caption"] = caption(dataset, shown)
     save_record(dataset, folder.path / "dataset.zarr")
@@ -189,7 +196,7 @@ def asked_grid(folder: SweepFolder) -> tuple[Grid, str | None]:
 
     asked = folder.asked() or {}
     try:
-        config = experiment(asked["name"]).Config(**{name: _from_json(value) for name, value in asked["config"].items()})
+        config = experiment(asked["name"]).Config(**{name: from_json(value) for name, value in asked["config"].items()})
         over = {"/".join(axis["settings"]): _places(axis) for axis in asked["axes"]}
         keep = None if asked["keep"] is None else tuple(asked["keep"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -199,10 +206,10 @@ def asked_grid(folder: SweepFolder) -> tuple[Grid, str | None]:
     return Grid(asked["name"], config, tuple(axes_of(over, config)), keep), asked.get("show")
 
 
-def _from_json(value: Any) -> Any:
+def from_json(value: Any) -> Any:
     """What `json_ready` made of a setting, back: lists were tuples, "inf" and "nan" were numbers."""
     if isinstance(value, list):
-        return tuple(map(_from_json, value))
+        return tuple(map(from_json, value))
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 SECONDS = 6
 WHAT = "stage I, Theorem 3.2"
-EXPECTED = "rate mu_0 within 0.5 %, directions to 1e-4, end linear in log(1/start)"
+EXPECTED = (
+    "embeddings grow at rate {growth rate*law paper:.3f} (mu_0 within 0.5 %), directions right to 1e-4; the stage ends {end of "
+    "stage I, later*law paper:.2f} later for each e-fold of a smaller start"
+)
 CONDENSED = 0.999  # share of the first direction: the others together have 3 % of its length
 
 CAPTION = (

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
 SECONDS = 20
 WHAT = "Theorem 3.9, equal rare tokens"
-EXPECTED = "stalls at .134; rates as delta and delta^2; critical stay to 1e-6"
+EXPECTED = (
+    "loss stalls {loss above*equal low tokens:.3f} above the optimum; rates as the asymmetry to the power {*transverse rate, at "
+    "the symmetric point:.2f} off the rank-one manifold, {*tangential rate, at the symmetric point:.2f} along it; critical stay "
+    "to 1e-6"
+)
 
 CAPTION = (
     "Top left: second over first singular value of the embedding. At exact symmetry it stays where the start left it, with an "

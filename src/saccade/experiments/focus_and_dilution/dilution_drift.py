@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 SECONDS = 6
 WHAT = "stage III, Propositions 3.6 to 3.8"
-EXPECTED = "drift grows at 2c, token by token within 1 %"
+EXPECTED = (
+    "drift grows at rate {growth rate of the drift*law paper:.4f} (2c within 1 %), each token's off its forecast by at most "
+    "{drift of each token*unigram*law paper,*:.1%}"
+)
 CASES = {  # which start is looked at on which law
     "unigram": ("paper", "zipf-6", "two-level"),
     "random": ("paper", "zipf-6"),

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 SECONDS = 20
 WHAT = "Adam, with and without noise"
-EXPECTED = "all attention on one token, then dilution; without noise six of ten seeds wait for 1000 steps"
+EXPECTED = (
+    "all queries give the frequent token {mini-batch Adam, largest*:.0%} of their attention at once, diluted in {*it is "
+    "diluted*:.0%} of seeds; without noise {*wait for over 1000*:.0%} of seeds wait for over 1000 steps"
+)
 ADAM_EPSILON = 1e-8  # of Optax and of PyTorch
 LONG = 1000  # updates: mini-batch runs of all seeds have moved by then
 MOVED = 0.01  # attention has moved when one query's is this far from its share; a hundred times the drift while it is frozen

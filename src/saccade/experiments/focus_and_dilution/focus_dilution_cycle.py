@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 SECONDS = 8
 WHAT = "the whole cycle"
-EXPECTED = "event table: values within .02, times within 10 %"
+EXPECTED = (
+    "{stages seen*of seven*:.0f} of 7 stages in order; condensed at t = {embeddings condense? time:.3g}, first focus at {first "
+    "focus, query 1? time:.3g}, second direction at {second direction? time:.3g}"
+)
 
 CAPTION = (
     "Shaded: stages, each up to the event that opens the next. Top left: singular values of the embedding (solid) and of query "

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SECONDS = 9
 WHAT = "plateau and stage II, Theorems 3.3 to 3.5"
-EXPECTED = "rate c within 0.5 %, logits along pi pi'"
+EXPECTED = "queries grow at rate {growth rate*unigram point, law paper:.4f} (c within 0.5 %), logits along pi pi^T to 1e-4"
 
 CAPTION = (
     "Left: queries along the one direction, from the unigram point with tiny attention (solid) and from the smallest random "

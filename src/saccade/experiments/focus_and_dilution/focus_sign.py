@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 SECONDS = 8
 WHAT = "sign of the focus"
-EXPECTED = "18 of 18 chains turn to the side of c, eight of them away from frequent tokens"
+EXPECTED = (
+    "{chains (of 18, 8 with c < 0)*:.0f} of 18 chains (8 with c < 0) turn attention against the sign of c; rates off the size of "
+    "c by at most {growth rate*unigram point:.1%}"
+)
 LOOKED_AT = 0.15  # norm of the query matrix at which the tilt is read: well inside stage II
 # Attention of queries 0 and 1 on token 0, less its share, at that norm: from an independent replication (zipf-6, stay -0.05).
 REPLICATED_CHAIN, REPLICATED_TILT = "zipf-6, stay -0.05", (-0.0077, -0.0037)

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 SECONDS = 12
 WHAT = "Lemma 3.1, which direction opens next"
-EXPECTED = "rate s_1(B) within 1 %, cosine above .999"
+EXPECTED = (
+    "directions open at rates {growth rate of direction 1*law paper:.3g} and {growth rate of direction 2*law paper:.3g} (s_1(B) "
+    "within 1 %), cosine with the predicted ones above 0.999"
+)
 
 CAPTION = (
     "Top left: singular values of the embedding, Zipf's law; a point marks where a direction opens, the dashed line has the slope "

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 SECONDS = 12
 WHAT = "same law, other transitions"
-EXPECTED = "stages in the same order in nine chains"
+EXPECTED = (
+    "stages out of order in {chains (of 9)*:.0f} of 9 chains; c > 0 in {lazy*:.0f} of 3 lazy and Metropolis chains, {random "
+    "chains*:.0f} of 6 random ones"
+)
 STAGES = ("condensation", "focus", "dilution", "new direction")
 LOOKED_AT = 0.3  # norm of the query matrix at which the first focus is read
 # Attention of each query on token 0 at that norm, the paper's law, four kinds of chain: from an independent replication.

@@ -60,7 +60,10 @@ if TYPE_CHECKING:
 
 SECONDS = 25
 WHAT = "how long is long?"
-EXPECTED = "distance to the limit falls as T^-.34, not T^-.5; at 1024 tokens one is worth .29 independent ones"
+EXPECTED = (
+    "distance to the limit falls as T^{shares of tokens*windows of text:.2f} on text, T^{shares of tokens*independent draws:.2f} "
+    "for independent draws; in 1024 tokens of text each is worth {independent draws that*:.2f} draws"
+)
 CAPTION = (
     "Distance to infinite contexts against the length of the context: windows of text (orange) and as many independent draws from "
     "the same law (blue), mean over classes; bands are the lowest and highest part of the text. Black: slope -1/2 from the first "

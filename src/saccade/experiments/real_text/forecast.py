@@ -66,8 +66,9 @@ if TYPE_CHECKING:
 SECONDS = 80
 WHAT = "forecast, scored"
 EXPECTED = (
-    "stages of SGD within 10 % of their predicted updates, side of attention's first move right; which tokens gain "
-    "is told for endless contexts (.98), not for text (.17)"
+    "which tokens gain: rank correlation {*gains of all tokens, classes, endless*:.2f} for endless contexts, {*gains of all "
+    "tokens, text*:.2f} for text (lower ends); SGD condenses at {condensation rate*:.2f} of the predicted rate, attention's "
+    "first move to the predicted side in {sign of the first move*:.0%} of seeds"
 )
 
 CAPTION = (

@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 SECONDS = 105
 WHAT = "Focus and Dilution, four stages"
 EXPECTED = (
-    "condensed by update 40, all queries on one token at 209, diluted by 2940, a new direction at 2731; SGD moves to the side of c"
+    "WikiText-2: {wikitext-2, share of the embedding*first moves:.1%} of the embedding in one direction when attention moves; "
+    "all queries {wikitext-2, largest*:.0%} on one token, then {wikitext-2, share of queries*:.0%} of them diluted; a second "
+    "direction at update {wikitext-2, step? second direction*:.0f}, a second focus in {wikitext-2, runs*focuses anew*:.0%} of "
+    "runs. TinyStories: {tinystories, share of queries*:.0%} of queries diluted"
 )
 
 _DEFINITIONS = {

@@ -61,7 +61,11 @@ if TYPE_CHECKING:
 
 SECONDS = 85
 WHAT = "Theorem 2, asked of text"
-EXPECTED = "common tokens gain first; distinct ones gain on .61 of equally frequent tokens, on .43 of the common"
+EXPECTED = (
+    "the theorem's own model on text: attention on common tokens falls in {attention on common*theorem's own*:.0%} of seeds; a "
+    "distinct token gains on {*not distinct,*theorem's own*:.0%} of equally frequent tokens, on {*query's common*theorem's "
+    "own*:.0%} of common ones (lower ends over seeds)"
+)
 
 CAPTION = (
     "Above: mean change of score of distinct, common and other tokens; look at the common ones, which first rise where the "

@@ -1,6 +1,6 @@
 """Distinct, common and other tokens of a text's most frequent query tokens, and tokens that are as frequent as each other.
 
-Which is which comes from counts of the training text alone (`data/text/context_law.py`), before anything is trained. A token that is
+Which is which comes from counts of the training text (`data/text/context_law.py`), before anything is trained. A token that is
 distinct or common is so for one query; the same token may be another thing for the next. It is so among the few most frequent next
 tokens of the query that are told apart, while a model learns all of them: among more, another token may be distinct.
 Frequency is the great confound: common tokens are the frequent ones. So the tokens of a query are also cut into strata of equally

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS = 3
 WHAT = "Lemmas 10-12, Theorem 5, Corollary 1"
-EXPECTED = "at most 2 % of runs outside bounds of 5 %"
+EXPECTED = "outside their 95 % bounds: {draws further*:.0%} of the numbers of draws, {output errors*N >= t_0*:.0%} of output errors"
 CAPTION = (
     "How far a class strays from its share after N steps: in its draws, in the height of its logits, and in the error of its "
     "output, each relative to a class with exactly N/K draws. Dots: what all but delta of the classes stay below (filled) and the "

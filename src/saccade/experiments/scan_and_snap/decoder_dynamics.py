@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 SECONDS = 2
 WHAT = "Lemmas 3, 5, 7, Fig. 8"
-EXPECTED = "simulated logits on the predicted ray to 2e-14"
+EXPECTED = (
+    "simulated logits on the predicted ray to 1e-12; in the first ln M/eta_Y draws at most {until ln M*:.2f} draws ahead of the "
+    "continuous flow"
+)
 CAPTION = (
     "The height of a class's decoder logits after each of its draws. Dots: h*, measured in a descent where another class is "
     "learned in between; every third is drawn. Lines: the continuous h of Lemma 6. Look at how the dots stay on or just above "

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 SECONDS = 2
 WHAT = "Figs. 3, 9"
-EXPECTED = "B(t0) = .556 and 1.403"
+EXPECTED = (
+    "growth bound at t0: {growth bound at t0, M = 100,*:.3f} for M = 100, {growth bound at t0, M = 10000,*:.3f} for M = 10000"
+)
 
 CAPTION = (
     "Left: Fig. 3 of the paper, the growth factor chi = exp(2 B) of a distinct token. The faster the decoder (dark), the earlier "

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS = 4
 WHAT = "Lemmas 1, 2, 18"
-EXPECTED = "gradient to 6e-10, error falls as T^-0.50"
+EXPECTED = "gradient equals central differences to 1e-8; attention nears its limit as T^{attention nears*:.2f}"
 CAPTION = (
     "How fast a finite context becomes its law. Blue: largest error of attention over tokens, mean over contexts (band: the middle "
     "90 %), with a line of slope -1/2 through the longest contexts. Orange: the error in a token's frequency that all but delta "

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 SECONDS = 7
 WHAT = "momentum, start (errata)"
-EXPECTED = "entropy 1.96 with momentum, 2.07 with ten times the rate"
+EXPECTED = (
+    "entropy {entropy after*corrected:.2f} with momentum, {entropy, no momentum, 10 x rate:.2f} with ten times the rate instead"
+)
 
 
 class Case(NamedTuple):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SECONDS = 15
 WHAT = "Theorem 4, over both rates"
-EXPECTED = "onset as 1/eta_Y, whatever eta_Z"
+EXPECTED = "onset of the snap goes as eta_Y^{power of eta_Y in the onset:.2f} eta_Z^{power of eta_Z in the onset:.2f}"
 _WITHIN = 0.05
 
 CAPTION = (

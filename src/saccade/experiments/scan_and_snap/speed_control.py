@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SECONDS = 6
 WHAT = "Lemmas 6, 8, 9"
-EXPECTED = "peak of the speed 4.416 at .816 t0' (M = 1000)"
+EXPECTED = "the speed gamma peaks at {highest speed, M = 1000:.3f}, at {time of the highest speed over*:.2f} t0' (M = 1000)"
 CAPTION = (
     "The speed gamma that the decoder lends to attention, measured along the theory's flow (dots), against its exact form (line), "
     "the two forms of Lemma 9 (dashed: early and late) and the late form as Theorem 1(b) prints it, without M (dotted). Look at "

@@ -23,7 +23,7 @@ from saccade.observe.checkpoints.integrity import Finding, Fingerprint, fingerpr
 from saccade.observe.checkpoints.looks import ModelLooks, WeightLooks, looks_for
 from saccade.observe.checkpoints.tensors import read_tensors
 from saccade.records.store import save_record
-from saccade.report.watched import write_watched
+from saccade.report.watched_figure import write_watched
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -6,7 +6,10 @@
 const ChartFrame = (() => {
   "use strict";
   const SVG = "http://www.w3.org/2000/svg";
-  const LETTER = 6.3; // mean width of a letter at the charts' 11 px, for laying out without measuring
+  const LETTER = 6.3; // mean width of a letter at the charts' 11 px, for how many letters fit somewhere
+  const FONT = '11px system-ui, -apple-system, "Segoe UI", sans-serif'; // as theme.css sets it
+  const PAUSE = 800; // milliseconds without a change before a screen reader is told: a slider that is dragged would flood it
+  let ruler = null; // a canvas that is never shown
 
   /** An SVG element. @param {string} name @param {Object} [attributes] @param {Element} [parent] */
   function svg(name, attributes = {}, parent = null) {
@@ -32,9 +35,27 @@ const ChartFrame = (() => {
     return element;
   }
 
+  /** A line for screen readers. @returns {(content: string) => void} has the last of what it is given read out, once that rests */
+  function speaker(parent) {
+    const line = html("p", "visually-hidden", "", parent);
+    line.setAttribute("role", "status");
+    let waiting = 0;
+    return (content) => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => { line.textContent = content; }, PAUSE);
+    };
+  }
+
   function shortened(content, most) {
     const whole = String(content);
     return whole.length > most ? `${whole.slice(0, Math.max(1, most - 1))}…` : whole;
+  }
+
+  /** Width of a text in a chart, in pixels: words of wide letters must not touch what comes after them. */
+  function widthOf(content) {
+    ruler ??= document.createElement("canvas").getContext("2d");
+    ruler.font = FONT;
+    return ruler.measureText(content).width;
   }
 
   /**
@@ -82,7 +103,7 @@ const ChartFrame = (() => {
     let y = 10;
     for (const entry of entries) {
       const name = shortened(entry.name, Math.max(6, Math.floor((width - 30) / LETTER)));
-      const needed = 26 + name.length * LETTER + 10;
+      const needed = 24 + widthOf(name) + 14;
       if (x > left && x + needed > left + width) [x, y] = [left, y + 16];
       key(parent, entry, x, y);
       text(name, { x: x + 24, y: y + 4, class: "chart-text" }, parent);
@@ -129,7 +150,7 @@ const ChartFrame = (() => {
       svg("path", { d: `M${box.left} ${y(tick).toFixed(1)}H${box.right}`, class: "chart-grid" }, parent);
       text(format(tick), { x: box.left - 6, y: y(tick) + 4, class: "chart-text chart-end" }, parent);
     }
-    text(shortened(label, Math.floor(box.right / LETTER)), { x: 2, y: box.top - 9, class: "chart-text chart-name" }, parent);
+    text(shortened(label, Math.floor(box.right / LETTER)), { x: 2, y: (box.nameTop ?? box.top) - 9, class: "chart-text chart-name" }, parent);
   }
 
   /** Ticks and labels under the plot, the axis' name at their right end. */
@@ -144,5 +165,5 @@ const ChartFrame = (() => {
     text(name, { x: box.right, y: box.bottom + 32, class: "chart-text chart-name chart-end" }, parent);
   }
 
-  return Object.freeze({ LETTER, svg, text, html, shortened, create, legend, lineClass, marker, roomFor, xAxis, yAxis });
+  return Object.freeze({ LETTER, svg, text, html, speaker, shortened, widthOf, create, legend, lineClass, marker, roomFor, xAxis, yAxis });
 })();

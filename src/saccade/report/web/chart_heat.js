@@ -35,7 +35,7 @@ const ChartHeat = (() => {
     let drawn = null;
     const frame = ChartFrame.create(container, spec, () => drawAll());
     const readout = html("p", "chart-readout", "", frame.figure);
-    readout.setAttribute("role", "status");
+    const speak = ChartFrame.speaker(frame.figure);
     frame.stage.tabIndex = 0;
     frame.stage.setAttribute("aria-label", "Cells: move with the arrow keys to read values");
     frame.stage.setAttribute("role", "group");
@@ -106,6 +106,7 @@ const ChartHeat = (() => {
       const value = format(spec.values[cell.row * spec.columns + cell.column]);
       const where = [[spec.y, cell.row], [spec.x, cell.column]].map(([axis, index]) => `${axis.label} ${tickLabel(axis, index)}`);
       readout.textContent = `${where.join(", ")}: ${value} ${spec.unit}`;
+      speak(readout.textContent);
     }
 
     const clamped = (value, count) => Math.min(count - 1, Math.max(0, value));

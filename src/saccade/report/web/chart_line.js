@@ -10,6 +10,7 @@ const ChartLine = (() => {
   const MARKER_GAP = 90; // pixels between two markers of one series: enough to tell lines apart, few enough to read them
 
   const EDGE = 5; // pixels beyond the plot that a line at its edge or a marker may use
+  const MARK_ROW = 14; // pixels for a row of marks' labels
 
   function domains(spec) {
     const across = extent(spec.series.map((series) => series.x), spec.x.log);
@@ -75,15 +76,17 @@ const ChartLine = (() => {
       const rough = scale(domain.y, [box.bottom, box.top], spec.y.log).ticks(Math.max(2, (box.bottom - box.top) / 34));
       box.left = ChartFrame.roomFor(rough.map((tick) => format(tick)));
       const x = scale(domain.x, [box.left, box.right], spec.x.log);
+      const marks = labelledMarks(x, box);
+      const nameTop = box.top;
+      box.top += MARK_ROW * Math.max(0, ...marks.map((mark) => mark.row + 1));
       const y = scale(domain.y, [box.bottom, box.top], spec.y.log);
       const under = svg("g", {}, picture);
       drawBands(under, x, box);
-      ChartFrame.yAxis(under, y, box, spec.y.label, rough, format);
+      ChartFrame.yAxis(under, y, { ...box, nameTop }, spec.y.label, rough, format);
       ChartFrame.xAxis(under, x, box, spec.x.label, x.ticks(Math.max(2, (box.right - box.left) / 70)), format);
       const plot = inside(picture, box);
       const curves = spec.series.map((series, index) => curve(plot, series, tone(series, index)));
-      const marks = svg("g", {}, picture);
-      drawMarks(marks, x, box);
+      drawMarks(svg("g", {}, picture), marks, nameTop, box);
       drawn = { key: axesKey(domain), x, y, box, curves, cursor: svg("g", {}, picture) };
     }
 
@@ -107,25 +110,34 @@ const ChartLine = (() => {
         const parity = index % 2 ? " chart-band-odd" : "";
         svg("rect", { x: from, y: box.top, width: to - from, height: box.bottom - box.top, class: `chart-band${parity}` }, parent);
         const room = Math.floor((to - from - 4) / ChartFrame.LETTER);
-        if (room < 3) return;
+        if (room < Math.min(6, band.label.length)) return; // of fewer letters no word can be guessed
         const label = ChartFrame.shortened(band.label, room);
         text(label, { x: from + 3, y: box.bottom - 5, class: "chart-text chart-halo" }, parent);
       });
     }
 
-    function drawMarks(parent, x, box) {
-      const ends = []; // right end of the labels in each row, so that none lies on another
+    /** Marks in order, each with the place of its label: right of its line if it fits there, in a row where no label is yet. */
+    function labelledMarks(x, box) {
+      const ends = []; // right end of the labels in each row
       const within = ({ at }) => at >= box.left - 0.5 && at <= box.right + 0.5;
-      const shown = spec.marks.map((mark) => ({ ...mark, at: x(mark.x) })).filter(within);
-      for (const { at } of shown) svg("path", { d: `M${at.toFixed(1)} ${box.top}V${box.bottom}`, class: "chart-mark" }, parent);
-      for (const { at, ...mark } of shown.sort((a, b) => a.at - b.at)) {
+      const shown = spec.marks.map((mark) => ({ ...mark, at: x(mark.x) })).filter(within).sort((a, b) => a.at - b.at);
+      return shown.map((mark) => {
         const label = ChartFrame.shortened(mark.label, Math.floor((box.right - box.left) / ChartFrame.LETTER));
-        const width = label.length * ChartFrame.LETTER;
-        const left = Math.max(box.left + 2, at + 4 + width > box.right ? at - 4 - width : at + 4);
+        const width = ChartFrame.widthOf(label);
+        const left = Math.max(box.left + 2, mark.at + 4 + width > box.right ? mark.at - 4 - width : mark.at + 4);
         let row = ends.findIndex((end) => end < left);
         if (row < 0) row = ends.length;
-        ends[row] = left + width;
-        text(label, { x: left, y: box.top + 11 + 14 * row, class: "chart-text chart-name chart-halo" }, parent);
+        ends[row] = left + width + 8;
+        return { ...mark, label, left, row };
+      });
+    }
+
+    /** Labels stand above the plot, where no curve runs; each line goes up to its own. */
+    function drawMarks(parent, marks, top, box) {
+      for (const { at, label, left, row } of marks) {
+        const y = top + MARK_ROW * row;
+        svg("path", { d: `M${at.toFixed(1)} ${y}V${box.bottom}`, class: "chart-mark" }, parent);
+        text(label, { x: left, y: y + 8, class: "chart-text chart-name" }, parent);
       }
     }
 

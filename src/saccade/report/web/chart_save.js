@@ -75,14 +75,14 @@ ${colours.join("")}`;
 
   /**
    * Small buttons under a chart.
-   * @param {{element: Element, toSVG(): string, toCSV(): string}} handle @param {string} filename without ending
+   * @param {{element: Element, toSVG(): string, toCSV: ?(() => string)}} handle null where there are no numbers to save @param {string} filename without ending
    */
   function saveMenu(handle, filename) {
     const menu = ChartFrame.html("div", "chart-save", undefined, handle.element);
     const save = {
       SVG: async () => new Blob([handle.toSVG()], { type: "image/svg+xml" }),
       PNG: () => toPNG(handle.toSVG()),
-      CSV: async () => new Blob([handle.toCSV()], { type: "text/csv" }),
+      ...(handle.toCSV && { CSV: async () => new Blob([handle.toCSV()], { type: "text/csv" }) }),
     };
     for (const [kind, make] of Object.entries(save)) {
       const button = ChartFrame.html("button", "chart-save-button", kind, menu);

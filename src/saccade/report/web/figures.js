@@ -5,7 +5,8 @@
 const Figures = (() => {
   "use strict";
   const { html } = ChartFrame;
-  const MOST_ROWS = 200; // of a table in the page; the file that is saved has all of them
+  const MOST_ROWS = 50; // of a table in the page: a screen or two; the file that is saved has all of them
+  const DIGITS = 4; // of a number in the page; the file has them all
 
   /** Call `make` once `element` is about to be seen. */
   function whenSeen(element, make) {
@@ -26,8 +27,8 @@ const Figures = (() => {
     const size = source.match(/viewBox="0 0 ([\d.]+) ([\d.]+)"/);
     if (size) [image.width, image.height] = [Math.round(Number(size[1])), Math.round(Number(size[2]))];
     image.src = URL.createObjectURL(new Blob([source], { type: "image/svg+xml" }));
-    const numbers = result.table ? await Packed.text(result.tables[result.table]) : "";
-    Charts.saveMenu({ element: figure, toSVG: () => source, toCSV: () => numbers }, result.name);
+    const numbers = result.table ? await Packed.text(result.tables[result.table]) : null;
+    Charts.saveMenu({ element: figure, toSVG: () => source, toCSV: numbers === null ? null : () => numbers }, result.name);
   }
 
   /** Rows of a CSV text: quotes may hold commas, breaks and doubled quotes. */
@@ -42,19 +43,46 @@ const Figures = (() => {
     return rows.filter((row) => row.length > 1 || row[0] !== "");
   }
 
+  const words = (name) => name.replaceAll("_", " ");
+  const isMissing = (cell) => ["", "nan"].includes((cell ?? "").toLowerCase());
+  const isNumber = (cell) => cell !== "" && Number.isFinite(Number(cell));
+
+  /** A cell as it is read: numbers with few digits, but whole numbers, such as seeds, as they are. */
+  function shown(cell) {
+    if (isMissing(cell)) return "";
+    return isNumber(cell) && !/^[-+]?\d+$/.test(cell.trim()) ? Charts.format(Number(cell), DIGITS) : cell;
+  }
+
+  /** Places of the columns that differ between rows, names of runs last, as they are long; and of those that say one thing in all. */
+  function columnsOf(head, rows) {
+    const told = [...head.keys()].filter((at) => rows.some((row) => !isMissing(row[at])));
+    const isSame = (at) => rows.length > 1 && rows.every((row) => row[at] === rows[0][at]);
+    const differing = told.filter((at) => !isSame(at)).sort((a, b) => (head[a] === "run") - (head[b] === "run"));
+    return { differing, same: told.filter(isSame) };
+  }
+
+  /** How much of a table is in the page, and what is left out of every row. */
+  function tableNote(name, head, rows, same) {
+    const isCut = rows.length > MOST_ROWS;
+    const shownRows = isCut ? `The first ${MOST_ROWS} of ${rows.length} rows` : `All ${rows.length} rows`;
+    const alike = same.map((at) => `${words(head[at])} ${shown(rows[0][at])}`).join(", ");
+    return `${shownRows}, in ${DIGITS} digits${alike && `; in all of them: ${alike}`}. ${name} has everything.`;
+  }
+
   /** A table in full view, as a sweep's summary is. */
   async function table(container, name, pack) {
-    const rows = parsed(await Packed.text(pack));
-    const holder = html("div", "wide", undefined, container);
-    const grid = html("table", "plain-table", undefined, holder);
-    const head = html("tr", "", undefined, html("thead", "", undefined, grid));
-    for (const cell of rows[0] ?? []) html("th", "", cell, head);
+    const [head = [], ...rows] = parsed(await Packed.text(pack));
+    const { differing, same } = columnsOf(head, rows);
+    const look = differing.map((at) => (rows.every((row) => isMissing(row[at]) || isNumber(row[at])) ? "number" : ""));
+    const grid = html("table", "plain-table", undefined, html("div", "wide", undefined, container));
+    const top = html("tr", "", undefined, html("thead", "", undefined, grid));
+    differing.forEach((at, place) => { html("th", look[place], words(head[at]), top).scope = "col"; });
     const body = html("tbody", "", undefined, grid);
-    for (const row of rows.slice(1, 1 + MOST_ROWS)) {
+    for (const row of rows.slice(0, MOST_ROWS)) {
       const line = html("tr", "", undefined, body);
-      for (const cell of row) html("td", Number.isFinite(Number(cell)) && cell !== "" ? "number" : "", cell, line);
+      differing.forEach((at, place) => { html("td", look[place], shown(row[at] ?? ""), line).title = row[at] ?? ""; });
     }
-    if (rows.length - 1 > MOST_ROWS) html("p", "note", `The first ${MOST_ROWS} of ${rows.length - 1} rows of ${name}.`, container);
+    html("p", "note", tableNote(name, head, rows, same), container);
   }
 
   /** Buttons that save the tables of a result. */

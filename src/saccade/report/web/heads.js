@@ -42,7 +42,7 @@ const Heads = (() => {
     const frame = ChartFrame.create(container, { title: figure.title, caption: "", height: 30 + nLayers * 34 }, draw);
     frame.figure.insertBefore(controls, frame.stage);
     const readout = html("p", "chart-readout", "", frame.figure);
-    readout.setAttribute("role", "status");
+    const speak = ChartFrame.speaker(frame.figure);
     const cells = [];
 
     const value = (moment, layer, head) => values[((state.statistic * nTimes + moment) * nLayers + layer) * nHeads + head];
@@ -94,7 +94,9 @@ const Heads = (() => {
       for (const key of ["x", "y", "width", "height"]) frame.outline.setAttribute(key, box[key]);
       const number = Charts.format(value(state.moment, state.layer, state.head));
       const colours = `Colours from ${Charts.format(told().min)} (dark) to ${Charts.format(told().max)} (light).`;
-      readout.textContent = `${layers[state.layer]}, head ${heads[state.head]}: ${told().title} ${number}. ${colours} ${told().caption}`;
+      const chosen = `${layers[state.layer]}, head ${heads[state.head]}: ${told().title} ${number}.`;
+      readout.textContent = `${chosen} ${colours} ${told().caption}`;
+      speak(chosen);
     }
 
     function moved(event) {

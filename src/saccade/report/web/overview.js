@@ -38,7 +38,7 @@ const Overview = (() => {
       svg("path", { d: marker(index, x + 6, 10), class: `chart-fill-${index}` }, picture);
       const words = `${name} (${count})`;
       text(words, { x: x + 15, y: 14 }, picture);
-      x += 28 + words.length * ChartFrame.LETTER;
+      x += 29 + ChartFrame.widthOf(words);
     }
   }
 

@@ -72,13 +72,30 @@ const Stills = (() => {
     return { groups };
   }
 
+  const NARROWEST = 0.1; // of an axis against its largest number; why is in axes.py
+
+  /** The vertical axis of one run: `fitted` of report/axes.py. */
+  function axisOf(axis, series) {
+    if (axis.fixed) return axis;
+    const { label } = axis;
+    const known = series.flatMap((one) => one.y.filter((value) => value !== null));
+    if (!known.length) return { label, min: 0, max: 1 };
+    const [low, high] = known.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
+    if (axis.log && low > 0 && high / low > 10) return { label, log: true, min: low, max: high };
+    const start = low > 0 && low < 0.5 * high ? 0 : low;
+    const room = Math.max(0, (NARROWEST * Math.max(Math.abs(low), Math.abs(high)) || 1) - (high - start)) / 2;
+    return { label, min: start - room, max: high + room };
+  }
+
   /** All that a chart needs. @param {{from: number, to: number, label: string}[]} bands stages, for lines */
   function still(loaded, choice, moment, bands = []) {
     const { figure } = loaded;
     const told = { title: figure.title, caption: figure.caption };
     if (figure.kind === "line") {
       const height = figure.names[0].length > MOST_COLOURS ? TALL : undefined; // room for the legend
-      return { ...told, height, x: { label: figure.time_label, log: figure.time.log }, y: figure.y, series: lines(loaded, choice), bands };
+      const series = lines(loaded, choice);
+      const y = axisOf(figure.y, series);
+      return { ...told, height, x: { label: figure.time_label, log: figure.time.log }, y, series, bands };
     }
     const [first, second] = figure.axes;
     if (figure.kind === "bars") {

@@ -40,7 +40,7 @@ const TokenText = (() => {
     page.setAttribute("role", "group");
     page.setAttribute("aria-label", "Text; choose a token, or use the arrow keys, to see what it attends to");
     const readout = html("p", "chart-readout", "", figure);
-    readout.setAttribute("role", "status");
+    const speak = ChartFrame.speaker(figure);
     html("p", "chart-caption", text.caption, figure);
     let spans = [];
     let asked = 0;
@@ -77,6 +77,7 @@ const TokenText = (() => {
       }
       const named = (place) => `token ${place} “${visible(text.tokens[state.sequence][place] ?? "")}”`;
       const found = `${named(query)} attends most to ${named(best)}: ${Charts.format(largest)}`;
+      speak(`${found}.`);
       readout.textContent = `Step ${Charts.format(text.times[look.moment], 6)}: ${found}. The stronger the colour, the more attention.`;
     }
 

@@ -37,11 +37,13 @@ const View = (() => {
 
     function writeControls() {
       controls.replaceChildren();
-      select(controls, "Record", records.map((record) => record.name), state.record, (place) => {
-        [state.record, state.choice] = [place, {}];
-        write();
-        onRecord(records[place]);
-      });
+      if (records.length > 1) {
+        select(controls, "Record", records.map((record) => record.name), state.record, (place) => {
+          [state.record, state.choice] = [place, {}];
+          write();
+          onRecord(records[place]);
+        });
+      }
       for (const [axis, labels] of choicesOf(records[state.record])) {
         if (labels.length < 2) continue;
         select(controls, axis.replaceAll("_", " "), labels, state.choice[axis] ?? 0, (place) => {

@@ -1,4 +1,7 @@
-"""The page of a watched run: what its heads attend to over time, from the record alone."""
+"""A watched run in one picture, drawn by Matplotlib, and the files beside its record: picture, what it says, page.
+
+The figures that move on the page are in `specs_watched.py`.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CAPTION = (
-    "Lines are heads, dark for late layers. Entropy over the log of visible keys: 1 is uniform, 0 all on one key. Focus by "
-    "frequency, mean over heads: orange deciles of tokens are sought, purple ones avoided; 0 is the rarest. Sink: attention on "
-    "the first token. Previous: attention on the token before. Moved: how far kept maps moved per unit of log step, 0 is "
-    "frozen. Rank: effective rank of each head's QK circuit. A panel is empty where nothing of the kind could be measured."
+    "Every line is a head, dark for late layers. Entropy, over the log of the keys a query sees: 1 is uniform, 0 all on one key. "
+    "Movement: how far kept maps moved per unit of log step, 0 is frozen. Rank: how many directions each head's QK circuit uses. "
+    "Focus, mean over heads: orange deciles of tokens are sought, purple ones avoided; decile 0 holds the rarest."
 )
 _PANELS = (
-    ("relative_entropy", "entropy / log keys", (0, 1)),
-    ("sink_mass", "sink", (0, 1)),
-    ("previous_mass", "previous token", (0, 1)),
-    ("moved", "moved per log step", (0, None)),
-    ("qk_effective_rank", "rank of QK", (0, None)),
+    ("relative_entropy", "entropy of attention", (0, 1)),
+    ("sink_mass", "attention on the first token", (0, 1)),
+    ("previous_mass", "attention on the token before", (0, 1)),
+    ("moved", "movement of attention", (0, None)),
+    ("qk_effective_rank", "effective rank of QK", (0, None)),
 )
 
 
@@ -52,11 +54,20 @@ def watched_figure(record: xr.Dataset) -> Figure:
         _heads(axes, record, name)
         axes.set(ylim=limits, xlabel="step")
         axes.set_title(title, loc="left")
+    _legend(panels[0], record.sizes["layer"])
     _deciles(figure, panels[-1], record)
     for axes in panels:
         axes.set_xscale("symlog", linthresh=1)
         axes.set_xlim(0, max(1, int(record.time[-1])))
     return figure
+
+
+def _legend(axes: Any, n_layers: int) -> None:
+    """The first and the last layer: those between are shades between."""
+    for layer in sorted({0, n_layers - 1}):
+        axes.plot([], [], color=sequential(layer, n_layers), label=("first" if layer == 0 else "last") + " layer")
+    if n_layers > 1:
+        axes.legend(loc="lower left", fontsize="small")
 
 
 def _heads(axes: Any, record: xr.Dataset, name: str) -> None:

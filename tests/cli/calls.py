@@ -1,0 +1,48 @@
+"""What tests ask of the command line: its answer in this process or in one of its own, and a short experiment."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+
+from saccade.cli import main
+
+MEDIUM = ("run", "syn-medium-entropy", "--n-queries", "1", "3", "--lr-attention", "1", "2", "--ratios", "1", "5")
+SHORT = (*MEDIUM, "--steps", "3", "--batch", "2", "--context", "5")
+
+
+def called(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of the command, in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return code, out.getvalue(), err.getvalue()
+
+
+def strictly(text: str) -> object:
+    """JSON without Python's own NaN and Infinity."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def one_sentence(err: str) -> bool:
+    return err.startswith("saccade: ") and err.count("\n") == 1 and err.endswith(".\n") and "Traceback" not in err
+
+
+def started(*command: object, **options) -> subprocess.Popen:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("COV_")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
+    return subprocess.Popen([sys.executable, *map(str, command)], **pipes | options)
+
+
+def finished(*command: object) -> tuple[int, str, str]:
+    process = started(*command)
+    out, err = process.communicate(timeout=100)
+    return process.returncode, out, err

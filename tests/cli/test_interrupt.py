@@ -1,0 +1,72 @@
+"""Ctrl-C: one sentence, exit code 130, and what was finished before stays as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import finished, one_sentence, started
+
+
+def interrupted(out: Path, *settings: str, patience: float) -> tuple[int, str]:
+    """Start the entropy experiment, press Ctrl-C once it is under way, wait so many seconds; exit code and standard error."""
+    process = started("-m", "saccade.cli", "run", "syn-medium-entropy", *settings, "--out", out)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(out.glob(".syn-medium-entropy.*.unfinished")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "did not begin within a minute"
+            time.sleep(0.01)
+        time.sleep(1.5)  # past the imports, into compiling or running
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=patience)
+        return process.returncode, err
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_ctrl_c_ends_with_130_one_sentence_and_the_earlier_result_intact(medium, tmp_path):
+    from shutil import copytree
+
+    copytree(medium[0], tmp_path, dirs_exist_ok=True)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    code, err = interrupted(tmp_path, patience=120)
+    assert code == 130
+    assert one_sentence(err), err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert set(os.listdir(tmp_path)) == {"syn-medium-entropy", "report.html"}
+
+
+def test_ctrl_c_stops_a_run_of_hours_within_seconds(tmp_path):
+    code, err = interrupted(tmp_path, "--steps", "1000000", patience=30)
+    assert code == 130
+    assert one_sentence(err), err
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("module", ["tyro", "rich.table", "saccade.experiments", "jax", "matplotlib"])
+def test_ctrl_c_while_anything_is_being_imported_is_one_sentence(module, tmp_path):
+    code = """
+import sys
+from importlib.abc import MetaPathFinder
+
+interrupted, *arguments = sys.argv[1:]
+
+class CtrlC(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == interrupted:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+sys.argv[1:] = arguments
+from saccade.cli import entry
+entry()
+"""
+    command = ["list"] if module in ("tyro", "rich.table") else ["run", "growth-figures", "--out", tmp_path / "results"]
+    ended, _, err = finished("-c", code, module, *command)
+    assert (ended, one_sentence(err)) == (130, True), err

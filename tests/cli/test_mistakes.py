@@ -1,0 +1,122 @@
+"""Mistakes in the call: exit code 2 and one sentence, and nothing is written over."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from saccade.experiments.scan_and_snap import syn_small_attention
+from tests.cli.calls import SHORT, called, one_sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("reprduce",), "command 'reprduce' is not known. Did you mean 'reproduce'?"),
+        (("xyzzy",), "command 'xyzzy' is not known. Known: list"),
+        (("train",), "command 'train' is not known. Known: list"),  # not `run`: letters in common are no meaning in common
+        (("reproduce", "everything"), "experiment 'everything' is not known. Known: syn-small-attention"),
+        (("reproduce", "scan-the-snap"), "Did you mean 'scan-then-snap'?"),
+        (("reproduce", "syn-small"), "Did you mean 'syn-small-attention'?"),
+        (("reproduce", "wikitext"), "Did you mean 'wikitext-"),
+        (("reproduce", "entropy"), "-entropy'?"),
+        (("run", "syn-smal-attention"), "experiment 'syn-smal-attention' is not known. Did you mean 'syn-small-attention'?"),
+        (("reproduce", "syn-medium-entropi"), "Did you mean 'syn-medium-entropy'?"),
+        (("reproduce", "syn-small-attention", "nothing-like-it-xyz"), "experiment 'nothing-like-it-xyz' is not known."),
+        (("run",), "`saccade run` needs the name of an experiment first: "),
+        (("run", "--seeds", "3"), "`saccade run` needs the name of an experiment first"),
+        (("run", "syn-small-attention", "--lr-atention", "1"), "Did you mean --lr-attention?"),
+        (("run", "syn-small-attention", "--seed", "1"), "Did you mean --seeds?"),
+        (("list", "--jsn"), "Did you mean --json?"),
+        (("list", "everything"), "Unrecognized options: everything"),
+        (("env", "--json", "yes"), "Unrecognized options: yes"),
+        (("run", "syn-small-attention", "--out"), "--out"),
+        (("run", "syn-small-attention", "--seeds", "ten"), "`--seeds` must be a whole number, or several of them; got 'ten'"),
+        (("run", "syn-small-attention", "--seeds", "1.5"), "`--seeds` must be a whole number, or several of them; got '1.5'"),
+        (("run", "syn-small-attention", "--lr-attention", "fast"), "`--lr-attention` must be a number; got 'fast'"),
+        (("run", "syn-medium-entropy", "--lr-attention", "fast"), "--lr-attention"),
+        (("run", "syn-medium-entropy", "--ratios", "1", "fast"), "--ratios"),
+    ],
+)
+def test_a_mistake_in_the_call_is_one_sentence_that_helps(arguments, sentence):
+    code, printed, err = called(*arguments)
+    assert (code, printed) == (2, "")
+    assert one_sentence(err), err
+    assert sentence in err
+
+
+@pytest.mark.parametrize("name", ["syn-small-attention", "syn-medium-entropy"])
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("lr-attention", "-1"),
+        ("lr-attention", "nan"),
+        ("lr-attention", "inf"),
+        ("ratios", "-2"),
+        ("ratios", "nan"),
+        ("ratios", ""),
+        ("momentum", "1"),
+        ("momentum", "-0.5"),
+        ("momentum", "nan"),
+        ("batch", "0"),
+        ("batch", "-3"),
+        ("batch", "1000000000000000000"),
+        ("context", "0"),
+        ("context", "10000000000000000000"),
+        ("seeds", "0"),
+        ("seeds", "1000000000000000000"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_and_nothing_is_written(tmp_path, name, setting, value):
+    settings = [] if name == "syn-small-attention" else list(SHORT[2:])
+    code, printed, err = called("run", name, *settings, f"--{setting}", *value.split(), "--out", tmp_path)
+    assert (code, printed) == (2, "")
+    assert one_sentence(err), err
+    assert re.search(setting.replace("-", "[-_]"), err), err
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("setting", ["n-queries", "lr-attention", "ratios"])
+@pytest.mark.parametrize("values", [[], ["1", "1"]])
+def test_a_list_that_is_empty_or_says_a_value_twice_is_one_sentence(tmp_path, setting, values):
+    code, _, err = called(*SHORT, f"--{setting}", *values, "--out", tmp_path)
+    assert code == 2
+    assert one_sentence(err), err
+    assert re.search(setting.replace("-", "[-_]"), err), err
+
+
+def test_an_output_folder_that_cannot_be_made_is_found_out_before_the_work(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr(syn_small_attention, "run", lambda *_: pytest.fail("the experiment was run first"))
+    for out in (tmp_path / "file", tmp_path / "file" / "results", "/proc/no-such-place"):
+        code, _, err = called("run", "syn-small-attention", "--out", out)
+        assert code == 2
+        assert one_sentence(err), err
+        assert f"cannot write to {out}" in err
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_a_disk_that_fills_up_leaves_the_earlier_result(medium, tmp_path, monkeypatch):
+    from shutil import copytree
+
+    from saccade.report import style
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    copytree(medium[0], tmp_path, dirs_exist_ok=True)
+    before = (tmp_path / "syn-medium-entropy" / "claims.json").read_text()
+    monkeypatch.setattr(style, "save_figure", full)
+    code, _, err = called(*SHORT, "--seeds", 2, "--out", tmp_path)
+    assert code == 2
+    assert one_sentence(err), err
+    assert "No space left on device" in err
+    assert (tmp_path / "syn-medium-entropy" / "claims.json").read_text() == before
+    assert set(os.listdir(tmp_path)) == {"syn-medium-entropy", "report.html"}
+
+
+def test_a_folder_whose_name_is_not_text_works_or_is_refused(tmp_path):
+    code, _, err = called(*SHORT, "--seeds", 2, "--out", f"{tmp_path}/caf\udce9")  # how Python spells a byte of Latin-1
+    assert code in (0, 1) or (code == 2 and one_sentence(err)), err

@@ -1,0 +1,118 @@
+"""The report over a folder of results: it asks the network for nothing, shows every claim, and passes over what is not its own."""
+
+from __future__ import annotations
+
+import re
+
+import xarray as xr
+
+from saccade import load_record
+from tests.cli.calls import SHORT, called, one_sentence, strictly
+
+
+def requests(page: str) -> list[str]:
+    """Addresses that a browser would fetch when it opens the page."""
+    attribute = r"""(?:src|href|srcset|action|data|poster)\s*=\s*["']?([^"'\s>]+)"""
+    found = re.findall(attribute, page) + re.findall(r"""url\(\s*["']?([^"')]+)""", page) + re.findall(r"@import\s+(\S+)", page)
+    return [address for address in found if not address.startswith(("#", "data:"))]
+
+
+def test_the_report_asks_the_network_for_nothing(reproduced, medium):
+    for tag in ('<script src="https://x.org/a.js">', "<link href=http://x.org/a.css>", "<style>@import 'http://x'; a{}</style>"):
+        assert requests(tag)
+    assert requests('<p style="background:url(https://x.org/a.png)"><svg><use xlink:href="#a"/></svg>') == ["https://x.org/a.png"]
+    for out in (reproduced[0], medium[0]):
+        page = (out / "report.html").read_text("utf-8")
+        assert requests(re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)) == []
+        assert "default-src 'none'" in page  # what its script may do is tried in a browser, in tests/report
+
+
+def test_the_report_shows_every_claim_and_figure_of_the_folder(reproduced):
+    page = (reproduced[0] / "report.html").read_text("utf-8")
+    claims = strictly((reproduced[0] / "syn-small-attention" / "claims.json").read_text())
+    assert all(claim["statement"] in page for claim in claims)
+    assert page.count('<section class="result"') == 1
+    assert f"Verdicts: {len(claims)} are as expected. A printed" in page
+    assert "saccade reproduce syn-small-attention" in page
+
+
+def test_claims_outside_their_assumptions_are_not_counted_against_a_run(medium):
+    claims = strictly((medium[0] / "syn-medium-entropy" / "claims.json").read_text())
+    page = (medium[0] / "report.html").read_text("utf-8")
+    assert f"Verdicts: {len(claims)} are outside their assumptions, which decides nothing. A printed" in page
+
+
+def damaged(medium, out):
+    """Two results, of which one has a flipped bit in its record."""
+    from shutil import copytree
+
+    copytree(medium[0] / "syn-medium-entropy", out / "syn-medium-entropy")
+    copytree(medium[0] / "syn-medium-entropy", out / "whole")
+    chunk = out / "syn-medium-entropy" / "record.zarr" / "entropy" / "0.0.0.0"
+    content = bytearray(chunk.read_bytes())
+    content[-1] ^= 4
+    chunk.write_bytes(bytes(content))
+    return chunk.parents[1]
+
+
+def test_a_damaged_record_is_named_and_the_page_is_made_of_the_others(medium, tmp_path):
+    record = damaged(medium, tmp_path / "results")
+    code, printed, err = called("report", tmp_path / "results", "--out", tmp_path / "page.html")
+    assert (code, printed) == (0, f"report: {tmp_path / 'page.html'}\n")
+    assert one_sentence(err)
+    assert f"{record} is damaged" in err
+    assert "entropy/0.0.0.0 is not what was written" in err
+    assert (tmp_path / "page.html").read_text("utf-8").count('<section class="result"') == 1
+
+
+def test_a_damaged_record_is_run_again_to_the_same_numbers(medium, tmp_path):
+    record = damaged(medium, tmp_path / "results")
+    code, printed, _ = called("verify", tmp_path / "results")
+    assert (code, "--repair runs it again" in printed) == (1, True)
+    code, printed, _ = called("verify", tmp_path / "results", "--repair")
+    assert (code, "it has been run again\n2 of 2 records are whole\n" in printed) == (0, True), printed
+    xr.testing.assert_equal(load_record(record), load_record(tmp_path / "results" / "whole" / "record.zarr"))
+    about = [strictly((record.parent.parent / name / "about.json").read_text()) for name in ("syn-medium-entropy", "whole")]
+    assert about[0]["command"] == about[1]["command"]
+    assert about[0]["settings"] == about[1]["settings"]
+
+
+def test_a_damaged_record_that_does_not_say_how_it_was_made_stays_damaged(medium, tmp_path):
+    record = damaged(medium, tmp_path / "results")
+    (record.parent / "about.json").unlink()
+    code, printed, _ = called("verify", tmp_path / "results", "--repair")
+    assert (code, "no about.json beside it says how to run it again" in printed) == (1, True)
+
+
+def test_leftovers_of_a_killed_process_are_not_in_the_report(medium, tmp_path):
+    from shutil import copytree
+
+    from saccade.report.page import write_page
+
+    copytree(medium[0], tmp_path, dirs_exist_ok=True)
+    for ending in ("unfinished", "replaced"):
+        copytree(tmp_path / "syn-medium-entropy", tmp_path / f".syn-medium-entropy.0123abcd.{ending}")
+    page = write_page(tmp_path).read_text("utf-8")
+    assert page.count('<section class="result"') == 1
+
+
+def test_other_folders_beside_the_results_do_no_harm(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "about.json").write_text("{}")
+    (tmp_path / "yours").mkdir()
+    (tmp_path / "yours" / "about.json").write_text("not JSON")
+    code, printed, err = called(*SHORT, "--seeds", 2, "--out", tmp_path)
+    assert code in (0, 1), err
+    assert "report.html" in printed
+
+
+def test_the_same_figure_is_the_same_bytes(tmp_path):
+    from saccade.report.style import new_figure, save_figure
+
+    for name in ("a", "b"):
+        figure = new_figure(3, 2)
+        axes = figure.subplots()
+        axes.plot([1, 2, 5], "o-")  # markers and clip paths get identifiers
+        save_figure(figure, tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()

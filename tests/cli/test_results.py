@@ -1,0 +1,98 @@
+"""What `reproduce` and `run` answer and write: exit codes, claims, tables, JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+
+import numpy as np
+import pytest
+
+from saccade import load_record
+from saccade.experiments.scan_and_snap import syn_small_attention
+from tests.cli.calls import SHORT, called, strictly
+
+CLAIM_KEYS = ["statement", "source", "assumptions", "predicted", "measured", "tolerance", "verdict", "expected"]
+FILES = {"about.json", "claims.json", "table.csv", "figure.svg", "figure.png", "record.zarr"}
+
+
+def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_each_claim(reproduced):
+    out, code, printed = reproduced
+    claims = strictly((out / "syn-small-attention" / "claims.json").read_text())
+    assert code == 0
+    assert [claim["verdict"] for claim in claims] == [claim["expected"] for claim in claims]
+    for claim in claims:
+        (line,) = [line for line in printed.splitlines() if f"{claim['statement']}: predicted" in line]
+        assert line.strip().startswith(claim["verdict"])
+        assert f"predicted {claim['predicted']:.4g}, measured {claim['measured']:.4g}" in line
+    assert str(out / "report.html") in printed
+
+
+def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected(tmp_path, monkeypatch):
+    monkeypatch.setattr(syn_small_attention, "REPLICATED", {1.0: (0.9, 1.931), 10.0: (0.535, 2.085)})  # .389 in truth
+    code, printed, _ = called("reproduce", "syn-small-attention", "--out", tmp_path)
+    assert code == 1
+    assert sum(line.strip().startswith("fails") for line in printed.splitlines()) == 1
+    assert (tmp_path / "syn-small-attention" / "claims.json").exists()  # an unexpected verdict is a result too
+
+
+def test_a_claim_outside_its_assumptions_is_an_answer_to_a_run_with_other_settings(medium):
+    (result,) = strictly(medium[1])["experiments"]  # the run ended with 0
+    assert {claim["verdict"] for claim in result["claims"]} == {"outside its assumptions"}
+
+
+def test_every_file_of_a_result_is_there_and_nothing_else(reproduced, medium):
+    for out, name in ((reproduced[0], "syn-small-attention"), (medium[0], "syn-medium-entropy")):
+        assert set(os.listdir(out)) == {name, "report.html"}
+        assert set(os.listdir(out / name)) == FILES
+        assert (out / name / "figure.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (out / name / "figure.svg").read_text()
+        claims = strictly((out / name / "claims.json").read_text())
+        assert all(list(claim) == CLAIM_KEYS for claim in claims)
+        strictly((out / name / "about.json").read_text())
+
+
+def test_the_table_of_the_entropy_experiment_has_the_agreed_columns_and_the_numbers_of_the_record(medium):
+    folder = medium[0] / "syn-medium-entropy"
+    with (folder / "table.csv").open(newline="") as file:
+        reader = csv.DictReader(file)
+        rows = list(reader)
+    assert reader.fieldnames == ["n_queries", "lr_attention", "ratio", "entropy_mean", "entropy_std", "n_seeds"]
+    record = load_record(folder / "record.zarr")
+    assert len(rows) == 2 * 2 * 2
+    for row in rows:
+        at = {"n_queries": int(row["n_queries"]), "lr_attention": float(row["lr_attention"]), "ratio": float(row["ratio"])}
+        entropy = record.entropy.sel(at).values
+        assert float(row["entropy_mean"]) == pytest.approx(entropy.mean(), rel=1e-12)
+        assert float(row["entropy_std"]) == pytest.approx(abs(entropy[0] - entropy[1]) / np.sqrt(2), rel=1e-9)
+        assert int(row["n_seeds"]) == 2
+
+
+def test_the_answer_as_json_is_what_was_written(medium):
+    out, printed = medium
+    answer = strictly(printed)
+    (result,) = answer["experiments"]
+    assert answer["report"] == str(out / "report.html")
+    assert result["folder"] == str(out / "syn-medium-entropy")
+    assert result["claims"] == strictly((out / "syn-medium-entropy" / "claims.json").read_text())
+
+
+def test_a_run_that_diverges_is_still_answered_in_json_that_any_program_reads(tmp_path):
+    code, printed, err = called("run", "syn-small-attention", "--lr-attention", 1e10, "--json", "--out", tmp_path)
+    assert code in (0, 1), err
+    answer = strictly(printed)
+    assert answer["experiments"][0]["claims"] == strictly((tmp_path / "syn-small-attention" / "claims.json").read_text())
+
+
+def test_one_seed_is_enough_to_run(tmp_path):
+    code, _, err = called(*SHORT, "--seeds", 1, "--out", tmp_path)
+    assert code in (0, 1), err
+    assert err == ""
+
+
+def test_settings_reach_the_record(medium):
+    record = load_record(medium[0] / "syn-medium-entropy" / "record.zarr")
+    settings = json.loads(record.attrs["settings"])
+    assert (settings["steps"], settings["batch"], settings["context"], settings["seeds"]) == (3, 2, 5, 2)
+    assert record.ratio.values.tolist() == [1, 5]

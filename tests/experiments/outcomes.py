@@ -1,0 +1,17 @@
+"""Hold the README to a run: what its tables say of an experiment is what its claims say now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from saccade.records.claim import Claim
+from tools.readme_tables import outcome
+
+OUTCOMES = json.loads((Path(__file__).parents[2] / "docs" / "outcomes.json").read_text("utf-8"))
+
+
+def assert_as_in_the_readme(name: str, claims: Sequence[Claim]) -> None:
+    """`claims` of a run with default settings, or with smaller ones that come to the same: verdicts, and numbers as printed."""
+    assert outcome(name, [claim.as_dict() for claim in claims]) == OUTCOMES[name], "run it again, then `make tables`"

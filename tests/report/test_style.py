@@ -1,0 +1,25 @@
+"""Figures on disk: whole, or as they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from saccade.report.style import new_figure, save_figure
+
+
+def test_a_figure_that_cannot_be_written_leaves_the_one_that_was_there(tmp_path, monkeypatch):
+    figure = new_figure(2, 1)
+    save_figure(figure, tmp_path / "figure")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert set(before) == {"figure.svg", "figure.png"}
+
+    def full_disk(path, **options):
+        Path(path).write_bytes(b"half a fig")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(figure, "savefig", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        save_figure(figure, tmp_path / "figure")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

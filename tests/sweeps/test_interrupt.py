@@ -1,0 +1,81 @@
+"""Ctrl-C in a sweep: an answer at once, whatever is being computed, and nothing finished is lost."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.sweeps.small_sweeps import called, children, is_running, manifest_runs, one_sentence, small_arguments, started
+
+LONG = ("sweep", "syn-medium-entropy", "--over", "steps=1000000,2000000", "--seeds", "2")  # a run of minutes
+SOON = 4.0  # seconds: without waiting for the units under way it takes .3 s, with it 5 to 30 s
+MEANS = [
+    ("--workers", "2"),
+    pytest.param(
+        ("--cluster", "local", "--workers", "2"),
+        marks=pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs the extra `cluster`"),
+    ),
+]
+
+
+def interrupted(process, is_ready) -> tuple[int, str, float]:
+    """Exit code, standard error, and the seconds from Ctrl-C to the end."""
+    try:
+        end = time.monotonic() + 90
+        while not is_ready():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end, "did not begin"
+            time.sleep(0.02)
+        pressed = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        return process.returncode, err, time.monotonic() - pressed
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("means", MEANS)
+def test_units_under_way_are_not_waited_for(means, tmp_path):
+    process = started(*LONG, *means, "--out", tmp_path / "sweep")
+    workers: list[int] = []
+
+    def under_way() -> bool:
+        """Both processes have had time to load and to begin."""
+        workers[:] = children(process.pid)
+        return len(workers) == 2 and all(_cpu_seconds(worker) > 3 for worker in workers)
+
+    code, err, seconds = interrupted(process, under_way)
+    assert (code, one_sentence(err)) == (130, True), err
+    assert seconds < SOON
+    end = time.monotonic() + 20
+    while any(map(is_running, workers)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(is_running, workers))
+
+
+def _cpu_seconds(process: int) -> float:
+    try:
+        user, system = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    except OSError:
+        return 0.0
+    return (int(user) + int(system)) / 100  # ticks of Linux
+
+
+@pytest.mark.parametrize("means", MEANS)
+def test_what_was_finished_is_kept(means, tmp_path):
+    out = tmp_path / "sweep"
+    process = started(*small_arguments(out, 5000, *means))
+    code, err, seconds = interrupted(process, lambda: (out / "manifest.jsonl").exists() and len(manifest_runs(out)) > 0)
+    assert (code, one_sentence(err)) == (130, True), err
+    assert seconds < SOON
+    finished = manifest_runs(out)
+    assert 0 < len(finished) == len(set(finished)) < 10_000
+    counts = json.loads(called("sweep", "--status", out, "--json")[1])
+    assert (counts["finished"], counts["missing"]) == (len(finished), 10_000 - len(finished))
+    assert called("verify", out)[0] == 0

@@ -1,0 +1,82 @@
+"""Wheel and sdist in clean environments: `python -m tools.package` builds them, installs them, and runs the core's tests there.
+
+| environment | installs      | with                                                                                        |
+|-------------|---------------|---------------------------------------------------------------------------------------------|
+| oldest      | the wheel     | the lower bounds of pyproject.toml (`constraints-oldest.txt`), on the oldest Python, 3.11   |
+| newest      | the sdist     | the newest versions that the registry has, on each of Python 3.11, 3.12 and 3.13 that is here |
+
+Tests run from another folder, so that what is imported is what was installed. A Python is here if its command runs, or if pyenv
+has it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENTS = ROOT / ".venv" / "package"
+OLDEST, *NEWER = "3.11", "3.12", "3.13"
+CORE_TESTS = (
+    "tests/records",
+    "tests/theory",
+    "tests/dynamics/test_flow.py",
+    "tests/dynamics/test_descent.py",
+    "tests/experiments/test_growth_figures.py",
+)
+
+
+def main() -> None:
+    shutil.rmtree(ENVIRONMENTS, ignore_errors=True)
+    shutil.rmtree(ROOT / "dist", ignore_errors=True)
+    _run(sys.executable, "-m", "build", "--outdir", ROOT / "dist", ROOT, quiet=True)
+    wheel, sdist = (next((ROOT / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
+    pythons = dict(_pythons())
+    oldest = pythons.get(OLDEST, sys.executable)
+    _tried("oldest", oldest, wheel, "--constraint", ROOT / "constraints-oldest.txt")
+    for version, python in pythons.items():
+        _tried(f"newest-{version}", python, sdist)
+
+
+def _pythons() -> Iterator[tuple[str, str]]:
+    """Version and path of each supported Python that is here."""
+    for version in (OLDEST, *NEWER):
+        from_pyenv = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
+        found = next((str(python) for python in (f"python{version}", *from_pyenv) if _runs(python)), None)
+        if found is not None:
+            yield version, found
+        else:
+            print(f"Python {version} is not here: not tried", flush=True)
+
+
+def _runs(python: str | Path) -> bool:
+    return shutil.which(python) is not None and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
+
+
+def _tried(name: str, python: str, archive: Path, *options: str | Path) -> None:
+    print(f"{name}: {archive.name}", flush=True)
+    folder = ENVIRONMENTS / name
+    _run(python, "-m", "venv", folder)
+    _run(folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", *options, archive, "pytest", "hypothesis")
+    _run(folder / "bin" / "saccade", "list", quiet=True)
+    tests = [ROOT / path for path in CORE_TESTS]
+    # Warnings of versions that we do not choose are theirs, not ours: here they do not fail a test.
+    _run(folder / "bin" / "python", "-m", "pytest", "-q", "-o", "filterwarnings=default", "-p", "no:cacheprovider", *tests)
+
+
+def _run(*command: str | Path, quiet: bool = False) -> None:
+    output = subprocess.DEVNULL if quiet else None
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with tempfile.TemporaryDirectory() as elsewhere:
+        done = subprocess.run([str(part) for part in command], cwd=elsewhere, env=environment, stdout=output)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}")
+
+
+if __name__ == "__main__":
+    main()
