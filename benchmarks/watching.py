@@ -2,8 +2,8 @@
 
 Memory is that of a process which looks once, self-check included, less that of one which only runs the probe, as often as watching
 does (to try it, to check it, to look), since an allocator keeps more after several passes: the most of three processes less the
-least of three; beside it what all attention maps would take. Time is of 300 steps, a look every 100, with no budget to thin them; beside it the same statistics taken the plain way, eager
-attention with all its maps returned.
+least of three. Beside it, what all attention maps would take. Time is of 300 steps, a look every 100, with no budget to thin them.
+Beside it, the same statistics taken the plain way, eager attention with all its maps returned.
 """
 
 from __future__ import annotations
