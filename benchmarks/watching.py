@@ -3,7 +3,7 @@
 Memory is that of a process which looks once, self-check included, less that of one which only runs the probe, as often as watching
 does (to try it, to check it, to look), since an allocator keeps more after several passes: the most of three processes less the
 least of three. Beside it, what all attention maps would take. Time is of 300 steps, a look every 100, with no budget to thin them.
-Beside it, the same statistics taken the plain way, eager attention with all its maps returned.
+Beside it, the same statistics of attention taken the plain way, from all maps that an eager model returns.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def timed() -> tuple[float, float, float]:
         for step in range(STEPS):
             recorder.step(step)
             if step % EVERY == 0:
-                naive += _plain_look(model, probe)
+                naive += _plain_look(model, probe, recorder._tokens.main)
             batch = torch.randint(0, 512, (32, 128))
             loss = model(batch, labels=batch).loss
             optimiser.zero_grad()
@@ -111,16 +111,18 @@ def timed() -> tuple[float, float, float]:
     return budget.looking, naive, budget.training - naive
 
 
-def _plain_look(model: Any, probe: Any) -> float:
+def _plain_look(model: Any, probe: Any, tokens: Any) -> float:
+    """Seconds for the same statistics of attention, of all maps that an eager model returns."""
     import torch
+
+    from saccade.observe.attention_statistics import statistics
+    from saccade.observe.capture import given_weights
 
     started = time.perf_counter()
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        maps = torch.stack(model.eval()(probe, output_attentions=True).attentions)
-        -(maps * maps.clamp_min(1e-30).log()).sum(-1).mean((1, 3))
-        maps.topk(5, dim=-1)
-        1 / maps.square().sum(-1)
+        for weights in model.eval()(probe, output_attentions=True).attentions:
+            statistics(given_weights("eager", weights), tokens)
     model.set_attn_implementation("sdpa")
     model.train()
     return time.perf_counter() - started

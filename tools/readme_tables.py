@@ -2,7 +2,7 @@
 
 `docs/outcomes.json` keeps what came of the last full run of each experiment: how many claims hold, fail, or are outside their
 assumptions, and its `EXPECTED` with the measured numbers in it. The README shows the tables between two marks; tests hold it to
-that file, and the file to runs.
+that file, and the file to runs where those are short (`tests/experiments/outcomes.py`), on text to `docs/findings.md`.
 """
 
 from __future__ import annotations

@@ -9,9 +9,11 @@ import json
 import re
 from pathlib import Path
 from string import Formatter
+from types import SimpleNamespace
 
 import pytest
 
+import saccade
 from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment
 from saccade.records.claim import FAILS, HOLDS, OUTSIDE, Claim
 from tools.readme_tables import filled, table, verdict_counts, with_tables
@@ -82,13 +84,30 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     assert "1 fail |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
 
 
+THEORY, DATA, WATCHING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
 def test_the_two_uses_in_the_readme_that_need_nothing_of_the_reader_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    theory, data, watching = blocks
     names: dict = {}
-    exec(theory.replace("t1=500", "t1=50"), names)
-    exec(data, names)
+    exec(THEORY.replace("t1=500", "t1=50"), names)
+    exec(DATA, names)
     assert [names["phase"].sizes[axis] for axis in ("lr_attention", "ratio", "seed")] == [3, 2, 4]
     assert names["text"].n_vocab == 2000
-    compile(watching.replace("...,", ""), "README.md", "exec")
+
+
+def test_the_third_use_runs_with_a_readers_model_and_loader(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    config = transformers.GPT2Config(vocab_size=23, n_embd=12, n_layer=2, n_head=2, n_positions=11, bos_token_id=0, eos_token_id=0)
+    batch = torch.arange(33).reshape(3, 11) % 23
+    names = {"saccade": saccade, "model": transformers.GPT2LMHeadModel(config), "probe_batch": batch, "loader": [batch] * 5}
+    names |= {"token_ids": batch.flatten(), "tokenizer": SimpleNamespace(decode=str)}
+    lines, trainer = [], []
+    for line in WATCHING.splitlines():
+        (trainer if line.startswith("trainer = ") else lines).append(line)
+    exec("\n".join(lines), names)
+    assert names["recorder"].record.time.values.tolist() == [0, 1, 2, 4]
+    assert saccade.watched("my-run").entropy.dims == ("time", "layer", "head")
+    compile(trainer[0].replace("...,", ""), "README.md", "exec")  # tests/observe/test_callbacks.py runs a real one

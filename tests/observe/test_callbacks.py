@@ -67,6 +67,13 @@ def test_the_trainer_is_watched_and_not_disturbed(tmp_path, tokenizer):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_the_end_of_a_trainers_run_is_looked_at(tmp_path, tokenizer):
+    callback = saccade.TrainerCallback(TEXTS, tokenizer, every=[0], budget=None)  # Trainer's optimiser is a fused one
+    trainer_losses(tmp_path, [callback])
+    assert callback.record.time.values.tolist() == [0, 5]
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("family, n_layers", [("t5", 6), ("gpt2", 2)])
 def test_texts_are_fitted_to_the_model(family, n_layers, tokenizer):
     model = zoo.transformers_case(family, "sdpa", None).model
@@ -75,6 +82,7 @@ def test_texts_are_fitted_to_the_model(family, n_layers, tokenizer):
     callback = saccade.TrainerCallback(TEXTS, tokenizer, budget=None)
     state = transformers.TrainerState()
     callback.on_train_begin(None, state, None, model=model)
+    callback.on_step_begin(None, state, None)
     callback.on_train_end(None, state, None)
     assert callback.record.sizes["layer"] == n_layers
     if family == "gpt2":
@@ -111,8 +119,8 @@ def test_lightning_is_watched(tmp_path):
     )
     data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(zoo.ids().repeat(8, 1)), batch_size=4)
     trainer.fit(Module(), data)
-    assert callback.record.time.values.tolist() == [0, 2, 4]
-    assert (np.diff(callback.record.loss.values[1:]) < 0).all()
+    assert callback.record.time.values.tolist() == [0, 2, 4, 5]  # the last is what training has left
+    assert (np.diff(callback.record.loss.values[1:3]) < 0).all()
 
 
 def test_of_two_processes_the_first_records_and_both_train_as_before(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import saccade
 from saccade.sweeps.grid import Grid
-from saccade.sweeps.identity import code_version, run_identity
+from saccade.sweeps.identity import code_version, identities
 from tests.sweeps.small_sweeps import NAME, small_config, small_grid
 
 _HASHES = """
@@ -78,24 +78,23 @@ def test_a_change_of_any_setting_is_another_run():
         )
         for field in fields(config)
     ]
-    identities = [run_identity(NAME, each, "code") for each in (config, *others)]
-    assert len(set(identities)) == len(fields(config)) + 1
+    assert len({identities(NAME, each, "code")({}) for each in (config, *others)}) == len(fields(config)) + 1
 
 
 def test_experiment_and_code_are_part_of_a_run():
     config = small_config()
-    assert len({run_identity(NAME, config, "a"), run_identity(NAME, config, "b"), run_identity("other", config, "a")}) == 3
+    assert len({identities(*asked)({}) for asked in ((NAME, config, "a"), (NAME, config, "b"), ("other", config, "a"))}) == 3
 
 
 def test_neither_order_nor_company_nor_the_way_it_was_asked_for_is():
-    def identities(*arguments):
+    def runs(*arguments):
         return {run.identity for run in Grid.of(NAME, *arguments).runs}
 
     config = small_config()
-    one = identities({"lr_decoder": [1.0, 2.0], "overlap": [0.1, 0.2]}, 3, config)
-    assert one == identities({"overlap": [0.2, 0.1], "lr_decoder": [2, 1]}, [2, 0, 1], config)
-    assert one == identities(["overlap=0.1,0.2", "lr_decoder=1..2", "seed=0..2"], None, config)
-    assert one < identities(["overlap=0.1..0.3:3", "lr_decoder=1..2"], 5, config)
+    one = runs({"lr_decoder": [1.0, 2.0], "overlap": [0.1, 0.2]}, 3, config)
+    assert one == runs({"overlap": [0.2, 0.1], "lr_decoder": [2, 1]}, [2, 0, 1], config)
+    assert one == runs(["overlap=0.1,0.2", "lr_decoder=1..2", "seed=0..2"], None, config)
+    assert one < runs(["overlap=0.1..0.3:3", "lr_decoder=1..2"], 5, config)
     assert len(one) == 12
 
 

@@ -72,8 +72,15 @@ class ProbeTokens:
         return self.own_queries and call.n_queries == call.n_keys
 
     def on(self, device: torch.device) -> ProbeTokens:
-        moved: dict[str, Any] = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **moved)
+        return self._with(lambda tensor: tensor.to(device))
+
+    def first(self) -> ProbeTokens:
+        """Of the first sequence alone."""
+        return self._with(lambda tensor: tensor[:1])
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> ProbeTokens:
+        changed: dict[str, Any] = {name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **changed)
 
 
 @dataclass

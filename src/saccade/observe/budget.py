@@ -44,8 +44,10 @@ class Budget:
         """Seconds since the first step that were not spent looking."""
         return 0.0 if self._started is None else time.perf_counter() - self._started - self.looking
 
-    def start(self) -> None:
-        self._started = time.perf_counter() if self._started is None else self._started
+    def start(self, already: float) -> None:
+        """Training begins; `already` were spent on what comes before the first look: counting the text, the check."""
+        self.looking += already
+        self._started = time.perf_counter() - already
 
     def allows_a_look(self) -> bool:
         if self.share is None or self.n_looks < _FREE:
@@ -54,7 +56,3 @@ class Budget:
 
     def took(self, seconds: float) -> None:
         self._last, self.looking, self.n_looks = seconds, self.looking + seconds, self.n_looks + 1
-
-    def spent(self, seconds: float) -> None:
-        """On something else than a look: the check before the first."""
-        self.looking += seconds

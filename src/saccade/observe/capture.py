@@ -20,6 +20,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from string import ascii_letters
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -31,7 +32,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from saccade.observe.free_memory import give_back
 
-_SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.nn.functional.softmax}
+_SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax}
 _PRODUCT = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum}
 # What is added to the score of a masked key is at or below it: -1e4, -1e9, the least number of a type, -inf. A bias by distance
 # (ALiBi) is above it up to 20,000 tokens.
@@ -65,7 +66,8 @@ class AttentionCall:
     n_queries: int
     n_keys: int
     rows: Callable[[int, int, torch.dtype], Tensor]  # weights of query rows start to stop, computed in that type
-    reproduced: Callable[[int, int, torch.dtype], float]  # relative error of those rows times the values, against the output
+    # Relative error of those rows times the values, against the output; None if weights were dropped at random in between.
+    reproduced: Callable[[int, int, torch.dtype], float | None]
     dtype: torch.dtype = torch.float64  # of the model's output: what it may round away
     visible: Callable[[int, int], Tensor] | None = None  # keys that the mask leaves to query rows start to stop; None: not known
 
@@ -140,7 +142,7 @@ class Capture(TorchFunctionMode):
             return
         softmax, values = self._weights[operands[place]], operands[1 - place]
         weights = softmax.detach().reshape(operands[place].shape)  # some fold sequences and heads on the way to the product
-        rule = _einsum_rule(equation, place) if equation else _matmul_rule(weights, values, place)
+        rule = _einsum_rule(equation, weights, values, place) if equation else _matmul_rule(weights, values, place)
         if rule is not None:
             self._waiting.pop(softmax, None)
             self._hand_over(_of_softmax(weights, values, output, rule, self._n_batch))
@@ -163,11 +165,14 @@ def _matmul_rule(weights: Tensor, values: Tensor, place: int) -> _Rule | None:
     return _Rule(tuple(range(weights.ndim)), "...qk,...kd->...qd")
 
 
-def _einsum_rule(equation: str, place: int) -> _Rule | None:
+def _einsum_rule(equation: str, weights: Tensor, values: Tensor, place: int) -> _Rule | None:
     """Keys are summed over, queries are in the result but not in the values; anything else is not attention."""
-    inputs, _, result = equation.replace(" ", "").partition("->")
+    plain = equation.replace(" ", "")
+    n_named = len(plain.partition("->")[0].split(",")[place].replace("...", ""))
+    unused = [letter for letter in ascii_letters if letter not in plain]
+    inputs, _, result = plain.replace("...", "".join(unused[: weights.ndim - n_named])).partition("->")
     parts = inputs.split(",")
-    if len(parts) != 2 or not result or "." in equation:
+    if len(parts) != 2 or not result or len(parts[1 - place]) != values.ndim:
         return None
     own, other = parts[place], parts[1 - place]
     keys = [letter for letter in own if letter in other and letter not in result]
@@ -288,9 +293,9 @@ def _of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> Attentio
     def rows(start: int, stop: int, dtype: torch.dtype) -> Tensor:
         return asked(start, stop, dtype)[1].detach().nan_to_num(0.0)
 
-    def reproduced(start: int, stop: int, dtype: torch.dtype) -> float:
+    def reproduced(start: int, stop: int, dtype: torch.dtype) -> float | None:
         dropped = call["training"] and call["dropout_p"] > 0
-        return 0.0 if dropped else _relative_error(asked(start, stop, dtype)[0], output[0][start:stop])
+        return None if dropped else _relative_error(asked(start, stop, dtype)[0], output[0][start:stop])
 
     n_keys = rows(0, 1, torch.float32).shape[-1]
     kind = "multi_head_attention_forward"
@@ -311,9 +316,9 @@ def _from_scores(
         # A row that sees no key is NaN after the softmax; the kernels give it no weight at all.
         return torch.softmax(scored(start, stop, dtype), dim=-1).nan_to_num(0.0)
 
-    def reproduced(start: int, stop: int, dtype: torch.dtype) -> float:
+    def reproduced(start: int, stop: int, dtype: torch.dtype) -> float | None:
         if dropout > 0:
-            return 0.0  # what was dropped cannot be known
+            return None
         grouped = rows(start, stop, dtype).unflatten(1, (v.shape[1], -1)) @ v.to(dtype).unsqueeze(2)
         return _relative_error(grouped.flatten(1, 2), made[:, :, start:stop])
 

@@ -5,6 +5,7 @@ None of them is imported here: what is given is asked what it can do. Keys are p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ def _sender(target: Any) -> Sender:
         def send(step: int, scalars: dict[str, float]) -> None:
             target.log_metrics(scalars, step=step)
 
-    elif hasattr(target, "log"):  # a wandb run, wandb or trackio themselves
+    elif hasattr(target, "log") and not isinstance(target, logging.Logger):  # a wandb run, wandb or trackio themselves
 
         def send(step: int, scalars: dict[str, float]) -> None:
             target.log(scalars, step=step)

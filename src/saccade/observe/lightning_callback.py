@@ -40,5 +40,4 @@ class LightningCallback(Callback):
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         if self._recorder is not None:
-            self._recorder.step(trainer.global_step)
-            self._recorder.close()
+            self._recorder.finish()

@@ -1,13 +1,19 @@
 """Observations on disk as they are made: a file each, whole or not there, so that a killed run keeps all it has finished.
 
 `OUT/observations/000000001000.npz` holds one observation, `about.json` beside it what they mean; together they are a record.
+What is on disk is not held in memory as well: a record reads one observation after the other, and its large arrays, maps over
+hundreds of looks, lie in a file without a name that goes with them.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import tempfile
 import zipfile
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +26,16 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Observation = dict[str, np.ndarray]
+_LARGE = 2**26  # bytes: larger arrays of a record are laid on disk, if there is a folder
 
 
 class ObservationLog:
-    """Observations by step, in memory and, if there is a folder, on disk as well."""
+    """Observations by step: on disk if there is a folder, else in memory."""
 
     def __init__(self, folder: str | Path | None, about: dict[str, Any]) -> None:
         self._folder = None if folder is None else Path(folder)
         self.about = about
-        self.observations: dict[int, Observation] = {}
+        self.observations: dict[int, Observation | Path] = {}
         if self._folder is not None:
             if self._folder.is_file():
                 raise InputError(f"{self._folder} is a file; `out` must be a new folder.")
@@ -49,18 +56,20 @@ class ObservationLog:
             _replaced(self._folder / "observations" / "about.json", json.dumps(self.about, indent=1).encode())
 
     def append(self, step: int, observation: Observation) -> None:
-        self.observations[step] = observation
-        if self._folder is not None:
-            target = self._folder / "observations" / f"{step:012d}.npz"
-            unfinished = target.with_suffix(".unfinished")
-            with unfinished.open("wb") as file:
-                np.savez_compressed(file, allow_pickle=False, **observation)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(target)
+        self.observations[step] = observation if self._folder is None else self._written(step, observation)
+
+    def _written(self, step: int, observation: Observation) -> Path:
+        assert self._folder is not None
+        target = self._folder / "observations" / f"{step:012d}.npz"
+        unfinished = target.with_suffix(".unfinished")
+        with unfinished.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **observation)
+            file.flush()
+            os.fsync(file.fileno())
+        return unfinished.replace(target)
 
     def record(self) -> xr.Dataset:
-        return as_record(self.observations, self.about)
+        return as_record(self.observations, self.about, self._folder)
 
 
 def watched(folder: str | Path) -> xr.Dataset:
@@ -70,44 +79,93 @@ def watched(folder: str | Path) -> xr.Dataset:
         about = json.loads((path / "observations" / "about.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise InputError(f"{path} is not the folder of a watched run: it has no readable observations/about.json.") from None
-    observations = {}
-    for file in sorted((path / "observations").glob("*.npz")):
-        try:
-            with np.load(file, allow_pickle=False) as arrays:
-                observations[int(file.stem)] = {name: arrays[name] for name in arrays.files}
-        except (OSError, ValueError, zipfile.BadZipFile):
-            raise InputError(f"{file} is damaged; move it away to read the other observations.") from None
+    observations = {int(file.stem): file for file in sorted((path / "observations").glob("*.npz"))}
     if not observations:
         raise InputError(f"{path} holds no finished observation yet.")
-    return as_record(observations, about)
+    return as_record(observations, about, path)
 
 
-def as_record(observations: dict[int, Observation], about: dict[str, Any]) -> xr.Dataset:
+def as_record(observations: Mapping[int, Observation | Path], about: dict[str, Any], folder: Path | None) -> xr.Dataset:
     """Observations along the axis time; a value that one observation lacks is missing there."""
     steps = sorted(observations)
     axes: dict[str, list[str]] = about["axes"]
-    names = [name for name in axes if any(name in observations[step] for step in steps)]
-    variables: dict[str, Any] = {}
-    for name in names:
-        known = [observations[step][name] for step in steps if name in observations[step]]
-        shape = [max(sizes) for sizes in zip(*(values.shape for values in known), strict=True)]
-        whole = np.full((len(steps), *shape), np.nan, known[0].dtype)
-        for row, step in enumerate(steps):
-            if name in observations[step]:
-                part: Any = (row, *(slice(size) for size in observations[step][name].shape))
-                whole[part] = observations[step][name]
-        variables[name] = (("time", *axes[name]), whole)
+    empty = {step: _empty(observations[step]) for step in steps}
+    variables: dict[str, np.ndarray] = {}
+    for name in (name for name in axes if any(name in empty[step] for step in steps)):
+        known = [empty[step][name] for step in steps if name in empty[step]]
+        shape = (max(sizes) for sizes in zip(*(values.shape for values in known), strict=True))
+        variables[name] = _room((len(steps), *shape), known[0].dtype, folder)
+    for row, step in enumerate(steps):
+        for name, values in _arrays(observations[step]).items():
+            if name in variables:
+                place: Any = (row, *(slice(size) for size in values.shape))
+                variables[name][place] = values
     coords: dict[str, Any] = {"time": steps} | {name: (axis, values) for name, (axis, values) in about["coords"].items()}
-    used = {axis for name in names for axis in axes[name]} | {"time"}
+    used = {axis for name in variables for axis in axes[name]} | {"time"}
     return make_record(
         dynamics="watched training run",
-        variables=variables,
+        variables={name: (("time", *axes[name]), values) for name, values in variables.items()},
         coords={name: value for name, value in coords.items() if name == "time" or value[0] in used},
         time_unit="updates",
         config=about["config"],
         wall_time=about["wall_time_s"],
         definitions={name: tuple(pair) for name, pair in about["definitions"].items()},
     )
+
+
+def _arrays(observation: Observation | Path) -> Observation:
+    if not isinstance(observation, Path):
+        return observation
+    try:
+        with np.load(observation, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error):
+        raise _damaged(observation) from None
+
+
+def _empty(observation: Observation | Path) -> Observation:
+    """Arrays of the same shapes and types that hold nothing; of a file its heads are read alone."""
+    if not isinstance(observation, Path):
+        return {name: _of_shape(values.shape, values.dtype) for name, values in observation.items()}
+    found = {}
+    try:
+        with zipfile.ZipFile(observation) as archive:
+            for member in archive.namelist():
+                with archive.open(member) as file:
+                    np.lib.format.read_magic(file)
+                    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+                found[member.removesuffix(".npy")] = _of_shape(shape, dtype)
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error):
+        raise _damaged(observation) from None
+    return found
+
+
+def _of_shape(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+def _damaged(file: Path) -> InputError:
+    return InputError(f"{file} is damaged; move it away to read the other observations.")
+
+
+def _room(shape: tuple[int, ...], dtype: np.dtype, folder: Path | None) -> np.ndarray:
+    """An array of missing values: in memory, or, if it is large, in a file without a name in `folder`."""
+    n_bytes = math.prod(shape) * dtype.itemsize
+    room = np.empty(shape, dtype) if folder is None or n_bytes < _LARGE else _on_disk(shape, dtype, n_bytes, folder)
+    room[...] = np.nan
+    return room
+
+
+def _on_disk(shape: tuple[int, ...], dtype: np.dtype, n_bytes: int, folder: Path) -> np.ndarray:
+    """In memory all the same where the disk is full or cannot say so before it is written to: a mapped file on a full disk would
+    end the process.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+            return np.memmap(file, dtype, "r+", shape=shape)
+    except (OSError, AttributeError):
+        return np.empty(shape, dtype)
 
 
 def _replaced(path: Path, content: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -151,6 +152,13 @@ class LayerTokens:
         self._two_texts = all(any(part in name for name in names) for part in ("encoder", "decoder"))
         self.main = probe.tokens(counted)
         self._decoder = probe.decoder_tokens(counted) if self._two_texts else None
+
+    def first(self) -> LayerTokens:
+        """Of the first sequence alone."""
+        alone = copy(self)
+        alone.main = None if self.main is None else self.main.first()
+        alone._decoder = None if self._decoder is None else self._decoder.first()
+        return alone
 
     def of(self, layer: str) -> ProbeTokens | None:
         if self.main is None or not self._two_texts or "decoder" not in layer.lower():

@@ -36,6 +36,8 @@ from saccade.report.watched_figure import write_watched
 if TYPE_CHECKING:
     import xarray as xr
 
+_SAMPLED = 32  # numbers of a parameter that tell whether it has changed
+
 _AXES = {name: ["layer", "head"] for name in attention_statistics.DEFINITIONS} | {
     "decile_focus": ["layer", "head", "decile"],
     "attention_map": ["sequence", "layer", "head", "map_query", "key"],
@@ -75,8 +77,9 @@ def watch(
     | `probe`      | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
     | `every`      | `"log"` (0, 1, 2, 4, ... 512, then every 1000), a number of steps, or a list of steps; the end always      |
     | `text`       | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
-    | `budget`     | share of training time that looking may take; after three, looks beyond it are left out; None: no limit    |
-    | `out`        | a new folder; every look is written there as it is made, and a record at the end. None: memory only        |
+    | `budget`     | share of training time that looking may take; looks beyond it are left out, but for the first three and    |
+    |              | the last; None: no limit                                                                                   |
+    | `out`        | a new folder; every look is written there as it is made, and a record at the end. None: all stays in memory|
     | `maps`       | sequences of the probe whose attention maps are kept                                                       |
     | `weights`    | whether singular values of weights are taken too: at looks whose step has at least doubled since the last  |
     | `forward`    | where numbers go as well: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function |
@@ -115,8 +118,10 @@ class Recorder:
         self._weights = weights
         self._forward = forwarders(forward)
         self._decode = _checked_decode(decode)
+        started = time.perf_counter()
         self._counted = _counted(text, self._probe)
         self._tokens = LayerTokens(self._model, self._probe, self._counted)
+        self._counting = time.perf_counter() - started  # s
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
         if not isinstance(out, str | Path | None):
             raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
@@ -124,7 +129,7 @@ class Recorder:
         self._log = ObservationLog(self._out, self._about(every))
         self._next_step = 0
         self._weights_due = 0
-        self._seen_version = -1
+        self._seen_weights = b""
         self._last: tuple[int, np.ndarray] | None = None
         self.check: Check | None = None
 
@@ -135,13 +140,13 @@ class Recorder:
     def _begin(self) -> None:
         """The self-check, once and before anything is written."""
         if self._is_first_rank and self.check is None:
-            self._budget.start()
             started = time.perf_counter()
             tried(self._model, self._probe)
-            self.check = self_check(self._model, self._probe, self._counted)
-            self._budget.spent(time.perf_counter() - started)
+            self.check = self_check(self._model, self._probe, self._tokens)
+            self._budget.start(self._counting + time.perf_counter() - started)
             seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
-            print(f"saccade: {seen}", file=sys.stderr)
+            dropped = "" if self.check.output is not None else " (its output not compared: it drops weights at random)"
+            print(f"saccade: {seen}{dropped}", file=sys.stderr)
             self._log.about["config"]["check"] = self.check.as_dict()
             self._log.open()
 
@@ -165,7 +170,7 @@ class Recorder:
         """Look now, whatever the schedule and the budget say."""
         started = time.perf_counter()
         found = look(self._model, self._probe, self._tokens, self._maps)
-        self._seen_version = self._version()
+        self._seen_weights = self._weights_now()
         arrays = found.arrays(self._noted_layers(found))
         self._note_axes(found, arrays)
         if self._weights and step >= self._weights_due:
@@ -197,17 +202,21 @@ class Recorder:
 
     def __exit__(self, kind: Any, *details: Any) -> None:
         if kind is None:
-            self._look_at_the_end()
+            self.finish()
+        else:
+            self.close()
+
+    def finish(self, loss: float | None = None) -> None:
+        """Training is over: look at what its last update has left, whatever schedule and budget say, unless that is done; close."""
+        if self.check is not None and self._next_step > 0 and self._seen_weights != self._weights_now():
+            self.observe(self._next_step, loss)
         self.close()
 
-    def _look_at_the_end(self) -> None:
-        """At what the last update has left, whatever the schedule and the budget say, unless it was looked at already."""
-        if self.check is not None and self._next_step > 0 and self._seen_version != self._version():
-            self.observe(self._next_step)
-
-    def _version(self) -> int:
-        """A number that grows with every change of a parameter in place, as PyTorch counts them."""
-        return sum(parameter._version for parameter in self._model.parameters())
+    @torch.no_grad()
+    def _weights_now(self) -> bytes:
+        """Some numbers of every parameter: an update changes them. PyTorch's own count of changes leaves fused optimisers out."""
+        sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in self._model.parameters())
+        return b"".join(numbers.double().cpu().numpy().tobytes() for numbers in sampled)
 
     def close(self) -> None:
         """Write what was left out beside the looks, and all of them as one record."""
@@ -215,15 +224,19 @@ class Recorder:
         if self.check is not None and not self._log.observations:
             print("saccade: no step was looked at: none that `recorder.step` was told of is in the schedule", file=sys.stderr)
         if thinned:
-            share = f"{self._budget.share:.0%} of training time"
+            share = self._budget.looking / max(self._budget.training, 1e-9)
             print(
-                f"saccade: {len(thinned)} looks were left out to keep within {share}; `budget=None` makes them all", file=sys.stderr
+                f"saccade: {len(thinned)} of {len(thinned) + len(self._log.observations)} looks were left out for a budget of "
+                f"{self._budget.share:.2g} of training time; looking took {share:.2g} of it, with the check, the first three looks "
+                "and the last, which are always made; `budget=None` makes all",
+                file=sys.stderr,
             )
         if self._out is not None and self.check is not None:
             self._log.write_about()
             if self._log.observations:
-                save_record(self.record, self._out / "record.zarr")
-                write_watched(self._out, self.record, "saccade.watch")
+                record = self.record
+                save_record(record, self._out / "record.zarr")
+                write_watched(self._out, record, "saccade.watch")
 
     def _about(self, every: Any) -> dict[str, Any]:
         config = {

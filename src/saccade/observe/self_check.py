@@ -21,7 +21,6 @@ from saccade.observe.attention_statistics import largest_difference, row_blocks,
 from saccade.observe.capture import AttentionCall, Capture, given_weights
 from saccade.observe.look import LayerNames
 from saccade.observe.probe import LayerTokens, Probe
-from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import undisturbed
 
 WORST = 1e-3  # beyond it nothing is recorded
@@ -38,38 +37,39 @@ class Check:
 
     n_calls: int
     statistics: float  # float32 against float64, absolute
-    output: float  # weights times values against the kernel's output, over its largest entry, less what its own type rounds away
+    output: float | None  # weights times values against the kernel's output, over its largest entry, less what its type rounds away
     eager: float | None  # statistics against those of the model's own eager weights, absolute
 
     @property
     def worst(self) -> float:
-        return max(self.statistics, self.output, self.eager or 0.0)
+        return max(self.statistics, self.output or 0.0, self.eager or 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def self_check(model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> Check:
+def self_check(model: nn.Module, probe: Probe, tokens: LayerTokens) -> Check:
     """The comparisons on `model`; an `UnfaithfulError` if nothing is seen or an error is above `WORST`.
 
     The whole probe is compared with the kernels; its first sequence in float64 and with eager weights, which a model keeps all at
     once.
     """
-    first = _compared(model, probe.first(), counted, exact=True)
-    whole = first if probe.n_batch == 1 else _compared(model, probe, counted, exact=False)
+    alone, tokens_alone = probe.first(), tokens.first()
+    first = _compared(model, alone, tokens_alone, exact=True)
+    whole = first if probe.n_batch == 1 else _compared(model, probe, tokens, exact=False)
     _check_layout(whole, first)
     check = Check(
         len(whole.seen),
         max(whole.statistics, first.statistics),
-        max(whole.output, first.output),
-        _against_eager(model, probe.first(), LayerTokens(model, probe.first(), counted), first),
+        None if whole.output is None or first.output is None else max(whole.output, first.output),
+        _against_eager(model, alone, tokens_alone, first),
     )
-    if math.isinf(check.output):
+    if check.output is not None and math.isinf(check.output):
         raise UnfaithfulError("this model's attention gives values that are not finite numbers; nothing was recorded.")
     if not check.worst <= WORST:
         raise UnfaithfulError(
             f"what is seen of this model's attention differs from what it computes by {check.worst:.2g}, above {WORST:g} ("
-            f"statistics {check.statistics:.2g}, output {check.output:.2g}, eager {check.eager}); nothing was recorded."
+            f"statistics {check.statistics:.2g}, output {check.output}, eager {check.eager}); nothing was recorded."
         )
     return check
 
@@ -84,12 +84,12 @@ class _Compared:
     last_rows: list[Tensor] = field(default_factory=list)  # weights of the last query (sequence, head, 1, key)
     sizes: list[tuple[int, int]] = field(default_factory=list)  # number of queries, of entries of the whole map
     statistics: float = 0.0
-    output: float = 0.0
+    output: float | None = 0.0  # None: the model drops some of its weights at random, and which cannot be known
 
 
-def _compared(model: nn.Module, probe: Probe, counted: TokenStatistics | None, *, exact: bool) -> _Compared:
+def _compared(model: nn.Module, probe: Probe, tokens: LayerTokens, *, exact: bool) -> _Compared:
     """`exact` computes what it compares with in float64; of a whole probe that would take as much memory as all the rest."""
-    found, tokens, names = _Compared(probe.n_batch), LayerTokens(model, probe, counted), LayerNames(model)
+    found, names = _Compared(probe.n_batch), LayerNames(model)
 
     def listener(call: AttentionCall) -> None:
         layer = names.running()
@@ -99,8 +99,9 @@ def _compared(model: nn.Module, probe: Probe, counted: TokenStatistics | None, *
         found.last_rows.append(call.rows(call.n_queries - 1, call.n_queries, torch.float32))
         found.sizes.append((call.n_queries, call.n_batch * call.n_heads * call.n_queries * call.n_keys))
         dtype = torch.float64 if exact else torch.promote_types(call.dtype, torch.float32)
-        made = max(call.reproduced(start, stop, dtype) for start, stop in row_blocks(call))
-        found.output = max(found.output, _beyond(made, 4 * torch.finfo(call.dtype).eps))
+        errors = [call.reproduced(start, stop, dtype) for start, stop in row_blocks(call)]
+        beyond = [_beyond(error, 4 * torch.finfo(call.dtype).eps) for error in errors if error is not None]
+        found.output = None if found.output is None or len(beyond) < len(errors) else max(found.output, *beyond)
         if exact:
             found.statistics = max(found.statistics, largest_difference(found.seen[-1], statistics(call, known, dtype)))
 

@@ -50,8 +50,7 @@ class TrainerCallback(transformers.TrainerCallback):
 
     def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         if self._recorder is not None:
-            self._recorder.step(state.global_step, self._loss)
-            self._recorder.close()
+            self._recorder.finish(self._loss)
 
 
 def _fitting(probe: dict[str, Any], model: Any) -> dict[str, Any]:

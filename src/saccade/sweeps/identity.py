@@ -41,13 +41,11 @@ def text_version(config: Any) -> str:
     return found.hexdigest()[:20]
 
 
-def run_identity(name: str, config: Any, code: str) -> str:
-    """Twenty hexadecimal digits: two of a million runs share one by chance once in 10^12 sweeps."""
-    return identities(name, config, code)({})
-
-
 def identities(name: str, config: Any, code: str) -> Callable[[Mapping[str, Any]], str]:
-    """From changed settings to the identity of the run that has them, and all others as `config` has them."""
+    """From changed settings to the identity of the run that has them, and all others as `config` has them.
+
+    Twenty hexadecimal digits: two of a million runs share one by chance once in 10^12 sweeps.
+    """
     code += text_version(config) if hasattr(config, "text") or hasattr(config, "texts") else ""
     texts = {setting: _written(setting, value) for setting, value in sorted(vars(config).items())}
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from scipy.stats import spearmanr
 
 from saccade.data.markov import MarkovChain
 from saccade.errors import InputError
 from saccade.experiments.real_text import forecast, forecast_claims, forecast_resampling, forecast_scores, forecast_stages
 from saccade.experiments.real_text.forecast_runs import StageMeasures, weights_of
 from saccade.experiments.real_text.runs import in_processes
-from saccade.forecasting.score import rank_agreement
 from saccade.model.embedded import composite, population_loss
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
@@ -81,7 +81,7 @@ def test_a_drawn_rank_correlation_is_that_of_the_values_written_out():
     guess, truth = rng.integers(0, 5, 23).astype(float), rng.standard_normal(23)
     weight = forecast_resampling.token_draws(23, 1)[:11]
     found = forecast_resampling.rank_correlations(guess, truth, weight)
-    written = [rank_agreement(np.repeat(guess, n), np.repeat(truth, n)) for n in weight.astype(int)]
+    written = [spearmanr(np.repeat(guess, n), np.repeat(truth, n)).statistic for n in weight.astype(int)]
     np.testing.assert_allclose(found, written)
     assert (forecast_resampling.rank_correlations(np.ones(23), truth, weight) == 0).all()
     assert np.isnan(forecast_resampling.rank_correlations(guess, np.ones(23), weight)).all()
@@ -92,7 +92,7 @@ def test_every_token_weighs_alike_in_the_order_of_all_queries(record):
     seen[1, np.flatnonzero(seen[1])[5:]] = False
     few = record.assign(attention_start=(record.attention_start.dims, np.where(seen, record.attention_start, 0.0)))
     guess, run = record.predicted_gain.values[-1], forecast_scores.measured_gain(record, "sgd")[-1]
-    each = [rank_agreement(guess[query][own], run[query][own]) for query, own in enumerate(seen)]
+    each = [spearmanr(guess[query][own], run[query][own]).statistic for query, own in enumerate(seen)]
     assert scored(few, "sgd", "token order") == pytest.approx(np.average(each, weights=seen.sum(axis=1)))
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 FACTOR = 2.0  # a time is told if it is right to within this factor; set before any run
 MOVED = 0.1  # a token has moved if it has by this part of its query's largest move; set before any run
-_LEAST = 3  # tokens that have an order worth the name, as in `forecasting/score.py`
+_LEAST = 3  # tokens that have an order worth the name: two are right by chance every other time
 _SPEED_WINDOWS = 60  # log-spaced, [t, 2t]: wide enough to average the noise of batches
 MEASURES = {
     "distinct order": "rank correlation of predicted and measured gain among the distinct tokens of a query",

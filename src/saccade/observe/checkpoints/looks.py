@@ -115,12 +115,13 @@ class WeightLog:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.findings: list[Finding] = []
+        self._first: dict[str, tuple[int, ...]] = {}
         self._log = ObservationLog(None, {"config": config, "axes": {}, "coords": {}, "definitions": {}, "wall_time_s": 0.0})
 
     def note(self, step: int, model: nn.Module, name: str) -> None:
         found = weight_statistics(model)
-        first = next(iter(self._log.observations.values()), found.values)
-        if _shapes(found.values) != _shapes(first):
+        self._first = self._first or _shapes(found.values)
+        if _shapes(found.values) != self._first:
             raise UnreadableError(f"{name} was left out: it has other layers or heads than the checkpoints before.")
         self.findings = [Finding("not recognised", [], sentence) for sentence in found.unrecognised]
         about = self._log.about
