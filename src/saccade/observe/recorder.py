@@ -227,8 +227,8 @@ class Recorder:
             share = self._budget.looking / max(self._budget.training, 1e-9)
             print(
                 f"saccade: {len(thinned)} of {len(thinned) + len(self._log.observations)} looks were left out for a budget of "
-                f"{self._budget.share:.2g} of training time; looking took {share:.2g} of it, with the check, the first three looks "
-                "and the last, which are always made; `budget=None` makes all",
+                f"{self._budget.share:.3g} of training time; with the check, the first three and the last, which are always made, "
+                f"looking took {share:.2g} of it; `budget=None` makes all",
                 file=sys.stderr,
             )
         if self._out is not None and self.check is not None:
