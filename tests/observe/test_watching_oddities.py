@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
-import xarray as xr
 
 torch = pytest.importorskip("torch")
 
@@ -18,7 +15,6 @@ from torch import nn  # noqa: E402
 
 import saccade  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
-from saccade.observe import observation_log  # noqa: E402
 from saccade.observe.self_check import UnfaithfulError  # noqa: E402
 from saccade.observe.undisturbed import undisturbed  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
@@ -392,49 +388,6 @@ def test_a_schedule_that_no_step_meets_is_said(capsys):
     assert "no step was looked at" in capsys.readouterr().err
 
 
-def sgd(model):
-    return torch.optim.SGD(model.parameters(), lr=0.1).step
-
-
-def fused_adam(model):
-    return torch.optim.AdamW(model.parameters(), lr=0.01, fused=True).step
-
-
-def by_hand(model):
-    def step():
-        for parameter in model.parameters():
-            if parameter.grad is not None:
-                parameter.data.add_(parameter.grad, alpha=-0.1)
-
-    return step
-
-
-@pytest.mark.parametrize("optimiser", [sgd, fused_adam, by_hand])
-def test_the_end_is_looked_at_once_whatever_the_schedule_says(optimiser):
-    model = zoo.HandWritten("fused")
-    update = optimiser(model)
-    with saccade.watch(model, zoo.ids(), every=[0], budget=0.0) as recorder:
-        for step in range(5):
-            recorder.step(step)
-            model.zero_grad()
-            model(zoo.ids()).square().mean().backward()
-            update()
-    assert recorder.record.time.values.tolist() == [0, 5]
-
-
-def test_what_was_looked_at_already_or_ended_in_an_error_is_not_looked_at_again():
-    model = zoo.HandWritten("fused")
-    with saccade.watch(model, zoo.ids(), every=[0]) as recorder:
-        recorder.step(0)  # nothing is trained after it
-    assert recorder.record.time.values.tolist() == [0]
-    with saccade.watch(model, zoo.ids(), every=[0]) as recorder:
-        recorder.step(0)
-        with torch.no_grad():
-            model.blocks[0].c_attn.weight.zero_()
-        recorder.__exit__(ZeroDivisionError)  # as after an error in the loop
-        assert recorder.record.time.values.tolist() == [0]
-
-
 def test_weights_dropped_at_random_are_said_not_to_be_compared(capsys):
     class Dropping(zoo.HandWritten):
         def forward(self, tokens):
@@ -445,21 +398,3 @@ def test_weights_dropped_at_random_are_said_not_to_be_compared(capsys):
         recorder.step(0)
     assert recorder.check.output is None
     assert "its output not compared: it drops weights at random" in capsys.readouterr().err
-
-
-def test_looks_that_are_on_disk_are_not_held_in_memory_and_large_arrays_of_the_record_lie_on_disk(tmp_path, monkeypatch):
-    model = zoo.HandWritten("fused")
-    found = {}
-    for name, out in (("memory", None), ("disk", tmp_path / "run")):
-        with saccade.watch(model, zoo.ids(), every=1, budget=None, out=out) as recorder:
-            for step in range(3):
-                recorder.step(step)
-        found[name] = recorder
-    assert all(isinstance(look, Path) for look in found["disk"]._log.observations.values())
-    monkeypatch.setattr(observation_log, "_LARGE", 1)
-    large = found["disk"].record
-    assert isinstance(large.attention_map.data.base, np.memmap) or isinstance(large.attention_map.data, np.memmap)
-    same = [name for name in large.data_vars if name != "look_seconds"]
-    xr.testing.assert_equal(large[same], found["memory"].record[same])
-    monkeypatch.setattr(observation_log.os, "posix_fallocate", mock.Mock(side_effect=OSError(28, "No space left on device")))
-    xr.testing.assert_equal(found["disk"].record[same], large[same])  # in memory then

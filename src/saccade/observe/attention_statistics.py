@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from saccade.observe.capture import AttentionCall
+from saccade.observe.token_statistics import N_DECILES
 
 VISIBLE = 1e-30  # not 0: there float32 would round away keys that float64 sees
 TOP_K = 5
 UNKNOWN, COMMON, BETWEEN, DISTINCT = range(4)  # what a key is to a query
-N_DECILES = 10
 _BYTES_PER_BLOCK = 2**22  # of weights in float32: as many query rows at a time as fit, at least one
 
 # name -> (unit, definition with range and extremes); axes layer, head unless said otherwise
