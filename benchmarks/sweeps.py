@@ -199,7 +199,7 @@ def _sweep(out: Path) -> subprocess.Popen[bytes]:
     asked = SMALL | {"draws": 400}  # longer runs, so that there is something left for the last kill
     settings = [word for name, value in asked.items() for word in ("--setting", f"{name}={value}")]
     options = ["--over", "lr_decoder=1,2", "--seeds", "100", "--out", str(out)]
-    command = [sys.executable, "-m", "saccade.cli", "sweep", "decoder-dynamics", *settings, *options]
+    command = [sys.executable, "-m", "saccade", "sweep", "decoder-dynamics", *settings, *options]
     return subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
 
 

@@ -338,7 +338,3 @@ def entry() -> None:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    entry()

@@ -17,7 +17,7 @@ import pytest
 from saccade.cli import _COMMANDS, main
 from saccade.experiments import EXPERIMENTS
 
-ENTRY = [sys.executable, "-m", "saccade.cli"]
+ENTRY = [sys.executable, "-m", "saccade"]
 
 
 def script(shell: str) -> str:

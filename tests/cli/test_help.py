@@ -38,7 +38,7 @@ def pasted(line: str, folder: Path) -> subprocess.Popen[str]:
     """A line given to a shell in an empty folder, with `saccade` and `python` of this environment."""
     commands = folder / "bin"
     commands.mkdir()
-    for name, module in (("saccade", "-m saccade.cli "), ("python", "")):
+    for name, module in (("saccade", "-m saccade "), ("python", "")):
         (commands / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module}"$@"\n')
         (commands / name).chmod(0o755)
     (folder / "empty").mkdir()

@@ -14,7 +14,7 @@ from tests.cli.calls import finished, one_sentence, started
 
 def interrupted(out: Path, *settings: str, patience: float) -> tuple[int, str]:
     """Start the entropy experiment, press Ctrl-C once it is under way, wait so many seconds; exit code and standard error."""
-    process = started("-m", "saccade.cli", "run", "syn-medium-entropy", *settings, "--out", out)
+    process = started("-m", "saccade", "run", "syn-medium-entropy", *settings, "--out", out)
     try:
         deadline = time.monotonic() + 60
         while not list(out.glob(".syn-medium-entropy.*.unfinished")):

@@ -6,17 +6,17 @@ from tests.cli.calls import finished, one_sentence, started, strictly
 
 
 def test_the_process_ends_with_the_exit_code_and_no_traceback():
-    code, out, err = finished("-m", "saccade.cli", "list", "--json")
+    code, out, err = finished("-m", "saccade", "list", "--json")
     assert (code, err) == (0, "")
     assert strictly(out)
-    code, out, err = finished("-m", "saccade.cli", "run", "syn-small-attention", "--lr-attention", "nan")
+    code, out, err = finished("-m", "saccade", "run", "syn-small-attention", "--lr-attention", "nan")
     assert (code, out) == (2, "")
     assert one_sentence(err), err
 
 
 def test_a_reader_that_leaves_early_does_no_harm():
     for arguments in (["list"], ["list", "--json"], ["env"]):
-        with started("-m", "saccade.cli", *arguments) as process:
+        with started("-m", "saccade", *arguments) as process:
             process.stdout.close()
             err = process.stderr.read()
         assert (process.returncode, err) == (0, "")

@@ -58,7 +58,7 @@ def called(*arguments: object) -> tuple[int, str, str]:
 
 def started(*arguments: object, **options: Any) -> subprocess.Popen[str]:
     """The command as a process of its own, at the head of its own group."""
-    command = [sys.executable, "-m", "saccade.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "saccade", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, start_new_session=True, **pipes, **options)
 

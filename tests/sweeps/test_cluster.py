@@ -222,7 +222,7 @@ def test_an_interrupted_sweep_ends_soon_and_goes_on_where_it_was(
 ) -> None:
     over = f"overlap_constant={','.join(map(repr, CONSTANTS))}"
     command = ["sweep", NAME, "--over", over, "--out", str(tmp_path), "--cluster", two_workers.address]
-    sweeping = subprocess.Popen([sys.executable, "-m", "saccade.cli", *command], stderr=subprocess.PIPE, text=True)
+    sweeping = subprocess.Popen([sys.executable, "-m", "saccade", *command], stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "manifest.jsonl").exists():
         time.sleep(0.02)
         assert sweeping.poll() is None
