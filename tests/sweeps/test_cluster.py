@@ -275,7 +275,9 @@ def test_without_dask_the_sentence_says_what_to_install(tmp_path: Path) -> None:
     code = f"import sys; sys.modules['distributed'] = None; from saccade.cli import main; sys.exit(main({arguments!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr.splitlines() == ["saccade: this needs distributed, which is not installed: pip install 'saccade[cluster]'"]
+    assert done.stderr.splitlines() == [
+        "saccade: this needs distributed, which is not installed: pip install '.[cluster]' in the folder of Saccade"
+    ]
 
 
 def test_a_process_is_kept_for_the_next_unit_and_ended_when_none_comes(monkeypatch: pytest.MonkeyPatch) -> None:

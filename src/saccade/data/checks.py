@@ -42,15 +42,22 @@ def checked_names(names: Any, n_vocab: int) -> tuple[str, ...]:
 
 
 def checked_rows(
-    name: str, table: NDArray[np.float64], *, axis: str, label: Callable[[int], str] = str, n_columns: int, normalise: bool
+    name: str,
+    table: NDArray[np.float64],
+    *,
+    axis: str,
+    label: Callable[[int], str] = str,
+    column: Callable[[int], str] = str,
+    n_columns: int,
+    normalise: bool,
 ) -> NDArray[np.float64]:
     """Rows that are chances of `n_columns` tokens (a new array), or an error that says which row is not and what to do.
 
-    A row is named by its `axis` and the `label` of its number, a column by the word token and the label of its number.
+    A row is named by its `axis` and the `label` of its number, a token by what `column` makes of its number.
     """
     if (table < 0).any():
         i, j = (int(place) for place in np.argwhere(table < 0)[0])
-        raise InputError(f"`{name}` must not be negative; {axis} {label(i)} gives token {label(j)} {table[i, j]:g}.")
+        raise InputError(f"`{name}` must not be negative; {axis} {label(i)} gives token {column(j)} {table[i, j]:g}.")
     largest = table.max(axis=1, keepdims=True)
     if (largest == 0).any():
         raise InputError(f"`{name}` must give every {axis} at least one token; {axis} {label(int(largest.argmin()))} has none.")

@@ -65,6 +65,7 @@ class MarkovChain:
             table,
             axis="token",
             label=lambda token: shortened(self.labels[token]),
+            column=lambda token: shortened(self.labels[token]),
             n_columns=n_vocab,
             normalise=self.normalise,
         )

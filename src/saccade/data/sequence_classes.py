@@ -66,7 +66,15 @@ class SequenceClasses:
                 f"`n_vocab` of {n_vocab} with {n_classes} classes is more than the {MOST_ENTRIES} entries that can be held."
             )
         names = checked_names(self.token_names, n_vocab)
-        prob = checked_rows("token_prob", prob, axis="class", n_columns=n_vocab, normalise=self.normalise)
+        prob = checked_rows(
+            "token_prob",
+            prob,
+            axis="class",
+            label=lambda row: repr(names[next_token[row]]) if names else str(row),
+            column=lambda token: repr(names[token]) if names else str(token),
+            n_columns=n_vocab,
+            normalise=self.normalise,
+        )
         weight = np.ones(n_classes) / n_classes if self.class_weight is None else _weights(self.class_weight, n_classes)
         for field, value in (("token_prob", prob), ("query", query), ("next_token", next_token), ("class_weight", weight)):
             value.setflags(write=False)  # all are our own copies

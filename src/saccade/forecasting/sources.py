@@ -65,7 +65,7 @@ def _corpus(source: Any) -> Corpus:
     try:
         from saccade.data.text.corpus import Corpus, corpus
     except ModuleNotFoundError as error:
-        raise InputError(f"a forecast from text needs {error.name}: pip install 'saccade[text]'.") from None
+        raise InputError(f"a forecast from text needs {error.name}: pip install '.[text]' in the folder of Saccade.") from None
     if isinstance(source, Corpus):
         return source
     if isinstance(source, str | Path):

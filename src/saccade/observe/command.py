@@ -64,7 +64,7 @@ def observe_command(arguments: list[str]) -> int:
         print(json.dumps({"record": str(out / "record.zarr"), "steps": steps, "findings": findings}, indent=1))
         return 0
     _print(record, [finding["sentence"] for finding in findings])
-    print(f"\nrecord: {out / 'record.zarr'}")
+    print(f"\nrecord: {out / 'record.zarr'}\nreport: {out / 'report.html'}")
     return 0
 
 
@@ -87,7 +87,7 @@ def _observed(options: Any, out: Path, on_progress: Any) -> xr.Dataset:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise InputError("`saccade observe` needs PyTorch: pip install 'saccade[torch]'") from None
+        raise InputError("`saccade observe` needs PyTorch: pip install '.[torch]' in the folder of Saccade") from None
     try:
         return observe_checkpoints(
             options.source,

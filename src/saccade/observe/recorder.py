@@ -222,11 +222,17 @@ class Recorder:
         """Write what was left out beside the looks, and all of them as one record."""
         thinned = self._log.about["config"]["thinned"]
         if self.check is not None and not self._log.observations:
-            print("saccade: no step was looked at: none that `recorder.step` was told of is in the schedule", file=sys.stderr)
+            why = (
+                "none that `recorder.step` was told of is in the schedule"
+                if self._next_step
+                else "`recorder.step` was never called"
+            )
+            print(f"saccade: no step was looked at: {why}", file=sys.stderr)
         if thinned:
             share = self._budget.looking / max(self._budget.training, 1e-9)
             print(
-                f"saccade: {len(thinned)} of {len(thinned) + len(self._log.observations)} looks were left out for a budget of "
+                f"saccade: {len(thinned)} of {len(thinned) + len(self._log.observations)} looks were left out, from step "
+                f"{thinned[0]} to {thinned[-1]} (`thinned` in the record's config lists them), for a budget of "
                 f"{self._budget.share:.3g} of training time; with the check, the first three and the last, which are always made, "
                 f"looking took {share:.2g} of it; `budget=None` makes all",
                 file=sys.stderr,

@@ -55,6 +55,8 @@ def _move_into_place(finished: Path, path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """The whole text or nothing, over whatever was there."""
+    if not path.name or path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         unfinished.write_text(text, encoding="utf-8")
@@ -102,9 +104,20 @@ def damage(record: Path) -> str:
 
 
 def damaged_records(folder: Path) -> tuple[dict[str, str], int]:
-    """Records anywhere below a folder that are damaged, with what is wrong; and how many there are."""
-    records = sorted({path.parent for path in folder.rglob(_CHECKSUMS)})
-    return {str(record): wrong for record in records if (wrong := damage(record))}, len(records)
+    """Records below a folder that are damaged, or miss what lay beside them, with what is wrong; and how many there are."""
+    records = {path.parent for path in folder.rglob(_CHECKSUMS)}
+    records |= {path.with_name("record.zarr") for path in folder.rglob("claims.json")}
+    found = {str(record): _lost(record) or damage(record) for record in sorted(records)}
+    return {record: wrong for record, wrong in found.items() if wrong}, len(records)
+
+
+def _lost(record: Path) -> str:
+    """What is gone of a result that is more than a record: it has claims beside it, or what it is about."""
+    beside = [record.parent / name for name in ("about.json", "claims.json")]
+    if not any(path.exists() for path in beside):
+        return "" if record.exists() else "it is lost"
+    gone = [path.name for path in (record, *beside) if not path.exists()]
+    return f"{' and '.join(gone)} beside it {'is' if len(gone) == 1 else 'are'} lost" if gone else ""
 
 
 _CHECKSUMS = "checksums.json"

@@ -54,7 +54,7 @@ def watched_figure(record: xr.Dataset) -> Figure:
         _heads(axes, record, name)
         axes.set(ylim=limits, xlabel="step")
         axes.set_title(title, loc="left")
-    _legend(panels[0], record.sizes["layer"])
+    _legend(panels[0], record.sizes.get("layer", 1))  # of weights alone there is none
     _deciles(figure, panels[-1], record)
     for axes in panels:
         axes.set_xscale("symlog", linthresh=1)

