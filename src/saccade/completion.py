@@ -34,12 +34,13 @@ _saccade() {{
 if [[ "$funcstack[1]" == _saccade ]]; then
     _saccade "$@"
 else
+    (( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit }}
     compdef _saccade saccade
 fi
 """
 
 
 def completion(shell: str, commands: list[str]) -> str:
-    """The script that teaches a shell the names; put it where the shell reads scripts, or `eval` it (zsh: after compinit)."""
+    """The script that teaches a shell the names; put it where the shell reads scripts, or `eval` it."""
     script = {"bash": _BASH, "zsh": _ZSH}[checked_choice("shell", shell, ("bash", "zsh"))]
     return script.format(commands=" ".join(commands), experiments=" ".join(EXPERIMENTS), taking="|".join(_WITH_EXPERIMENTS))

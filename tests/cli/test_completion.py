@@ -75,6 +75,7 @@ def _shown_until(terminal: int, is_done: Callable[[], bool]) -> None:
     [
         "fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D",  # read at the first Tab
         "autoload -Uz compinit; compinit -u -D; source ./_saccade",
+        "source ./_saccade",  # nobody has called compinit
     ],
 )
 def test_names_complete_in_zsh_at_the_first_tab(setup, tmp_path):

@@ -285,7 +285,7 @@ def test_attention_under_unknown_names_is_said():
     model = Small(lambda: HandWritten(fused="to_qkv", out="to_out"))
     model.attention = model.layers.pop(0)
     said = sentences(model)
-    assert "attention: HandWritten has no weights under names that are known." in said
+    assert "attention: HandWritten has no weights under names that are known (observe/attention_weights.py lists them)." in said
     assert "qk_top_share" not in weight_statistics(model).values
 
 

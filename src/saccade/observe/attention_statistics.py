@@ -27,7 +27,7 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     "entropy": ("nats", "entropy of attention over keys: 0 = all on one key, log(n) = spread evenly over n; mean over queries"),
     "relative_entropy": (
         "1",
-        "entropy over the log of the visible keys: 0 = all on one key, 1 = uniform; of queries that see two",
+        "entropy over the log of the visible keys: 0 = all on one key, 1 = uniform; mean over queries that see two keys or more",
     ),
     "top_mass": ("1", "largest weight of a query: 1 = all on one key, 1/n = uniform over n; mean over queries"),
     "top_k_mass": ("1", f"sum of the {TOP_K} largest weights of a query: 1 = all on them; mean over queries"),

@@ -29,6 +29,7 @@ _SEPARATE: tuple[Any, ...] = (  # queries, keys, values, and names that the outp
     ("q_lin", "k_lin", "v_lin", ("out_lin",)),
     ("query", "key", "value", ("dense", "out_proj")),
 )
+_KNOWN = "names that are known (observe/attention_weights.py lists them)"
 _HEAD_WIDTH = ("head_dim", "attention_head_size", "key_value_proj_dim", "head_size", "d_head")
 _HEAD_COUNT = ("num_heads", "n_heads", "n_head", "num_attention_heads")
 _INTERLEAVED = ("GPTNeoX", "Bloom")  # classes whose `query_key_value` is ordered by head; Falcon's and ChatGLM's are not
@@ -70,9 +71,9 @@ def attention_weights(model: nn.Module) -> tuple[dict[str, HeadWeights], list[st
             found[name] = weights
             settled.append(name)
     for name, kind in _suspects(model, settled):
-        reasons.setdefault(f"{kind} has no weights under names that are known", []).append(name)
+        reasons.setdefault(f"{kind} has no weights under {_KNOWN}", []).append(name)
     if not found and not reasons:
-        reasons["no attention weights were found under names that are known"] = [type(model).__name__]
+        reasons[f"no attention weights were found under {_KNOWN}"] = [type(model).__name__]
     return found, [f"{_listed(names)}: {reason}." for reason, names in reasons.items()]
 
 

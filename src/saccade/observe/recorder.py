@@ -290,7 +290,8 @@ class Recorder:
             print(f"saccade: not told by this probe: {', '.join(untold)} ({reason})", file=sys.stderr)
         elif np.nanmean(arrays["judged_mass"]) < 0.5:
             print(
-                "saccade: most attention is on tokens too rare in the text to call distinct or common; give more of it as `text`",
+                "saccade: most attention is on tokens too rare to call distinct or common; give more token ids as `text` (without "
+                "it the probe itself is counted)",
                 file=sys.stderr,
             )
         return untold
