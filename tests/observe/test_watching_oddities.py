@@ -146,7 +146,7 @@ def test_what_a_probe_cannot_tell_is_said(capsys):
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
         recorder.observe(0)
     assert float(recorder.record.judged_mass.max()) < 0.5
-    assert "give more of it as `text`" in capsys.readouterr().err
+    assert "give more token ids as `text`" in capsys.readouterr().err
     text = np.tile(zoo.ids().numpy(), (1, 400))
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), text=text) as recorder:
         recorder.observe(0)
