@@ -15,3 +15,9 @@ settings.load_profile("saccade")
 _compiled = tempfile.TemporaryDirectory(prefix="saccade-tests-")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+
+# Runs that many tests read (tests/experiments/default_runs.py). The first process makes the folder; those that pytest-xdist starts
+# share it.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _runs = tempfile.TemporaryDirectory(prefix="saccade-test-runs-")
+    os.environ["SACCADE_TEST_RUNS"] = _runs.name
