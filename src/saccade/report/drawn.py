@@ -1,94 +1,225 @@
-"""The page's figures with Matplotlib: the same dictionaries (`specs.still`), without a browser or a window."""
+"""Charts drawn by Matplotlib, without a browser or a window: the page's figures (`specs.still`) and the panels of an experiment.
+
+Both are plain dictionaries of kind line, bars or heat; `web/charts.js` draws the same ones on a page.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+import textwrap
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from saccade.report.style import categorical, new_figure, sequential
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MOST_TICKS = 30  # labels along an axis of five inches
 _MAPS = {"sequential": "viridis", "diverging": "PuOr_r"}
+_STYLES: dict[str, dict[str, Any]] = {
+    "line": {"ls": "-"},
+    "dashes": {"ls": "--"},
+    "dots": {"ls": ":"},
+    "points": {"ls": "", "marker": "o", "ms": 4, "mew": 0},
+    "rings": {"ls": "", "marker": "o", "ms": 5, "mfc": "none"},
+}
+_WIDTH, _HEIGHT = 4.7, 4.2  # inches of a panel that may be as large as it likes
+_READABLE_WIDTH, _READABLE_HEIGHT = 3.2, 2.6  # below these the letters shrink with the panel
+_SMALLEST = 0.55  # of those sizes, and of the letters: smaller cannot be read, so that the figure grows instead
+_LETTER = 0.55  # mean width of a letter over its height
+
+
+class _Cell(NamedTuple):
+    """Room for one panel: inches, and the height of its letters in points."""
+
+    width: float
+    height: float
+    letters: float
+
+    def fit(self, inches: float) -> int:
+        """How many letters fit along a stretch."""
+        return max(8, int(inches * 72 / (_LETTER * self.letters)))
 
 
 def draw(spec: dict[str, Any], moment: float | None = None) -> Figure:
-    """A chart of kind line, bars or heat; `moment` is marked in lines."""
-    figure = new_figure(width=6.4, height=3.6)
-    axes = figure.subplots()
-    {"line": _line, "bars": _bars, "heat": _heat}[spec["kind"]](axes, spec)
-    axes.set_title(spec["title"], loc="left", parse_math=False)
-    axes.set_xlabel(spec["x"]["label"], parse_math=False)
+    """One chart; `moment` is marked in lines."""
+    figure = draw_panels([[spec]], 6.4, 3.6)
     if moment is not None and spec["kind"] == "line":
-        axes.axvline(moment, color="black", lw=0.8)
+        figure.axes[0].axvline(moment, color="black", lw=0.8)
     return figure
 
 
-def _line(axes: Any, spec: dict[str, Any]) -> None:
-    n = len(spec["series"])
+def draw_panels(rows: list[list[dict[str, Any]]], width: float | None = None, height: float | None = None) -> Figure:
+    """Rows of panels, in inches; as large as they need if no size is given.
+
+    In a figure too narrow for a row, the row is broken into several. A figure so small that nothing could be read is made larger.
+    """
+    columns = _columns(rows, width, height)
+    broken = [row[start : start + columns] for row in rows for start in range(0, len(row), columns)] or [[]]
+    width = max(width or _WIDTH * columns, _SMALLEST * _READABLE_WIDTH * columns)
+    height = max(height or len(broken) * min(_HEIGHT, width / columns), _SMALLEST * _READABLE_HEIGHT * len(broken))
+    cell = _cell(width / columns, height / len(broken))
+    figure = new_figure(width, height)
+    grid = figure.add_gridspec(len(broken), columns)
+    for place, row in enumerate(broken):
+        for column, spec in enumerate(row):
+            last = column == len(row) - 1
+            _panel(figure.add_subplot(grid[place, column : None if last else column + 1]), spec, cell)
+    return figure
+
+
+def _columns(rows: list[list[dict[str, Any]]], width: float | None, height: float | None) -> int:
+    """How many panels stand side by side: as many as can be read; in a figure of a given size, as makes them most readable."""
+    most = max((len(row) for row in rows), default=1) or 1
+    if width is None:
+        return most
+    if height is None:
+        return min(most, max(1, int(width / _READABLE_WIDTH)))
+
+    def readable(columns: int) -> float:
+        n_rows = sum(math.ceil(len(row) / columns) for row in rows)
+        return min(1.0, width / columns / _READABLE_WIDTH, height / max(1, n_rows) / _READABLE_HEIGHT)
+
+    return max(range(most, 0, -1), key=readable)
+
+
+def _cell(width: float, height: float) -> _Cell:
+    share = min(1.0, width / _READABLE_WIDTH, height / _READABLE_HEIGHT)
+    return _Cell(width, height, 9 * max(_SMALLEST, share))
+
+
+def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
+    axes.tick_params(labelsize=0.85 * cell.letters)
+    title, across, up = (
+        textwrap.fill(str(words or ""), cell.fit(inches), max_lines=3, placeholder=" …")
+        for words, inches in (
+            (spec["title"], 0.8 * cell.width),
+            (spec["x"]["label"], cell.width),
+            (spec["y"]["label"], cell.height),
+        )
+    )
+    axes.set_title(title, loc="left", fontsize=1.1 * cell.letters, parse_math=False)
+    axes.set_xlabel(across, fontsize=cell.letters, parse_math=False)
+    axes.set_ylabel(up, fontsize=cell.letters, parse_math=False)
+    {"line": _line, "bars": _bars, "heat": _heat}[spec["kind"]](axes, spec, cell)
+
+
+def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
+    x, y = spec["x"], spec["y"]
+    for axis, scale in ((x, axes.set_xscale), (y, axes.set_yscale)):
+        if axis.get("log"):
+            scale("log")
+    named = {}
     for index, series in enumerate(spec["series"]):
-        colour = categorical(index) if n <= 6 else sequential(index, n)
-        axes.plot(series["x"], _shown(series["y"]), color=colour, label=_plain(series["name"]), lw=1.4)
+        colour = _colour(series, index, len(spec["series"]))
+        across = _shown(series["x"], x.get("log"))
+        if series.get("low") is not None:
+            axes.fill_between(across, _shown(series["low"]), _shown(series["high"]), color=colour, alpha=0.2, lw=0)
+        style = _STYLES[series.get("style", "line")]
+        (named[index],) = axes.plot(across, _shown(series["y"], y.get("log")), color=colour, lw=1.4, **style)
     for place, band in enumerate(spec.get("bands", ())):
         axes.axvspan(band["from"], band["to"], color=categorical(0), alpha=0.06 + 0.06 * (place % 2), lw=0)
-    _up(axes, spec)
-    if spec["x"].get("log"):
-        axes.set_xscale("log")
-    if n > 1:
-        axes.legend(fontsize="x-small", ncols=2)
+    _levels(axes, spec, cell)
+    for mark in spec.get("marks", ()):
+        axes.axvline(mark["x"], color="0.35", lw=1, ls=(0, (2, 2)))
+        _note(axes, mark["label"], cell, (mark["x"], 0.98), axes.get_xaxis_transform(), rotation=90, ha="right", va="top")
+    if x.get("places"):
+        labels = [place["label"] for place in x["places"]]
+        _names(axes, "x", [place["at"] for place in x["places"]], labels, cell)
+    _limits(x, axes.set_xlim)
+    _limits(y, axes.set_ylim)
+    _legend(axes, spec, [(named[index], series["name"]) for index, series in enumerate(spec["series"])], cell)
 
 
-def _bars(axes: Any, spec: dict[str, Any]) -> None:
-    n, places = len(spec["groups"]), np.arange(len(spec["labels"]))
-    for index, group in enumerate(spec["groups"]):
-        axes.bar(
-            places + (index - (n - 1) / 2) * 0.8 / n,
-            _shown(group["values"]),
-            0.8 / n,
-            color=categorical(index),
-            label=_plain(group["name"]),
-        )
-    _ticks(axes.xaxis, spec["labels"])
-    _up(axes, spec)
-    if n > 1:
-        axes.legend(fontsize="x-small", ncols=2)
+def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
+    groups, places = spec["groups"], np.arange(len(spec["labels"]))
+    is_stacked = bool(spec.get("stacked"))
+    width = 0.8 if is_stacked else 0.8 / max(1, len(groups))
+    up, down = np.zeros(len(places)), np.zeros(len(places))  # how high the stacks are, above and below zero
+    named = []
+    for index, group in enumerate(groups):
+        heights = _shown(group["values"])
+        shift = 0.0 if is_stacked else (index - (len(groups) - 1) / 2) * width
+        bottom = np.where(heights < 0, down, up) if is_stacked else None
+        bars = axes.bar(places + shift, heights, width, bottom=bottom, color=_colour(group, index, len(groups)))
+        up, down = up + np.fmax(heights, 0), down + np.fmin(heights, 0)
+        named.append((bars, group["name"]))
+    _levels(axes, spec, cell)
+    _names(axes, "x", places, spec["labels"], cell)
+    _limits(spec["y"], axes.set_ylim)
+    _legend(axes, spec, named, cell)
 
 
-def _heat(axes: Any, spec: dict[str, Any]) -> None:
+def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     cells = _shown(spec["values"]).reshape(spec["rows"], spec["columns"])
-    image = axes.imshow(
-        cells, cmap=_MAPS[spec["scale"]], vmin=spec["min"], vmax=spec["max"], aspect="auto", interpolation="nearest"
+    scale = _MAPS[spec["scale"]]
+    image = axes.imshow(cells, cmap=scale, vmin=spec["min"], vmax=spec["max"], aspect="auto", interpolation="nearest")
+    _names(axes, "x", np.arange(spec["columns"]), spec["x"]["ticks"], cell)
+    _names(axes, "y", np.arange(spec["rows"]), spec["y"]["ticks"], cell)
+    bar = axes.figure.colorbar(image, ax=axes)
+    bar.ax.tick_params(labelsize=0.85 * cell.letters)
+    unit = spec.get("unit") or ""
+    bar.ax.set_ylabel("" if unit == "1" else unit, fontsize=cell.letters, parse_math=False)
+
+
+def _colour(item: dict[str, Any], index: int, n: int) -> Any:
+    """A shade from light to dark, a tone of its own, or black; by its place where nothing is said."""
+    if "shade" in item:
+        return sequential(item["shade"], 2)
+    if "tone" in item:
+        return "black" if item["tone"] is None else categorical(item["tone"])
+    return categorical(index) if n <= 6 else sequential(index, n)
+
+
+def _limits(axis: dict[str, Any], set_limits: Any) -> None:
+    """Ends of an axis; one that cannot be drawn there is left to Matplotlib."""
+    low, high = (
+        end if end is not None and abs(end) < 1e300 and (end > 0 or not axis.get("log")) else None
+        for end in (axis.get("min"), axis.get("max"))
     )
-    _ticks(axes.xaxis, spec["x"]["ticks"])
-    _ticks(axes.yaxis, spec["y"]["ticks"])
-    axes.set_ylabel(spec["y"]["label"], parse_math=False)
-    axes.figure.colorbar(image, ax=axes)
+    if (low is not None or high is not None) and (low is None or high is None or low < high):
+        set_limits(low, high)
 
 
-def _up(axes: Any, spec: dict[str, Any]) -> None:
-    y = spec["y"]
-    axes.set_ylabel(y["label"], parse_math=False)
-    if y.get("log"):
-        axes.set_yscale("log")
-    low, high = y.get("min"), y.get("max")
-    if low is not None and high is not None and high > low and high < 1e300:
-        axes.set_ylim(low, high)
+def _levels(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
+    for level in spec.get("levels", ()):
+        axes.axhline(level["y"], color="0.35", lw=1, ls=(0, (2, 2)))
+        _note(axes, level["label"], cell, (0.99, level["y"]), axes.get_yaxis_transform(), ha="right", va="bottom")
 
 
-def _ticks(axis: Any, labels: list[str]) -> None:
-    places = range(0, len(labels), max(1, len(labels) // _MOST_TICKS + 1))
-    axis.set_ticks(list(places), [_plain(labels[place])[:20] for place in places], fontsize="x-small")
+def _note(axes: Axes, words: str, cell: _Cell, place: tuple[float, float], transform: Any, **how: Any) -> None:
+    """Small words by a line; none outside the panel."""
+    axes.text(*place, words, transform=transform, fontsize=0.75 * cell.letters, color="0.25", clip_on=True, parse_math=False, **how)
 
 
-def _plain(name: str) -> str:
-    """A name as text: dollars would be read as mathematics, and a leading underscore hides a name from a legend."""
-    return name.replace("$", r"\$").lstrip("_") or " "
+def _names(axes: Axes, along: str, places: Any, labels: list[str], cell: _Cell) -> None:
+    """Names along an axis: as many as fit, slanted where they are too wide to stand side by side."""
+    letters, inches = 0.75 * cell.letters, 0.7 * (cell.width if along == "x" else cell.height)
+    step = max(1, math.ceil(len(labels) * 1.4 * letters / 72 / inches))
+    shown = [textwrap.shorten(str(labels[at]), 18, placeholder="…") for at in range(0, len(labels), step)]
+    wide = along == "x" and sum(len(label) + 1 for label in shown) * _LETTER * letters / 72 > inches
+    slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if wide else {}
+    axis = axes.xaxis if along == "x" else axes.yaxis
+    axis.set_ticks(list(places)[::step], shown, fontsize=letters, parse_math=False, **slant)
+    axis.set_ticks([], minor=True)
 
 
-def _shown(values: Any) -> np.ndarray:
-    """Numbers that can be drawn: what is not finite is missing."""
+def _legend(axes: Axes, spec: dict[str, Any], drawn: list[tuple[Any, str]], cell: _Cell) -> None:
+    """Names that the title does not say already."""
+    # A leading underscore would hide a name from the legend.
+    named = [(artist, str(name).lstrip("_")) for artist, name in drawn if str(name).lstrip("_") not in ("", spec["title"])]
+    if not named:
+        return
+    artists, names = zip(*named, strict=True)
+    columns = 2 if len(named) > 6 and cell.width > _READABLE_WIDTH else 1
+    legend = axes.legend(artists, names, fontsize=0.75 * cell.letters, ncols=columns, loc="best", framealpha=0.7)
+    for words in legend.get_texts():
+        words.set_parse_math(False)
+
+
+def _shown(values: Any, log: Any = False) -> np.ndarray:
+    """Numbers that can be drawn: what is not finite is missing, and so is what is not positive on a logarithmic axis."""
     array = np.asarray(values, dtype=np.float64)
-    return np.where(np.isfinite(array), array, np.nan)
+    return np.where(np.isfinite(array) & ((array > 0) | (not log)), array, np.nan)
