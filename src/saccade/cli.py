@@ -17,7 +17,9 @@ from typing import Any
 from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
 from saccade.records.claim import FAILS, OUTSIDE
-from saccade.records.store import damaged_records, write_text
+from saccade.records.json_files import json_ready
+from saccade.records.store import damaged_records
+from saccade.records.writing import write_text
 from saccade.terminal import JSON, console, flags, parsed, progress
 
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
@@ -264,7 +266,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> list[Any]:
     """Run experiments one after the other, print a line for each claim, and write the report over all of `out`."""
-    from saccade.experiments.reproduce import finite_json, reproduce
+    from saccade.experiments.reproduce import reproduce
     from saccade.report.page import write_page
 
     outcomes = []
@@ -276,7 +278,7 @@ def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> list
     page = write_page(out)
     if as_json:
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
-        print(json.dumps(finite_json({"report": str(page), "experiments": results}), indent=1))
+        print(json.dumps(json_ready({"report": str(page), "experiments": results}), indent=1))
     else:
         print(f"\n{_tally([claim for outcome in outcomes for claim in outcome.claims])}\nreport: {page}")
     return outcomes

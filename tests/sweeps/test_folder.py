@@ -73,8 +73,8 @@ def test_a_writer_killed_between_file_and_line_has_lost_nothing(path, monkeypatc
 
 
 def test_a_writer_killed_in_the_middle_of_a_file_leaves_only_a_file_that_the_next_one_removes(path, outcomes):
-    (path / "runs" / ".0123.npz.unfinished").write_bytes(b"half")
-    (path / ".dataset.zarr.0123.unfinished").mkdir()
+    (path / "runs" / ".0123.npz.0123456789abcdef.unfinished").write_bytes(b"half")
+    (path / ".dataset.zarr.0123456789abcdef.unfinished").mkdir()
     with SweepFolder(path).writing():
         pass
     assert same_entries(path, outcomes[:-1])

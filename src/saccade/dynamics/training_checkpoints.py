@@ -8,7 +8,6 @@ generator needs to be kept.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +17,9 @@ import numpy as np
 import torch
 
 from saccade.errors import InputError, shortened
-from saccade.records.schema import json_ready
-from saccade.records.store import load_record, save_record, whole_folder
+from saccade.records.json_files import json_ready, read_json, write_json
+from saccade.records.store import load_record, save_record
+from saccade.records.writing import whole_folder
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -48,7 +48,7 @@ class Checkpoints:
 
     def __init__(self, folder: str | Path, settings: Mapping[str, Any], *, resume: bool) -> None:
         self._folder = Path(folder)
-        self._settings = json.loads(json.dumps(json_ready(settings)))
+        self._settings = json_ready(settings, str)
         if self._folder.is_file():
             raise InputError(f"{self._folder} is a file; `checkpoints` must be a folder.")
         if not resume and any(self._folder.glob("checkpoint-*")):
@@ -65,10 +65,10 @@ class Checkpoints:
         from safetensors.torch import save_model
 
         path = self._folder / f"checkpoint-{step:012d}"
-        with whole_folder(path) as folder:
+        with whole_folder(path, any_folder=True) as folder:
             save_model(model, str(folder / "model.safetensors"))  # knows of tied tables
             save_record(record, folder / "record.zarr")
-            (folder / "settings.json").write_text(json.dumps(self._settings, indent=1) + "\n", encoding="utf-8")
+            write_json(folder / "settings.json", self._settings)
             torch.save({"step": step, "optimiser": optimiser.state_dict()}, folder / "state.pt")
         for older in self._folder.glob("checkpoint-*"):
             if older != path:
@@ -79,7 +79,7 @@ class Checkpoints:
         from safetensors.torch import load_model
 
         try:
-            self._check_settings(json.loads((path / "settings.json").read_text(encoding="utf-8")))
+            self._check_settings(read_json(path / "settings.json"))
             load_model(model, str(path / "model.safetensors"))
             state = torch.load(path / "state.pt", weights_only=True)
             optimiser.load_state_dict(state["optimiser"])

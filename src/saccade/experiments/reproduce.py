@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,9 @@ from saccade.data.text.sources import found_source
 from saccade.experiments import experiment, statement
 from saccade.laboratory import heard_assumptions
 from saccade.records.claim import Claim
-from saccade.records.store import save_record, whole_folder
+from saccade.records.json_files import write_json
+from saccade.records.store import save_record
+from saccade.records.writing import whole_folder, write_csv
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -73,33 +73,12 @@ def _write(folder: Path, module: Any, record: xr.Dataset, claims: list[Claim], c
     from saccade.report.style import save_figure
 
     save_record(record, folder / "record.zarr")
-    _write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
-    rows = module.table(record)
-    _write_csv(folder / "table.csv", list(rows[0]), rows)
+    write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
+    write_csv(folder / "table.csv", module.table(record))
     for name, (columns, extra_rows) in (module.files(record) if hasattr(module, "files") else {}).items():
-        _write_csv(folder / name, columns, extra_rows)
+        write_csv(folder / name, extra_rows, columns)
     save_figure(module.figure(record), folder / "figure")
     caption = module.caption(record) if hasattr(module, "caption") else module.CAPTION
     attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
     about = {"statement": statement(module), "caption": caption, "command": command, **attributes}
-    _write_json(folder / "about.json", about)
-
-
-def _write_csv(path: Path, columns: list[str], rows: list[dict[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=columns)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(finite_json(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def finite_json(value: Any) -> Any:
-    """JSON has no NaN: a number that is missing becomes null."""
-    if isinstance(value, dict):
-        return {key: finite_json(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [finite_json(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    write_json(folder / "about.json", about)

@@ -70,11 +70,11 @@ def answered(record: xr.Dataset, options: Any) -> int:
     from saccade.forecasting.files import write_forecast
     from saccade.forecasting.forecast import statements
     from saccade.forecasting.page import page
-    from saccade.records.schema import json_ready
+    from saccade.records.json_files import json_ready
 
     folder = write_forecast(record, options.out)
     if options.json:
-        said = json_ready([one.as_dict() for one in statements(record)])
+        said = json_ready([one.as_dict() for one in statements(record)], str)
         print(json.dumps({"folder": str(folder), "statements": said}, indent=1))
     else:
         print(page(record))

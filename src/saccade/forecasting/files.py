@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from saccade.forecasting.figure import figure
 from saccade.forecasting.page import page, table
-from saccade.records.store import save_record, whole_folder
+from saccade.records.store import save_record
+from saccade.records.writing import whole_folder, write_csv, write_text
 from saccade.report.style import save_figure
 
 if TYPE_CHECKING:
@@ -23,11 +23,7 @@ def write_forecast(record: xr.Dataset, out: str | Path) -> Path:
     folder = Path(out) / "forecast" / name
     with whole_folder(folder) as unfinished:
         save_record(record, unfinished / "record.zarr")
-        (unfinished / "forecast.md").write_text(page(record), encoding="utf-8")
-        rows = table(record)
-        with (unfinished / "table.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        write_text(unfinished / "forecast.md", page(record))
+        write_csv(unfinished / "table.csv", table(record))
         save_figure(figure(record), unfinished / "figure")
     return folder

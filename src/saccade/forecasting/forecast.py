@@ -25,7 +25,7 @@ from saccade.forecasting.stage_statements import chain_conditions, stage_stateme
 from saccade.forecasting.stages import stages
 from saccade.forecasting.statements import Statement, statement_of
 from saccade.model.embedded import Embedded
-from saccade.records.schema import json_ready
+from saccade.records.json_files import json_ready
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -128,7 +128,9 @@ def forecast(
         parts |= {"word": list(known.chain.labels)}
     config = {"source": known.name, "hash": known.identity, **rates, "context": length, "model": vars(chosen), "window": window}
     record = _record(parts, config, started)
-    record.attrs["statements"] = json.dumps(json_ready([said.as_dict() for said in _said(record, known, chosen, rates, length)]))
+    record.attrs["statements"] = json.dumps(
+        json_ready([said.as_dict() for said in _said(record, known, chosen, rates, length)], str)
+    )
     return record
 
 

@@ -7,7 +7,6 @@ hundreds of looks, lie in a file without a name that goes with them.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
@@ -20,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError
+from saccade.records.json_files import read_json, write_json
 from saccade.records.schema import make_record
+from saccade.records.writing import whole_file
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,7 +54,7 @@ class ObservationLog:
 
     def write_about(self) -> None:
         if self._folder is not None:
-            _replaced(self._folder / "observations" / "about.json", json.dumps(self.about, indent=1).encode())
+            write_json(self._folder / "observations" / "about.json", self.about)
 
     def append(self, step: int, observation: Observation) -> None:
         self.observations[step] = observation if self._folder is None else self._written(step, observation)
@@ -61,12 +62,9 @@ class ObservationLog:
     def _written(self, step: int, observation: Observation) -> Path:
         assert self._folder is not None
         target = self._folder / "observations" / f"{step:012d}.npz"
-        unfinished = target.with_suffix(".unfinished")
-        with unfinished.open("wb") as file:
+        with whole_file(target) as file:
             np.savez_compressed(file, allow_pickle=False, **observation)
-            file.flush()
-            os.fsync(file.fileno())
-        return unfinished.replace(target)
+        return target
 
     def record(self) -> xr.Dataset:
         return as_record(self.observations, self.about, self._folder)
@@ -76,8 +74,8 @@ def watched(folder: str | Path) -> xr.Dataset:
     """The record of a watched run that is still going on, or was killed: every observation that was finished."""
     path = Path(folder)
     try:
-        about = json.loads((path / "observations" / "about.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        about = read_json(path / "observations" / "about.json")
+    except InputError:
         raise InputError(f"{path} is not the folder of a watched run: it has no readable observations/about.json.") from None
     observations = {int(file.stem): file for file in sorted((path / "observations").glob("*.npz"))}
     if not observations:
@@ -166,9 +164,3 @@ def _on_disk(shape: tuple[int, ...], dtype: np.dtype, n_bytes: int, folder: Path
             return np.memmap(file, dtype, "r+", shape=shape)
     except (OSError, AttributeError):
         return np.empty(shape, dtype)
-
-
-def _replaced(path: Path, content: bytes) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.errors import InputError, shortened
-from saccade.records.store import write_text
+from saccade.records.writing import write_text
 
 if TYPE_CHECKING:
     import xarray as xr

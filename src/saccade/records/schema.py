@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import xarray as xr
 
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.records.json_files import json_ready
 from saccade.records.provenance import provenance
 
 VARIABLES: dict[str, tuple[str, str]] = {
@@ -76,18 +76,9 @@ def make_record(
             record[name].attrs = {"units": time_unit if name == "time" else unit, "definition": definition}
         elif name in record.data_vars:
             raise KeyError(f"variable {name!r} has no definition")
-    settings = json.dumps(json_ready(config), default=lambda number: number.item(), allow_nan=False)
+    settings = json.dumps(json_ready(config, str), allow_nan=False)
     record.attrs = {"dynamics": dynamics, "config": settings, "wall_time_s": round(wall_time, 3)} | provenance()
     return record
-
-
-def json_ready(value: Any) -> Any:
-    """The same value with infinity and NaN as text, "inf" and "nan", since JSON has neither; `float` reads them back."""
-    if isinstance(value, Mapping):
-        return {key: json_ready(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_ready(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def task_variables(task: SequenceClasses) -> dict[str, Any]:

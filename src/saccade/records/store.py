@@ -3,73 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import shutil
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from saccade.errors import InputError
+from saccade.records.json_files import read_json, write_json
+from saccade.records.writing import CHECKSUMS, whole_folder
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-@contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """A new folder to write in; it takes the place of `path` when the block ends, and leaves nothing if the block fails."""
-    if not path.name or not _is_text(path):
-        raise InputError(f"cannot write to {str(path)!r}: it is not the name of a new folder.")
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.unfinished")
-    try:
-        unfinished.mkdir(parents=True)
-        yield unfinished
-        _move_into_place(unfinished, path)
-    except OSError as error:
-        raise InputError(f"cannot write to {path}: {error.strerror or error}.") from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _is_text(path: Path) -> bool:
-    """A name that can also be printed and written into a page: UTF-8, without a null."""
-    return "\0" not in str(path) and not any("\ud800" <= letter <= "\udfff" for letter in str(path))
-
-
-def _move_into_place(finished: Path, path: Path) -> None:
-    """Rename, and keep what was there until that has worked."""
-    replaced = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.replaced")
-    if path.exists():
-        os.replace(path, replaced)
-    try:
-        os.replace(finished, path)
-    except BaseException:
-        if replaced.exists():
-            os.replace(replaced, path)
-        raise
-    shutil.rmtree(replaced, ignore_errors=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """The whole text or nothing, over whatever was there."""
-    if not path.name or path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
 
 
 def save_record(record: xr.Dataset, path: str | Path) -> None:
     """Write a record to the folder `path`, with checksums: whole, or not at all."""
     with whole_folder(Path(path)) as folder:
         record.to_zarr(folder, mode="w", zarr_format=2, consolidated=True)
-        write_text(folder / _CHECKSUMS, json.dumps(_checksums(folder), indent=1))
+        write_json(folder / CHECKSUMS, _checksums(folder))
 
 
 def load_record(path: str | Path) -> xr.Dataset:
@@ -89,13 +38,13 @@ def load_record(path: str | Path) -> xr.Dataset:
 
 def damage(record: Path) -> str:
     """What is wrong with the files of a record, in words; nothing if all is well, or if it was written without checksums."""
-    try:
-        written = json.loads((record / _CHECKSUMS).read_text(encoding="utf-8"))
-        found = _checksums(record)
-    except FileNotFoundError:
+    if not (record / CHECKSUMS).exists():
         return ""
-    except (OSError, ValueError) as error:
-        return f"its checksums cannot be read: {error}"
+    try:
+        written = read_json(record / CHECKSUMS)
+        found = _checksums(record)
+    except (OSError, InputError) as error:
+        return f"its checksums cannot be read: {error}".removesuffix(".")
     wrong = [file for file in written if found.get(file) != written[file]]
     if not wrong:
         return ""
@@ -105,7 +54,7 @@ def damage(record: Path) -> str:
 
 def damaged_records(folder: Path) -> tuple[dict[str, str], int]:
     """Records below a folder that are damaged, or miss what lay beside them, with what is wrong; and how many there are."""
-    records = {path.parent for path in folder.rglob(_CHECKSUMS)}
+    records = {path.parent for path in folder.rglob(CHECKSUMS)}
     records |= {path.with_name("record.zarr") for path in folder.rglob("claims.json")}
     found = {str(record): _lost(record) or damage(record) for record in sorted(records)}
     return {record: wrong for record, wrong in found.items() if wrong}, len(records)
@@ -120,9 +69,6 @@ def _lost(record: Path) -> str:
     return f"{' and '.join(gone)} beside it {'is' if len(gone) == 1 else 'are'} lost" if gone else ""
 
 
-_CHECKSUMS = "checksums.json"
-
-
 def _checksums(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != _CHECKSUMS)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CHECKSUMS)
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 from saccade.errors import checked_choice, checked_kind
-from saccade.records.store import write_text
+from saccade.records.writing import write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

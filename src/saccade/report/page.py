@@ -15,7 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from saccade.records.store import write_text
+from saccade.records.json_files import json_ready
+from saccade.records.writing import write_text
 from saccade.report.claims_table import KINDS, claim_data, claims_table, counts, equation_templates, text
 from saccade.report.page_data import Blobs, record_data, result_data
 from saccade.report.sources import Result, results_of
@@ -86,7 +87,7 @@ def page_of(results: list[Result]) -> str:
 
 def json_text(value: Any) -> str:
     """JSON that cannot end the element it stands in; numbers that JSON has not are null."""
-    return json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps(json_ready(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _written(path: Path, results: list[Result]) -> Path:
@@ -110,14 +111,6 @@ def _policy(script: str) -> str:
         "form-action": "'none'",
     }
     return "; ".join(f"{name} {value}" for name, value in rules.items())
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))) else value
 
 
 def _asked(results: list[Result]) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
+from saccade.records.json_files import read_json
 from saccade.records.store import load_record
 
 if TYPE_CHECKING:
@@ -191,8 +192,8 @@ def _svg(folder: Path) -> str:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_json(path, object)
+    except InputError:
         return None
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
+
+from saccade.records.writing import whole_file
 
 COMMON = "#b8b8b8"
 _CATEGORICAL = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito's palette
@@ -29,16 +29,10 @@ def sequential(index: int, count: int) -> tuple[float, float, float, float]:
 
 def save_figure(figure: Figure, stem: Path) -> None:
     """As SVG (the same bytes for the same figure) and as PNG."""
-    with rc_context({"svg.hashsalt": "saccade"}):  # identifiers inside the SVG are random without it
-        _save(figure, stem.with_suffix(".svg"), metadata={"Date": None})
-    _save(figure, stem.with_suffix(".png"), dpi=150)
-
-
-def _save(figure: Figure, path: Path, **options: Any) -> None:
-    """The whole file or the one that was there."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        figure.savefig(unfinished, format=path.suffix[1:], **options)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with (
+        rc_context({"svg.hashsalt": "saccade"}),
+        whole_file(stem.with_suffix(".svg")) as file,
+    ):  # its identifiers are random otherwise
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    with whole_file(stem.with_suffix(".png")) as file:
+        figure.savefig(file, format="png", dpi=150)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.records.store import write_text
+from saccade.records.json_files import write_json
 from saccade.report.page import write_page
 from saccade.report.style import new_figure, save_figure, sequential
 
@@ -42,8 +42,8 @@ def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
         statement += f"; {len(config['thinned'])} more were left out to keep within the budget"
     shown = {name: value for name, value in record.attrs.items() if name != "config"} | config
     about = {"statement": statement, "caption": CAPTION, "command": command, **shown}
-    write_text(folder / "about.json", json.dumps(about, indent=1) + "\n")
-    write_text(folder / "claims.json", "[]\n")
+    write_json(folder / "about.json", about)
+    write_json(folder / "claims.json", [])
     return write_page(folder)
 
 

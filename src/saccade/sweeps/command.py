@@ -15,6 +15,7 @@ import tyro
 
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS
+from saccade.records.json_files import read_json
 from saccade.sweeps.execution import KEEP_MISTAKE
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
@@ -150,7 +151,7 @@ def _repaired(damaged: Iterable[str], progress: Progress) -> dict[str, str]:
     for record in damaged:
         folder = Path(record).resolve().parent  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
-            about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+            about = read_json(folder / "about.json")
             settings = {name: from_json(value) for name, value in json.loads(about["settings"]).items()}
             config = experiment(folder.name).Config(**settings)
         except (OSError, KeyError, TypeError, ValueError):

@@ -18,14 +18,14 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from saccade.errors import InputError
-from saccade.records.store import write_text
+from saccade.records.json_files import parsed_json, read_json, write_json
+from saccade.records.writing import clear_drafts, set_aside, whole_file
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome, as_bytes, read_outcomes
 
 _DIGITS = 20  # of a file's hash in its name
@@ -55,21 +55,21 @@ class SweepFolder:
 
     def asked(self) -> dict[str, Any] | None:
         """What `sweep.json` says; None if there is none."""
-        try:
-            return json.loads((self.path / "sweep.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        if not (self.path / "sweep.json").exists():
             return None
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self.path / 'sweep.json'} cannot be read: {error}. Give the whole command again.") from None
+        try:
+            return read_json(self.path / "sweep.json")
+        except InputError as error:
+            raise InputError(f"{error} Give the whole command again.") from None
 
     def ask(self, what: dict[str, Any]) -> None:
         try:
             before = (self.asked() or {}).get("name", what["name"])
-        except (InputError, AttributeError):  # not readable: it is written again
+        except InputError:  # not readable: it is written again
             before = what["name"]
         if before != what["name"]:
             raise InputError(f"{self.path} holds a sweep of {before}; give {what['name']} a folder of its own.")
-        write_text(self.path / "sweep.json", json.dumps(what, indent=1) + "\n")
+        write_json(self.path / "sweep.json", what)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -101,13 +101,14 @@ class SweepFolder:
             return
         self._begun = file
         try:
-            self._write(self.path / "runs" / file, content)
+            with whole_file(self.path / "runs" / file) as whole:
+                whole.write(content)
             self._add_line({"file": file, "sha256": checksum, "runs": [outcome.entry() for outcome in outcomes]})
             self._begun = ""
-        except OSError as error:
+        except (OSError, InputError) as error:
+            why = error if isinstance(error, InputError) else f"cannot write to {self.path}: {error.strerror or error}."
             raise InputError(
-                f"cannot write to {self.path}: {error.strerror or error}. {len(self.entries)} finished runs are safe there; "
-                "make room and give the same command again."
+                f"{why} {len(self.entries)} finished runs are safe there; make room and give the same command again."
             ) from None
 
     def outcomes(self, runs: Iterable[str], *, as_packed: bool = False) -> Iterator[Outcome]:
@@ -159,19 +160,8 @@ class SweepFolder:
             path = self.path / "runs" / file
             self._add_line({"file": file, "lost": True})
             if path.exists() and not hashlib.sha256(path.read_bytes()).hexdigest().startswith(path.stem):
-                os.replace(path, path.with_suffix(".damaged"))
+                set_aside(path, f"{path.stem}.damaged")
         self._clear_up()  # whole files of which only the manifest said the wrong thing are taken up again
-
-    def _write(self, path: Path, content: bytes) -> None:
-        unfinished = path.with_name(f".{path.name}.unfinished")
-        try:
-            with unfinished.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, path)
-        finally:
-            unfinished.unlink(missing_ok=True)
 
     def _add_line(self, line: dict[str, Any]) -> None:
         text = json.dumps(line, separators=(",", ":")) + "\n"
@@ -202,12 +192,10 @@ class SweepFolder:
         try:
             with (self.path / "manifest.jsonl").open("rb") as manifest:
                 for line in manifest:
-                    try:
-                        read = json.loads(line)
-                    except ValueError:
-                        continue
-                    if _is_line(read):
-                        yield read
+                    with suppress(InputError):
+                        read = parsed_json(line)
+                        if _is_line(read):
+                            yield read
         except FileNotFoundError:
             return
         except OSError as error:
@@ -217,12 +205,10 @@ class SweepFolder:
         """After a process that was killed: take up what it finished, remove what it did not."""
         try:
             self._take_up_files()
-            for left in (self.path / "runs").glob(".*.unfinished"):
-                left.unlink(missing_ok=True)
+            clear_drafts(self.path / "runs")
+            clear_drafts(self.path)
         except OSError as error:
             raise InputError(f"cannot write to {self.path}: {error.strerror or error}. All finished runs are safe there.") from None
-        for left in self.path.glob(".dataset.zarr.*"):
-            shutil.rmtree(left, ignore_errors=True)
 
     def _take(self, line: dict[str, Any]) -> None:
         file = line["file"]

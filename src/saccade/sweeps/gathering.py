@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -12,8 +11,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from saccade.records.json_files import json_ready
 from saccade.records.provenance import provenance
-from saccade.records.schema import json_ready
+from saccade.records.writing import whole_file, write_csv
 from saccade.sweeps.axes import written
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
@@ -119,7 +119,7 @@ def gathered(folder: SweepFolder, grid: Grid, on_progress: Callable[[float], Non
 
 def _settings(grid: Grid) -> str:
     """Settings of every run but for those that are swept."""
-    return json.dumps(json_ready(asdict(grid.config)))
+    return json.dumps(json_ready(asdict(grid.config), str))
 
 
 _OF_RUNS = {
@@ -165,15 +165,9 @@ def write_summary(folder: Path, rows: list[dict[str, Any]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    unfinished = folder / ".summary.csv.unfinished"
-    with unfinished.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    unfinished.replace(folder / "summary.csv")
-    unfinished = folder / ".summary.parquet.unfinished"
-    pq.write_table(pa.Table.from_pylist(rows), unfinished)
-    unfinished.replace(folder / "summary.parquet")
+    write_csv(folder / "summary.csv", rows)
+    with whole_file(folder / "summary.parquet") as file:
+        pq.write_table(pa.Table.from_pylist(rows), file)
 
 
 def _axis_names(grid: Grid) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import saccade
 from saccade.data.text.sources import found_source
-from saccade.records.schema import json_ready
+from saccade.records.json_files import json_ready
 
 _JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)
 _COMPUTES = ("saccade.sweeps.execution", "saccade.sweeps.units")  # who is computed with whom, and what is kept of a record
@@ -57,7 +57,7 @@ def identities(name: str, config: Any, code: str) -> Callable[[Mapping[str, Any]
 
 
 def _written(setting: str, value: Any) -> str:
-    return f"{setting}={json_ready(value)!r}"
+    return f"{setting}={json_ready(value, str)!r}"
 
 
 def digest(value: Any) -> str:

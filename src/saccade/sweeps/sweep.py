@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, checked_count, checked_number
-from saccade.records.schema import json_ready
+from saccade.records.json_files import json_ready
 from saccade.sweeps.execution import KEEP_MISTAKE
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid, Run
@@ -172,13 +172,13 @@ def write_results(
     dataset = gathered(folder, grid, on_progress)
     shown = shown_variable(dataset, show)
     dataset.attrs["caption"] = caption(dataset, shown)
-    save_record(dataset, folder.path / "dataset.zarr")
     try:
+        save_record(dataset, folder.path / "dataset.zarr")
         write_summary(folder.path, summary_rows(dataset, grid, folder))
         if shown is not None:
             save_figure(sweep_figure(dataset, shown), folder.path / "figure")
-    except OSError as error:
-        raise InputError(f"cannot write to {folder.path}: {error.strerror or error}. All finished runs are safe there.") from None
+    except InputError as error:
+        raise InputError(f"{error} All finished runs are safe there.") from None
     return dataset
 
 
@@ -186,7 +186,7 @@ def _asked(grid: Grid, show: str | None = None) -> dict[str, Any]:
     """Enough to make the same grid again, and its figure."""
     axes = [{"settings": axis.settings, "values": axis.values} for axis in grid.axes]
     asked = {"name": grid.name, "config": asdict(grid.config), "axes": axes, "keep": grid.keep, "show": show, "code": grid.code}
-    return json_ready(asked)
+    return json_ready(asked, str)
 
 
 def asked_grid(folder: SweepFolder) -> tuple[Grid, str | None]:

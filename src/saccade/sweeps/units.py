@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from saccade.experiments import experiment
-from saccade.records.schema import json_ready
+from saccade.records.json_files import json_ready
 from saccade.sweeps.grid import Run
 from saccade.sweeps.identity import digest
 
@@ -61,7 +61,7 @@ def _groups(runs: Sequence[Run], shared: tuple[str, ...]) -> list[list[Run]]:
     alike: dict[str, list[Run]] = {}
     for run in runs:
         settings = asdict(run.config)
-        alike.setdefault(digest(json_ready({name: settings[name] for name in settings if name not in shared})), []).append(run)
+        alike.setdefault(digest(json_ready({name: settings[name] for name in settings if name not in shared}, str)), []).append(run)
     return [part for group in alike.values() for part in _parts(group)]
 
 

@@ -1,8 +1,8 @@
 """Corpora kept on disk: a folder each, named by a hash of the text and of how it was tokenised.
 
-A folder is written under another name and renamed when it is whole, so a folder with its proper name is whole, and of two
-processes that make the same corpus at once the first wins and both read the same. Files are checked when read: sizes, and a
-checksum of up to 64 evenly spread megabytes (all of a file no larger). A damaged folder is made anew.
+A folder appears whole; of two processes that make the same corpus at once the second replaces the first's by its own, the same.
+Files are checked when read: sizes, and a checksum of up to 64 evenly spread megabytes (all of a file no larger). A damaged
+folder is made anew.
 
 The text is hashed once: where size, time of change and inode of all files are as before, its hash is taken from a note.
 """
@@ -12,15 +12,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from saccade.errors import InputError, shortened
+from saccade.records.json_files import read_json, write_json
+from saccade.records.writing import whole_file, whole_folder
 
 _CHECKED = 64  # megabytes of a file that its checksum covers
 _YOUNG = 2e9  # nanoseconds: a file changed so recently may change again within one tick of its clock, so it is not noted
@@ -50,9 +52,8 @@ def content_hash(files: Sequence[Path], folder: Path) -> str:
     stats = _stats(files)
     note = folder / "seen" / _digest(stats)
     try:
-        known = json.loads(note.read_text())
-        return str(known["hash"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(read_json(note)["hash"])
+    except (InputError, KeyError):
         pass
     total = hashlib.blake2b(digest_size=16)
     for path in files:
@@ -60,7 +61,9 @@ def content_hash(files: Sequence[Path], folder: Path) -> str:
     if _stats(files) != stats:
         raise InputError(f"{files[0]} is being changed while it is read; try again when it is done.")
     if all(time.time_ns() - changed > _YOUNG for *_, changed in stats):
-        _note(note, {"hash": total.hexdigest()})
+        with suppress(OSError, InputError):  # a folder that cannot be written goes without
+            note.parent.mkdir(exist_ok=True)
+            write_json(note, {"hash": total.hexdigest()})
     return total.hexdigest()
 
 
@@ -74,65 +77,27 @@ def kept_folder(folder: Path, make: Callable[[Path], dict[str, Any]]) -> dict[st
     if about is not None:
         return about
     try:
-        return _made(folder, make)
-    except OSError as error:
-        raise InputError(
-            f"cannot keep the corpus in {folder.parent}: {error.strerror or error}. Name another folder with `cache`."
-        ) from None
+        with whole_folder(folder, any_folder=True) as draft:
+            about = make(draft)
+            about["files"] = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(draft.iterdir())}
+            write_json(draft / "about.json", about)
+        return about
+    except InputError as error:
+        raise InputError(f"{error} Name another folder with `cache`.") from None
 
 
-def add_file(path: Path, write: Callable[[Path], object]) -> None:
-    """A file that is there as a whole or not at all. A folder that cannot be written goes without: it is only a cache."""
-    draft = path.with_name(f".{path.stem}.{os.getpid()}.{time.monotonic_ns()}{path.suffix}")
-    try:
-        write(draft)
-        os.replace(draft, path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-
-
-def _made(folder: Path, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        about = make(draft)
-        about["files"] = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(draft.iterdir())}
-        (draft / "about.json").write_text(json.dumps(about), encoding="utf-8")
-        return _moved(draft, folder) or about
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _moved(draft: Path, folder: Path) -> dict[str, Any] | None:
-    """The draft under its proper name; if another process was first, what it wrote."""
-    for _ in range(3):
-        try:
-            os.rename(draft, folder)
-            return None
-        except OSError:
-            if not folder.exists():
-                raise
-        theirs = _read_about(folder)
-        if theirs is not None:
-            return theirs
-        _put_away(folder)
-    raise OSError(f"{folder} is damaged and cannot be replaced")
-
-
-def _put_away(folder: Path) -> None:
-    aside = folder.with_name(f".{folder.name}.damaged.{os.getpid()}.{time.monotonic_ns()}")
-    try:
-        os.rename(folder, aside)
-    except FileNotFoundError:  # another process was first
-        return
-    shutil.rmtree(aside, ignore_errors=True)
+def add_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """A file beside a corpus. A folder that cannot be written goes without: it is only a cache."""
+    with suppress(InputError), whole_file(path) as file:
+        write(file)
 
 
 def _read_about(folder: Path) -> dict[str, Any] | None:
     """None if the folder is not there or not whole."""
     try:
-        about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+        about = read_json(folder / "about.json")
         whole = all([(folder / name).stat().st_size, _checksum(folder / name)] == facts for name, facts in about["files"].items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, InputError, KeyError, TypeError, AttributeError):
         return None
     return about if whole else None
 
@@ -161,14 +126,6 @@ def _stats(files: Sequence[Path]) -> list[tuple[str, int, int, int]]:
     except OSError as error:
         raise InputError(f"cannot read {error.filename}: {error.strerror}.") from None
     return [(str(path), stat.st_size, stat.st_ino, max(stat.st_mtime_ns, stat.st_ctime_ns)) for path, stat in facts]
-
-
-def _note(path: Path, facts: dict[str, Any]) -> None:
-    try:
-        path.parent.mkdir(exist_ok=True)
-    except OSError:
-        return
-    add_file(path, lambda draft: draft.write_text(json.dumps(facts)))
 
 
 def _digest(facts: Any) -> str:

@@ -29,7 +29,7 @@ def pairs_of_ring(ids: NDArray, n_vocab: int, kept: Path | None = None) -> spars
         pairs = _counted(ids, n_vocab)
         if kept is not None:
             found = pairs
-            add_file(kept, lambda draft: sparse.save_npz(draft, found, compressed=False))
+            add_file(kept, lambda file: sparse.save_npz(file, found, compressed=False))
     return pairs
 
 

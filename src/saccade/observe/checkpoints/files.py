@@ -9,13 +9,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from saccade.errors import InputError
+from saccade.records.json_files import read_json
 
 _SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 _WHOLE = ("model.safetensors", "pytorch_model.bin")  # as Transformers names them, in the order of its own preference
@@ -123,9 +123,9 @@ def weight_files(folder: Path) -> list[Path]:
 
 def _shards(index: Path) -> list[Path]:
     try:
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        names = set(read_json(index)["weight_map"].values())
         shards = [index.parent / Path(name).name for name in sorted(names)]  # the name alone: shards lie beside their index
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (InputError, KeyError, TypeError, AttributeError):
         raise UnreadableError(f"{index.parent.name} was left out: its {index.name} is damaged.") from None
     missing = [shard.name for shard in shards if not shard.is_file()]
     if missing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from saccade.observe.checkpoints.tensors import Tensors
 from saccade.observe.observation_log import ObservationLog
 from saccade.observe.recorder import Recorder, watch
 from saccade.observe.weight_statistics import DEFINITIONS, weight_layers, weight_statistics
+from saccade.records.json_files import read_json
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -73,8 +73,8 @@ class ModelLooks:
         if not isinstance(self._holder, ConfiguredModel) or not place.is_file():
             return
         try:
-            stored = json.loads(place.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            stored = read_json(place)
+        except InputError:
             stored = {"all of it": "damaged"}
         self._config = stored if self._config is None else self._config
         other = sorted(

@@ -7,7 +7,6 @@ weights were saved in: on a CPU narrower types are slow or missing, and widening
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from saccade.errors import InputError, checked_kind
 from saccade.observe.checkpoints.files import UnreadableError, listed
 from saccade.observe.checkpoints.tensors import Tensors
 from saccade.observe.undisturbed import unwrapped
+from saccade.records.json_files import read_json
 
 
 class OwnModel:
@@ -116,8 +116,8 @@ def needed_transformers() -> Any:
 def _config(folder: Path, trust_remote_code: bool) -> Any:
     transformers = needed_transformers()
     try:
-        stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        stored = read_json(folder / "config.json")
+    except InputError:
         raise InputError(f"{folder / 'config.json'} cannot be read; it is truncated or damaged.") from None
     try:
         with quiet_transformers():

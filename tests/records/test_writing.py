@@ -1,0 +1,171 @@
+"""What is written is whole or not there, and nothing but regular files and folders of ours is ever replaced."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from saccade import InputError
+from saccade.records import writing
+from saccade.records.writing import whole_file, whole_folder, write_csv, write_text
+
+SOURCE = Path(writing.__file__).parents[1]
+
+
+def placed(kind: str, path: Path) -> None:
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    elif kind == "symbolic link":
+        path.symlink_to(path.with_name("victim"))
+    else:
+        path.mkdir()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    """A short name, as sockets need it, beside something that must not change."""
+    monkeypatch.chdir(tmp_path)
+    Path("victim").write_text("a thesis")
+    return Path("target")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "symbolic link", "folder"])
+def test_only_a_regular_file_is_replaced_by_a_file(place, kind):
+    placed(kind, place)
+    before = place.lstat()
+    with pytest.raises(InputError, match=f"cannot write target: it is a {kind}"):
+        write_text(place, "text")
+    assert (place.lstat().st_ino, place.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert sorted(os.listdir()) == ["target", "victim"]
+    assert Path("victim").read_text() == "a thesis"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "symbolic link"])
+def test_only_a_folder_is_replaced_by_a_folder(place, kind):
+    placed(kind, place)
+    with pytest.raises(InputError, match=f"cannot write to target: it is a {kind}"), whole_folder(place):
+        raise AssertionError("refused before any work is done")
+    assert stat.S_IFMT(place.lstat().st_mode) != stat.S_IFDIR
+
+
+def test_what_appears_while_a_file_is_written_is_not_replaced_either(place):
+    with pytest.raises(InputError, match="it is a pipe"), whole_file(place):
+        os.mkfifo(place)
+    assert sorted(os.listdir()) == ["target", "victim"]
+
+
+def test_a_folder_that_saccade_did_not_write_is_refused(place):
+    place.mkdir()
+    (place / "thesis.tex").write_text("a thesis")
+    with pytest.raises(InputError, match="holds files that Saccade did not write"), whole_folder(place):
+        pass
+    assert os.listdir(place) == ["thesis.tex"]
+    with whole_folder(place, any_folder=True) as folder:
+        (folder / "own").write_text("")
+    assert os.listdir(place) == ["own"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_folder_takes_the_place_of_an_earlier_one_of_ours_whole(place, monkeypatch, exchange):
+    if not exchange:
+        monkeypatch.setattr(writing, "_exchanged", lambda one, other: False)
+    for content in ("first", "second"):
+        with whole_folder(place) as folder:
+            (folder / "about.json").write_text(content)
+            (folder / content).write_text("")
+            assert not (place / content).exists()
+    assert sorted(os.listdir(place)) == ["about.json", "second"]
+    assert sorted(os.listdir()) == ["target", "victim"]
+
+
+def test_a_draft_cannot_be_foreseen_and_does_not_follow_a_planted_link(place, monkeypatch):
+    names = set()
+    for _ in range(7):
+        with whole_file(place):
+            names |= set(os.listdir()) - {"target", "victim"}
+    assert len(names) == 7
+    monkeypatch.setattr(writing.secrets, "token_hex", lambda n: "0" * 16)
+    Path(f".target.{'0' * 16}.unfinished").symlink_to("victim")
+    with pytest.raises(InputError, match="cannot write target: File exists"):
+        write_text(place, "over the link")
+    assert Path("victim").read_text() == "a thesis"
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failure_leaves_the_earlier_file_and_no_draft(place, error):
+    write_text(place, "earlier")
+    with pytest.raises((InputError, KeyboardInterrupt)), whole_file(place):
+        raise error
+    assert place.read_text() == "earlier"
+    assert sorted(os.listdir()) == ["target", "victim"]
+
+
+def test_file_and_folder_are_flushed_before_and_after_the_rename(place, monkeypatch):
+    done = []
+    flush, rename = os.fsync, os.replace
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: (done.append(os.readlink(f"/proc/self/fd/{descriptor}")), flush(descriptor))
+    )
+    monkeypatch.setattr(os, "replace", lambda one, other: (done.append("renamed"), rename(one, other)))
+    write_text(place, "text")
+    assert done[0].endswith(".unfinished")
+    assert done[1:] == ["renamed", os.getcwd()]
+
+
+def killed_while_writing(place: Path, what: str) -> None:
+    """A process that is killed with its draft begun, while this one looks on."""
+    code = f"""
+import os, signal, sys
+from pathlib import Path
+from saccade.records.writing import whole_file, whole_folder
+with {what}(Path({str(place)!r})):
+    print("begun", flush=True)
+    signal.pause()
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    writing.clear_drafts(place.absolute().parent)  # its writer lives: it stays
+    assert [name for name in os.listdir(place.absolute().parent) if name.endswith(".unfinished")]
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.mark.parametrize("what", ["whole_file", "whole_folder"])
+def test_the_draft_of_a_killed_process_is_removed_by_the_next_writer_and_that_of_a_living_one_is_not(place, what):
+    killed_while_writing(place, what)
+    assert len(os.listdir()) == 2
+    with whole_folder(Path("other")):
+        pass
+    assert sorted(os.listdir()) == ["other", "victim"]
+
+
+def test_a_folder_that_was_only_moved_out_of_the_way_is_put_back(place):
+    aside = Path(f".target.{'a' * 16}.replaced")
+    aside.mkdir()
+    (aside / "about.json").write_text("earlier")
+    writing.clear_drafts(Path())
+    assert (place / "about.json").read_text() == "earlier"
+
+
+def test_a_table_has_its_rows_below_their_names(place):
+    write_csv(place, [{"a": 1, "b": "x,y"}, {"a": 2, "b": ""}])
+    assert place.read_bytes() == b'a,b\r\n1,"x,y"\r\n2,\r\n'
+
+
+def test_nothing_else_in_the_package_renames_or_opens_files_for_writing():
+    renames = re.compile(r"os\.(replace|rename|link)\b|shutil\.move|\.(write_text|write_bytes)\(")
+    found = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if renames.search(path.read_text())}
+    assert found == {"records/writing.py"}
