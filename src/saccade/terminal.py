@@ -55,7 +55,8 @@ def _sentence(boxed: str, prog: str) -> str:
         r"Error parsing (\S+): no type matching .*?invalid literal for int\(\) with base 10: ('.*?')", boxed, re.DOTALL
     )
     if either:
-        return f"`{either[1]}` must be a whole number, or several of them; got {either[2]}. See `{prog} --help`."
+        several = ", or several of them" if "tuple[int, ...]" in either[0] + boxed[either.end() :] else ""
+        return f"`{either[1]}` must be a whole number{several}; got {either[2]}. See `{prog} --help`."
     lines = [re.sub(r"^[│|]\s?|\s*[│|]$", "", line).rstrip() for line in boxed.splitlines()]
     text = [line for line in lines if line and not re.match(r"^[╭╰]", line)]
     first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")

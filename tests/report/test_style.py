@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from saccade import InputError
 from saccade.report.style import new_figure, save_figure
 
 
@@ -15,11 +14,11 @@ def test_a_figure_that_cannot_be_written_leaves_the_one_that_was_there(tmp_path,
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(before) == {"figure.svg", "figure.png"}
 
-    def full_disk(path, **options):
-        Path(path).write_bytes(b"half a fig")
+    def full_disk(file, **options):
+        file.write(b"half a fig")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(figure, "savefig", full_disk)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(InputError, match="No space"):
         save_figure(figure, tmp_path / "figure")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -7,8 +7,11 @@ import shutil
 from collections import Counter
 
 import pytest
+import xarray as xr
 
+from saccade import load_record
 from saccade.experiments import experiment
+from saccade.experiments.reproduce import reproduce
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.sweep import sweep
 from tests.sweeps.small_sweeps import assert_same_dataset, called, kept, manifest_runs, one_sentence, small_arguments, small_grid
@@ -126,3 +129,32 @@ def test_a_manifest_that_names_another_run_is_found_and_put_right_without_a_run(
     assert called("verify", tmp_path / "sweep", "--repair")[0] == 0
     assert called("verify", tmp_path / "sweep")[0] == 0
     assert_same_dataset(whole, tmp_path / "sweep")
+
+
+TEXT = {"text": "sotu", "n_vocab": 97, "batch": 3, "context": 11, "n_windows": 5}
+SMALL_RECORDS = {
+    "depth": TEXT | {"layers": (1, 2), "d_model": 8, "d_mlp": 5, "steps": 8, "seeds": 1},
+    "sparse-then-dense": TEXT | {"layers": (1,), "rates": (1e-3,), "steps": 8, "n_looks": 8},
+    "wikitext-attention": TEXT | {"layers": (1,), "iterations": (0, 3), "every": 2},
+    "wikitext-entropy": {**TEXT, "texts": ("sotu",), "rates": (1.0, 3.0), "seeds": 1, "steps": 5, "n_looks": 2},
+    "growth-figures": {},
+}
+
+
+@pytest.mark.parametrize("name", SMALL_RECORDS)
+def test_a_damaged_record_of_any_kind_of_experiment_is_run_again_to_the_same_bits(name, tmp_path, monkeypatch):
+    if SMALL_RECORDS[name]:
+        pytest.importorskip("torch")
+        pytest.importorskip("tokenizers")
+        monkeypatch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # processes would take longer than the runs
+    kind = experiment(name).Config
+    settings = {key: value for key, value in SMALL_RECORDS[name].items() if key in kind.__dataclass_fields__}
+    done = reproduce(name, tmp_path, kind(**settings))
+    file = next(path for path in sorted((done.folder / "record.zarr").rglob("0*")) if path.is_file())
+    file.unlink()
+    assert called("verify", tmp_path)[0] == 1
+    code, printed, _ = called("verify", tmp_path, "--repair")
+    assert (code, "it has been run again" in printed) == (0, True), printed
+    again = load_record(done.folder / "record.zarr")
+    assert again.attrs["settings"] == done.record.attrs["settings"]
+    xr.testing.assert_equal(again.drop_vars("seconds", errors="ignore"), done.record.drop_vars("seconds", errors="ignore"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,13 +13,25 @@ import pytest
 import xarray as xr
 
 from saccade.errors import InputError
+from saccade.experiments import experiment
+from saccade.records.claim import FAILS, HOLDS, OUTSIDE
 from saccade.report.style import save_figure
 from saccade.sweeps import command
 from saccade.sweeps.figure import caption, shown_variable, sweep_figure
 from saccade.sweeps.grid import Grid
-from saccade.sweeps.outcome_file import FAILED, Outcome
+from saccade.sweeps.outcome_file import FAILED, Outcome, unpacked
 from saccade.sweeps.sweep import write_results
-from tests.sweeps.small_sweeps import NAME, computed, kept, small_config, small_grid
+from tests.sweeps.small_sweeps import (
+    NAME,
+    called,
+    computed,
+    kept,
+    manifest_runs,
+    one_sentence,
+    small_arguments,
+    small_config,
+    small_grid,
+)
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +152,22 @@ def test_gathering_that_takes_long_is_told_of_on_the_bar(results, monkeypatch):
     write_results(grid, folder, on_progress=command._gathering(lambda *words: told.append(words)))
     assert [label for _, label in told] == ["gathering all runs"] * 6
     assert [fraction for fraction, _ in told] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
+
+
+def test_a_number_to_show_that_no_run_has_is_refused_after_the_first_run(tmp_path):
+    code, _, err = called(*small_arguments(tmp_path, 13, "--workers", 1, "--show", "nonsense"))
+    assert (code, one_sentence(err)) == (2, True)
+    assert "`show` variable 'nonsense' is not known" in err
+    assert len(manifest_runs(tmp_path)) < 5  # of 26
+
+
+@pytest.mark.parametrize(
+    "verdicts, share, outside",
+    [([HOLDS] + [OUTSIDE] * 47, 1.0, 47), ([HOLDS, FAILS, FAILS, FAILS], 0.25, 0), ([OUTSIDE], np.nan, 1)],
+)
+def test_claims_that_neither_hold_nor_fail_are_counted_apart(monkeypatch, verdicts, share, outside):
+    claims = [SimpleNamespace(verdict=verdict, predicted=0.0, measured=0.0, statement="one") for verdict in verdicts]
+    monkeypatch.setattr(experiment(NAME), "claims", lambda record: claims)
+    (outcome, *_) = computed(small_grid(1))
+    numbers = unpacked(*outcome.record)
+    np.testing.assert_equal([numbers.share_of_claims_holding.item(), numbers.claims_outside.item()], [share, outside])

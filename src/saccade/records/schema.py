@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from dataclasses import asdict
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import xarray as xr
 
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.records.json_files import json_ready
+from saccade.errors import InputError, shortened
+from saccade.records.json_files import json_ready, parsed_json
 from saccade.records.provenance import provenance
+
+C = TypeVar("C")
+_NOT_FINITE = ("inf", "-inf", "nan")  # as text, since JSON has no such numbers
 
 VARIABLES: dict[str, tuple[str, str]] = {
     "loss": ("nats", "cross-entropy of the next token: of the batch about to be learned from, or of the population in a flow"),
@@ -79,6 +84,50 @@ def make_record(
     settings = json.dumps(json_ready(config, str), allow_nan=False)
     record.attrs = {"dynamics": dynamics, "config": settings, "wall_time_s": round(wall_time, 3)} | provenance()
     return record
+
+
+def with_settings(record: xr.Dataset, config: Any) -> xr.Dataset:
+    """The record with the settings of the experiment that made it, a dataclass."""
+    record.attrs["settings"] = settings_text(config)
+    return record
+
+
+def settings_text(config: Any) -> str:
+    return json.dumps(json_ready(asdict(config), str), allow_nan=False)
+
+
+def settings_of(record: xr.Dataset | Mapping[str, Any], kind: type[C]) -> C:
+    """The settings beside a record, or among its attributes, as the dataclass they were: lists are tuples again, "inf" a number.
+
+    Settings that `kind` does not have, or of another type than it declares, are an `InputError`.
+    """
+    attributes = record.attrs if isinstance(record, xr.Dataset) else record
+    if "settings" not in attributes:
+        raise InputError("the record does not say which settings made it.")
+    return restored_settings(parsed_json(attributes["settings"]), kind)
+
+
+def restored_settings(stored: Mapping[str, Any], kind: type[C]) -> C:
+    hints = get_type_hints(kind)
+    try:
+        return kind(**{name: _restored(name, value, hints[name]) for name, value in stored.items()})
+    except (KeyError, TypeError) as error:
+        raise InputError(f"these are not settings of the experiment: {error}.") from None
+
+
+def _restored(name: str, value: Any, hint: Any) -> Any:
+    """A value from JSON as its field declares it."""
+    for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+        kinds = get_args(option)
+        if get_origin(option) is tuple and isinstance(value, list):
+            kinds = kinds[:1] * len(value) if kinds[-1] is Ellipsis else kinds
+            if len(kinds) == len(value):
+                return tuple(_restored(name, item, kind) for item, kind in zip(value, kinds))
+        elif option is float and (value in _NOT_FINITE or (isinstance(value, int | float) and not isinstance(value, bool))):
+            return float(value) if isinstance(value, str) else value
+        elif option in (int, str, bool, NoneType) and type(value) is option:
+            return value
+    raise InputError(f"the setting `{name}` cannot be {shortened(value)}.")
 
 
 def task_variables(task: SequenceClasses) -> dict[str, Any]:

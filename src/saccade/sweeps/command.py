@@ -16,11 +16,12 @@ import tyro
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS
 from saccade.records.json_files import read_json
+from saccade.records.schema import settings_of
 from saccade.sweeps.execution import KEEP_MISTAKE
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, UNFINISHED
-from saccade.sweeps.sweep import Means, asked_grid, from_json, missing, run_sweep
+from saccade.sweeps.sweep import Means, asked_grid, missing, run_sweep
 
 if TYPE_CHECKING:
     from saccade.sweeps.estimate import Estimate
@@ -152,10 +153,9 @@ def _repaired(damaged: Iterable[str], progress: Progress) -> dict[str, str]:
         folder = Path(record).resolve().parent  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
             about = read_json(folder / "about.json")
-            settings = {name: from_json(value) for name, value in json.loads(about["settings"]).items()}
-            config = experiment(folder.name).Config(**settings)
-        except (OSError, KeyError, TypeError, ValueError):
-            found[record] = "no about.json beside it says how to run it again"
+            config = settings_of(about, experiment(folder.name).Config)
+        except InputError as error:
+            found[record] = f"it cannot be run again: {error}"
             continue
         with progress(folder.name) as on_progress:
             reproduce(folder.name, folder.parent, config, str(about.get("command", "")), on_progress)

@@ -10,7 +10,7 @@ import numpy as np
 
 from saccade.errors import InputError, checked_choice
 from saccade.experiments import experiment
-from saccade.records.claim import HOLDS, OUTSIDE
+from saccade.records.claim import FAILS, HOLDS
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, Outcome, packed
 from saccade.sweeps.units import Unit
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 
 KEEP_MISTAKE = "`keep` variable"  # with which the reason begins, if a name in `keep` is none of the record's
+
+
+_DEFINITIONS = {
+    "share_of_claims_holding": "claims that hold over those that hold or fail; missing where none does either",
+    "claims_outside": "claims that neither hold nor fail, such as those outside their assumptions",
+}
 
 
 class OutOfTimeError(Exception):
@@ -86,8 +92,10 @@ def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:
     module = experiment(name)
     found = module.claims(record)
     numbers = dict(module.measures(record)) if hasattr(module, "measures") else {}
-    judged = [claim.verdict == HOLDS for claim in found if claim.verdict != OUTSIDE]
-    numbers["share_of_claims_holding"] = float(np.mean(judged)) if judged else np.nan
+    verdicts = [claim.verdict for claim in found]
+    decided = verdicts.count(HOLDS) + verdicts.count(FAILS)
+    numbers["share_of_claims_holding"] = verdicts.count(HOLDS) / decided if decided else np.nan
+    numbers["claims_outside"] = len(verdicts) - decided
     own = {(f"final_{key}" if key in record.variables else key): _scalar(value, key) for key, value in numbers.items()}
     columns = {
         "predicted": np.array([claim.predicted for claim in found], float),
@@ -100,7 +108,7 @@ def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:
 
 
 def _scalar(value: float, name: str) -> Any:
-    return ((), np.float64(value), {"units": "", "definition": name.replace("_", " "), "is_headline": 1})
+    return ((), np.float64(value), {"units": "", "definition": _DEFINITIONS.get(name, name.replace("_", " ")), "is_headline": 1})
 
 
 def _distinct(names: list[str]) -> list[str]:

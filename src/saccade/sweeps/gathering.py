@@ -36,13 +36,13 @@ class Gathered:
 
     def put(self, place: tuple[int, ...], about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """A record as `packed` gives it: a dataset for each of many short runs would take longer than they do."""
-        for name, (dims, attrs, values) in self._squeezed(about["variables"], arrays).items():
+        for name, (dims, attrs, values) in self.squeezed(about["variables"], arrays).items():
             if name not in about["coords"]:
                 self._put(name, place, dims, attrs, values)
             elif dims or not about["variables"][name][0]:  # without one that named a single place on an inner axis
                 self._check_coordinate(name, values)
 
-    def _squeezed(self, variables: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    def squeezed(self, variables: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         """Dimensions, attributes and values, without inner axes of length one that a swept axis stands for now."""
         sizes = {dim: size for name, (dims, _) in variables.items() for dim, size in zip(dims, arrays[name].shape, strict=True)}
         gone = {dim for dim, size in sizes.items() if size == 1 and (dim in ("rate", "seed") or dim in self._axes)}
@@ -92,6 +92,16 @@ class Gathered:
         dataset = xr.Dataset(variables, coords | swept_coordinates(self._grid))
         dataset.attrs = {"left_out": json.dumps(sorted(self._left_out))}
         return dataset
+
+
+def numbers_of(grid: Grid, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> list[str]:
+    """What a figure can show of a run, given as `packed` gives it: its single numbers."""
+    found = Gathered(grid).squeezed(about["variables"], arrays)
+    return [
+        name
+        for name, (dims, _, values) in found.items()
+        if not dims and values.dtype.kind in "fiub" and name not in about["coords"]
+    ]
 
 
 def gathered(folder: SweepFolder, grid: Grid, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:

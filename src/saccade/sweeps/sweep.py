@@ -9,10 +9,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from saccade.errors import InputError, checked_count, checked_number
+from saccade.errors import InputError, checked_choice, checked_count, checked_number
+from saccade.experiments import experiment
 from saccade.records.json_files import json_ready
+from saccade.records.schema import restored_settings
+from saccade.records.store import save_record
+from saccade.report.style import save_figure
+from saccade.sweeps.axes import axes_of
 from saccade.sweeps.execution import KEEP_MISTAKE
+from saccade.sweeps.figure import caption, shown_variable, sweep_figure
 from saccade.sweeps.folder import SweepFolder
+from saccade.sweeps.gathering import gathered, numbers_of, summary_rows, write_summary
 from saccade.sweeps.grid import Grid, Run
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome
 from saccade.sweeps.processes import cores, in_processes
@@ -108,7 +115,7 @@ def run_sweep(
         folder.forget(folder.lost())
         wanted = {run.identity for run in missing(grid, folder, retry_failed)}
         units = units_of(grid.name, grid.runs, wanted, keep=grid.keep, time_limit=means.time_limit)
-        do(units, folder, means, on_progress)
+        do(units, folder, means, on_progress, _check_of(grid, show))
         return write_results(grid, folder, show, on_gathering)
 
 
@@ -119,8 +126,22 @@ def missing(grid: Grid, folder: SweepFolder, retry_failed: bool = False) -> list
     return [run for run in grid.runs if run.identity not in status or status[run.identity] in again]
 
 
+def _check_of(grid: Grid, show: str | None) -> Callable[[Outcome], None]:
+    """Refuses to go on if a run has no such number: the rest need not be computed to find that out."""
+
+    def check(outcome: Outcome) -> None:
+        if show is not None and outcome.record is not None:
+            checked_choice("`show` variable", show, numbers_of(grid, *outcome.record))
+
+    return check
+
+
 def do(
-    units: Sequence[Unit], folder: SweepFolder, means: Means, on_progress: Callable[[float], None] = lambda fraction: None
+    units: Sequence[Unit],
+    folder: SweepFolder,
+    means: Means,
+    on_progress: Callable[[float], None] = lambda fraction: None,
+    check: Callable[[Outcome], None] = lambda outcome: None,
 ) -> None:
     """Compute units and keep their outcomes, a few at a time; whatever ends this, what was finished is kept."""
     held: list[Outcome] = []
@@ -132,6 +153,7 @@ def do(
             if mistake is not None:  # all runs would fail for it, after all their computing
                 raise InputError(mistake)
             held += outcomes
+            check(outcomes[0])
             n_done += len(outcomes)
             size += _size(outcomes)
             if time.monotonic() - written > _COMMIT_EVERY or size > _MOST_HELD:
@@ -164,11 +186,6 @@ def write_results(
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
     """`dataset.zarr`, `summary.csv`, `summary.parquet`, `figure.svg` and `.png`, over whatever is finished."""
-    from saccade.records.store import save_record
-    from saccade.report.style import save_figure
-    from saccade.sweeps.figure import caption, shown_variable, sweep_figure
-    from saccade.sweeps.gathering import gathered, summary_rows, write_summary
-
     dataset = gathered(folder, grid, on_progress)
     shown = shown_variable(dataset, show)
     dataset.attrs["caption"] = caption(dataset, shown)
@@ -191,12 +208,9 @@ def _asked(grid: Grid, show: str | None = None) -> dict[str, Any]:
 
 def asked_grid(folder: SweepFolder) -> tuple[Grid, str | None]:
     """The grid that was asked for last in a folder, and the number that its figure shows."""
-    from saccade.experiments import experiment
-    from saccade.sweeps.axes import axes_of
-
     asked = folder.asked() or {}
     try:
-        config = experiment(asked["name"]).Config(**{name: from_json(value) for name, value in asked["config"].items()})
+        config = restored_settings(asked["config"], experiment(asked["name"]).Config)
         over = {"/".join(axis["settings"]): _places(axis) for axis in asked["axes"]}
         keep = None if asked["keep"] is None else tuple(asked["keep"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -204,13 +218,6 @@ def asked_grid(folder: SweepFolder) -> tuple[Grid, str | None]:
             f"{folder.path / 'sweep.json'} does not describe a sweep ({error}). Give the whole command again."
         ) from None
     return Grid(asked["name"], config, tuple(axes_of(over, config)), keep), asked.get("show")
-
-
-def from_json(value: Any) -> Any:
-    """What `json_ready` made of a setting, back: lists were tuples, "inf" and "nan" were numbers."""
-    if isinstance(value, list):
-        return tuple(map(from_json, value))
-    return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def _places(axis: dict[str, Any]) -> list[Any]:

@@ -104,10 +104,10 @@ def stacked(runs: Sequence[xr.Dataset], axes: Mapping[str, Sequence[Any]]) -> xr
 
 def as_record(runs: xr.Dataset, config: Any, wall_time: float) -> xr.Dataset:
     """The runs of an experiment with its settings beside them."""
-    from saccade.records.schema import make_record
+    from saccade.records.schema import make_record, with_settings
 
     attributes = {str(name): runs[name].attrs for name in runs.data_vars}
-    return make_record(
+    record = make_record(
         dynamics="training on text",
         variables={str(name): (runs[name].dims, runs[name].values) for name in runs.data_vars},
         coords={str(name): (coord.dims, coord.values) for name, coord in runs.coords.items()},
@@ -116,11 +116,12 @@ def as_record(runs: xr.Dataset, config: Any, wall_time: float) -> xr.Dataset:
         wall_time=wall_time,
         definitions={name: (about["units"], about["definition"]) for name, about in attributes.items()},
     )
+    return with_settings(record, config)
 
 
 def settings(record: xr.Dataset) -> dict[str, Any]:
     """The fields of the experiment's `Config`."""
-    return dict(json.loads(record.attrs["config"]))
+    return dict(json.loads(record.attrs["settings"]))
 
 
 def with_interval(name: str, values: Any) -> dict[str, float | None]:
