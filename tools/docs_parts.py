@@ -5,7 +5,6 @@
 | `commands` of index.md   | what `saccade` alone prints                                                      |
 | `names` of index.md      | every public name of `saccade`, with the first sentence of its docstring         |
 | `names` of api.md        | the same names, for mkdocstrings                                                 |
-| `messages` of errors.md  | every error that is raised anywhere in src/saccade (`error_messages.py`)         |
 
 A part stands between `<!-- made: NAME -->` and `<!-- end -->`; what is around it is written by hand. The source is read, not
 imported, so that no extra needs to be installed; only the command line is asked for its own words.
@@ -19,8 +18,6 @@ import io
 import re
 from collections.abc import Callable
 from pathlib import Path
-
-from tools.error_messages import messages_part
 
 DOCS = Path(__file__).parents[1] / "docs"
 SOURCE = DOCS.parent / "src"
@@ -49,7 +46,6 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("index.md", "commands"): commands_part,
     ("index.md", "names"): names_part,
     ("api.md", "names"): api_part,
-    ("errors.md", "messages"): lambda: messages_part(SOURCE / "saccade"),
 }
 
 

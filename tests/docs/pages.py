@@ -11,7 +11,6 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path.name not in ("findings.md", "errata.md"))
 _BLOCK = re.compile(r"^```(?P<language>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
-_MADE = re.compile(r"<!-- made: .*?<!-- end -->", re.DOTALL)  # messages name flags, not whole command lines
 _INLINE = re.compile(r"`(saccade [^`]+)`")
 
 
@@ -35,6 +34,6 @@ def blocks(page: Path) -> list[Block]:
 def shown_commands(page: Path) -> list[list[str]]:
     """Command lines of `saccade`, as arguments: those in blocks of shell, and those in running text that name no placeholder."""
     lines = [line for block in blocks(page) if block.language == "sh" for line in block.code.splitlines()]
-    prose = _BLOCK.sub("", _MADE.sub("", page.read_text("utf-8")))
+    prose = _BLOCK.sub("", page.read_text("utf-8"))
     inline = [line for line in _INLINE.findall(prose) if not re.search(r"[{|]|\.\.\.|\b[A-Z]{2,}\b", line)]
     return [shlex.split(line, comments=True)[1:] for line in [*lines, *inline] if line.startswith("saccade ")]

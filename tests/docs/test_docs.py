@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shutil
@@ -17,7 +16,7 @@ import saccade
 from saccade import cli
 from saccade.experiments import EXPERIMENTS
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, shown_commands
-from tools import docs_figures, docs_parts, error_messages
+from tools import docs_figures, docs_parts
 
 # Not scale.md: its blocks are for clusters.
 WITH_CODE = [DOCS / "index.md", *sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("extend/*.md"))]
@@ -139,29 +138,6 @@ def _understood(arguments):
 def test_parts_made_from_the_source_are_up_to_date(page):
     written, made = (DOCS / page).read_text("utf-8"), docs_parts.regenerated(page)
     assert written.split() == made.split(), "the source has changed: run `python -m tools.docs_parts`"
-
-
-def test_messages_are_read_with_what_is_put_in_and_when_they_are_raised():
-    source = '''
-def check(n, name):
-    """Doc."""
-    if n < 1:
-        raise InputError(
-            f"`{name}` must be positive; got {shortened(n)}. "
-            "Choose another."
-        )
-    raise RuntimeError("not for users")
-'''
-    found = error_messages.messages_of(ast.parse(source))
-    assert found == [("InputError", "`{name}` must be positive; got {n}. Choose another.", "check", "n < 1")]
-
-
-def test_causes_written_by_hand_are_of_messages_that_exist():
-    by_hand, made = (DOCS / "errors.md").read_text("utf-8").split("<!-- made: messages -->")
-    quoted = re.findall(r"^\| ([^|]+?) \|", by_hand.partition("## The most common")[2], re.MULTILINE)
-    quoted = [message for message in quoted if message not in ("says", "---")]
-    assert len(quoted) >= 10
-    assert [message for message in quoted if message not in made] == []
 
 
 def test_figures_are_there_and_small():
