@@ -32,12 +32,6 @@ CONSTANTS = [0.1 * number for number in range(1, 8)]
 OVER = {"overlap_constant": CONSTANTS}
 LONGEST = 240  # seconds: what takes longer hangs
 
-# Dask leaves sockets of connections that failed to the garbage collector.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
 
 @pytest.fixture(autouse=True)
 def nothing_hangs() -> Iterator[None]:
@@ -242,10 +236,15 @@ def test_a_cluster_that_is_started_here_gives_the_same_bits(tmp_path: Path, expe
     assert_each_run_once(tmp_path)
 
 
-def test_a_cluster_object_serves_as_well_as_its_address(tmp_path: Path, expected: xr.Dataset) -> None:
+def test_a_cluster_object_serves_as_well_as_its_address(
+    tmp_path: Path, expected: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_IDLE", 0.1)
     settings = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**settings) as own:
         found = saccade.sweep(NAME, {"overlap_constant": CONSTANTS[:2]}, out=tmp_path, cluster=own)
+        while any(kept._worker._process is not None for kept in cluster._all_kept):  # its threads are of this process
+            time.sleep(0.02)
     assert_same_bits(found, expected.isel(overlap_constant=slice(2)))
 
 

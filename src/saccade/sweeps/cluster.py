@@ -109,7 +109,7 @@ def _client(place: Any, is_first: bool) -> Iterator[Any]:
             raise _LostError from None
         raise
     finally:
-        client.close(timeout=1)
+        _close(client)
 
 
 def _connected(place: Any, patience: float) -> Any:
@@ -118,13 +118,24 @@ def _connected(place: Any, patience: float) -> Any:
 
     end = time.monotonic() + patience
     while True:
+        client: Any = distributed.Client.__new__(distributed.Client)  # held before it connects: a failure leaves it half open
         try:
-            return distributed.Client(place, timeout=_CONNECT, set_as_default=False)
+            client.__init__(place, timeout=_CONNECT, set_as_default=False)
+            return client
         except (OSError, ValueError, TypeError) as error:
+            _close(client)
             if time.monotonic() >= end:
                 return error
         print("saccade: the scheduler does not answer; waiting for it", file=sys.stderr)
         time.sleep(1)
+
+
+def _close(client: Any) -> None:
+    """Also a client that found no scheduler, or lost it: Dask says that such a one is closed, and its event loop runs on."""
+    if hasattr(client, "_loop_runner"):
+        with suppress(TimeoutError):
+            client.close(timeout=1)
+        client._loop_runner.stop()
 
 
 def _answers(client: Any, units: dict[int, Unit], memory: int | None) -> Iterator[tuple[int, list[Outcome]]]:

@@ -113,10 +113,13 @@ class Worker:
         self.stop()
 
     def _start(self) -> None:
-        if self._is_closed:
-            raise OSError("closed")
-        if self._process is not None:
-            return
+        with self._stopping:  # not while `close` looks for a process to end
+            if self._is_closed:
+                raise OSError("closed")
+            if self._process is None:
+                self._start_process()
+
+    def _start_process(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
         self._pipe, theirs = multiprocessing.Pipe()
         flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
