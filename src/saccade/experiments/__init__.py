@@ -1,80 +1,122 @@
-"""Experiments: one phenomenon a file, claim first.
+"""What can be reproduced: the registry, as data. Listing it imports no experiment.
 
-An experiment is a module with
-
-| name                            | what it is                                                            |
-|---------------------------------|-----------------------------------------------------------------------|
-| docstring                       | the claim in its first line; what to expect and how long it takes     |
-| `Config`                        | a frozen dataclass of settings, each with its unit in its docstring   |
-| `run(config, on_progress)`      | the record                                                            |
-| `claims(record)`                | a list of `Claim`                                                     |
-| `table(record)`                 | the numbers behind the figure, as rows                                |
-| `figure(record)`, `CAPTION`     | a Matplotlib figure, and the sentence that says what to look at       |
-| `caption(record)`               | instead of `CAPTION` where what to look at depends on the settings    |
-| `files(record)`                 | optional: more CSV files, name -> (columns, rows)                     |
-| `measures(record)`              | optional: name -> number, what came of it, for maps over settings     |
-| `together(configs, on_progress)`| optional: their records, as `run` would give them to rounding         |
-| `TOGETHER`                      | with it: the settings in which those configs may differ               |
-| `SECONDS`                       | about how long it takes on two cores                                  |
-| `WHAT`, `EXPECTED`              | its row in the README; `{statement*:.2f}`: what that claim measured   |
-| `FULL`                          | on real text: a `Config` with the paper's sizes; the default is quick |
-
-A new one is a new file and a line in `SYNTHETIC` or `REAL_TEXT`.
+An experiment is one file with one object, an `Experiment` (`lab/experiment.py`); the first line of the file says what is found.
+A new one is a new file and a line here. A file of your own needs no line: `saccade run ./mine.py`.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
-from types import ModuleType
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from saccade.errors import checked_choice
+from saccade.errors import InputError, checked_choice
 
-SYNTHETIC = {
-    "syn-small-attention": "saccade.experiments.scan_and_snap.syn_small_attention",
-    "adam-subsets": "saccade.experiments.scan_and_snap.adam_subsets",
-    "syn-medium-entropy": "saccade.experiments.scan_and_snap.syn_medium_entropy",
-    "syn-medium-recall": "saccade.experiments.scan_and_snap.syn_medium_recall",
-    "momentum-and-start": "saccade.experiments.scan_and_snap.momentum_and_start",
-    "long-context-limit": "saccade.experiments.scan_and_snap.long_context_limit",
-    "decoder-dynamics": "saccade.experiments.scan_and_snap.decoder_dynamics",
-    "speed-control": "saccade.experiments.scan_and_snap.speed_control",
-    "concentration-of-counts": "saccade.experiments.scan_and_snap.concentration_of_counts",
-    "backprop-gradient": "saccade.experiments.scan_and_snap.backprop_gradient",
-    "attention-fates": "saccade.experiments.scan_and_snap.attention_fates",
-    "relative-gain": "saccade.experiments.scan_and_snap.relative_gain",
-    "scan-then-snap": "saccade.experiments.scan_and_snap.scan_then_snap",
-    "snap-phase-diagram": "saccade.experiments.scan_and_snap.snap_phase_diagram",
-    "growth-figures": "saccade.experiments.scan_and_snap.growth_figures",
-    "condensation": "saccade.experiments.focus_and_dilution.condensation",
-    "focus-growth": "saccade.experiments.focus_and_dilution.focus_growth",
-    "dilution-drift": "saccade.experiments.focus_and_dilution.dilution_drift",
-    "next-direction": "saccade.experiments.focus_and_dilution.next_direction",
-    "degenerate-stall": "saccade.experiments.focus_and_dilution.degenerate_stall",
-    "focus-sign": "saccade.experiments.focus_and_dilution.focus_sign",
-    "other-chains": "saccade.experiments.focus_and_dilution.other_chains",
-    "focus-dilution-cycle": "saccade.experiments.focus_and_dilution.focus_dilution_cycle",
-    "focus-dilution-adam": "saccade.experiments.focus_and_dilution.focus_dilution_adam",
+if TYPE_CHECKING:
+    from saccade.lab.experiment import Experiment
+
+
+class Entry(NamedTuple):
+    """Where an experiment stands (part and file), what of the papers it is about, and its time on two cores."""
+
+    part: str
+    file: str
+    about: str
+    seconds: int
+
+
+SCAN_AND_SNAP = {
+    "syn-small-attention": Entry("scan_and_snap", "syn_small_attention", "Fig. 4, attention on Syn-Small", 4),
+    "adam-subsets": Entry("scan_and_snap", "adam_subsets", "Fig. 5, Adam", 4),
+    "syn-medium-entropy": Entry("scan_and_snap", "syn_medium_entropy", "Fig. 6, entropy, 640 runs", 8),
+    "syn-medium-recall": Entry("scan_and_snap", "syn_medium_recall", "Figs. 11, 12, recall", 9),
+    "momentum-and-start": Entry("scan_and_snap", "momentum_and_start", "momentum, start (errata)", 7),
+    "long-context-limit": Entry("scan_and_snap", "long_context_limit", "Lemmas 1, 2, 18", 4),
+    "decoder-dynamics": Entry("scan_and_snap", "decoder_dynamics", "Lemmas 3, 5, 7, Fig. 8", 2),
+    "speed-control": Entry("scan_and_snap", "speed_control", "Lemmas 6, 8, 9", 6),
+    "concentration-of-counts": Entry("scan_and_snap", "concentration_of_counts", "Lemmas 10-12, Theorem 5, Corollary 1", 3),
+    "backprop-gradient": Entry("scan_and_snap", "backprop_gradient", "Theorem 1", 2),
+    "attention-fates": Entry("scan_and_snap", "attention_fates", "Lemma 4, Theorem 2, Corollary 2", 9),
+    "relative-gain": Entry("scan_and_snap", "relative_gain", "Theorem 3, frequency order", 5),
+    "scan-then-snap": Entry("scan_and_snap", "scan_then_snap", "Theorem 4", 10),
+    "snap-phase-diagram": Entry("scan_and_snap", "snap_phase_diagram", "Theorem 4, over both rates", 15),
+    "growth-figures": Entry("scan_and_snap", "growth_figures", "Figs. 3, 9", 2),
+}
+FOCUS_AND_DILUTION = {
+    "condensation": Entry("focus_and_dilution", "condensation", "stage I, Theorem 3.2", 6),
+    "focus-growth": Entry("focus_and_dilution", "focus_growth", "plateau and stage II, Theorems 3.3 to 3.5", 9),
+    "dilution-drift": Entry("focus_and_dilution", "dilution_drift", "stage III, Propositions 3.6 to 3.8", 6),
+    "next-direction": Entry("focus_and_dilution", "next_direction", "Lemma 3.1, which direction opens next", 12),
+    "degenerate-stall": Entry("focus_and_dilution", "degenerate_stall", "Theorem 3.9, equal rare tokens", 20),
+    "focus-sign": Entry("focus_and_dilution", "focus_sign", "sign of the focus", 8),
+    "other-chains": Entry("focus_and_dilution", "other_chains", "same law, other transitions", 12),
+    "focus-dilution-cycle": Entry("focus_and_dilution", "focus_dilution_cycle", "the whole cycle", 8),
+    "focus-dilution-adam": Entry("focus_and_dilution", "focus_dilution_adam", "Adam, with and without noise", 20),
 }
 REAL_TEXT = {  # need the extras `torch` and `text`
-    "wikitext-attention": "saccade.experiments.real_text.wikitext_attention",
-    "wikitext-entropy": "saccade.experiments.real_text.wikitext_entropy",
-    "text-fates": "saccade.experiments.real_text.text_fates",
-    "text-cycle": "saccade.experiments.real_text.text_cycle",
-    "positions": "saccade.experiments.real_text.positions",
-    "optimisers": "saccade.experiments.real_text.optimisers",
-    "depth": "saccade.experiments.real_text.depth",
-    "context-length": "saccade.experiments.real_text.context_length",
-    "sparse-then-dense": "saccade.experiments.real_text.sparse_then_dense",
-    "forecast": "saccade.experiments.real_text.forecast",
+    "wikitext-attention": Entry("real_text", "wikitext_attention", "Fig. 7 of Scan and Snap", 100),
+    "wikitext-entropy": Entry("real_text", "wikitext_entropy", "Fig. 10", 70),
+    "text-fates": Entry("real_text", "text_fates", "Theorem 2, asked of text", 85),
+    "text-cycle": Entry("real_text", "text_cycle", "Focus and Dilution, four stages", 105),
+    "positions": Entry("real_text", "positions", "does the scan survive positions?", 110),
+    "optimisers": Entry("real_text", "optimisers", "which tokens win?", 60),
+    "depth": Entry("real_text", "depth", "which layer stops first?", 75),
+    "context-length": Entry("real_text", "context_length", "how long is long?", 25),
+    "sparse-then-dense": Entry("real_text", "sparse_then_dense", "sparse, then dense", 150),
+    "forecast": Entry("real_text", "forecast", "forecast, scored", 80),
 }
+SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
 
 
-def experiment(name: str) -> ModuleType:
-    """The module of an experiment; an unknown name is an error that suggests the nearest."""
-    return importlib.import_module(EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)])
+def experiment(name: str) -> Experiment:
+    """The experiment of that name, or the one in a Python file of the user's; an unknown name is an error that suggests the nearest."""
+    if name.endswith(".py"):
+        return _own(Path(name).resolve())
+    module = importlib.import_module(module_of(name))
+    if not hasattr(module, "EXPERIMENT"):
+        from saccade.experiments.unported import unported
+
+        return unported(name, module)
+    return module.EXPERIMENT
 
 
-def statement(module: ModuleType) -> str:
-    """The claim in the first line of an experiment's docstring."""
-    return (module.__doc__ or "").strip().splitlines()[0]
+def module_of(name: str) -> str:
+    entry = EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)]
+    return f"saccade.experiments.{entry.part}.{entry.file}"
+
+
+def finding_of(name: str) -> str:
+    """The first line of an experiment's file, read without importing it."""
+    if name.endswith(".py"):
+        path = Path(name)
+    else:
+        entry = EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)]
+        path = Path(__file__).parent / entry.part / f"{entry.file}.py"
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
+    return text.splitlines()[0]
+
+
+@cache
+def _own(path: Path) -> Experiment:
+    """The one `Experiment` that a file defines."""
+    from saccade.lab.experiment import Experiment  # only for a file of the user's: listing must not load JAX
+
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; give a Python file that defines an Experiment, or one of: {', '.join(EXPERIMENTS)}.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None  # the name ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # so that its dataclasses can be told apart and pickled
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+    found = [value for value in vars(module).values() if isinstance(value, Experiment)]
+    if len(found) != 1:
+        raise InputError(f"{path} must define one Experiment; it defines {len(found)}.")
+    return found[0]

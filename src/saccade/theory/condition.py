@@ -1,35 +1,56 @@
-"""One assumption of a theory, turned into a number and a bound: what every validator of this package returns."""
+"""One assumption of a theory as a number held against a bound: what every validator of this package returns."""
 
 from dataclasses import dataclass
 
-__all__ = ["Condition", "at_least", "at_most", "below"]
+__all__ = ["Condition", "above", "at_least", "at_most", "below", "equal", "met"]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: the number that decides it, the bound it is held against, and what the number is.
+    """`value relation bound`, such as 0.57 < 0.333.
 
     The name opens with its source in the paper where it has one: 1(b) for Assumption 1(b), T for a theorem, C for a
-    corollary.
+    corollary. `why` says what the value is.
     """
 
     name: str
-    holds: bool
     value: float
+    relation: str
     bound: float
-    why: str
+    why: str = ""
+
+    @property
+    def holds(self) -> bool:
+        value, bound = self.value, self.bound
+        return {"<": value < bound, ">": value > bound, "<=": value <= bound, ">=": value >= bound, "=": value == bound}[self.relation]
+
+    def __str__(self) -> str:
+        """`2 largest eigenvalue: 0.57, needed < 0.333`; a condition without a number is its name alone."""
+        if self.relation == "=" and self.bound == 1.0 and self.value in (0.0, 1.0):
+            return self.name
+        return f"{self.name}: {self.value:.3g}, needed {self.relation} {self.bound:.3g}"
 
 
-def below(name: str, value: float, bound: float, why: str) -> Condition:
-    """Holds if value < bound."""
-    return Condition(name, bool(value < bound), float(value), float(bound), why)
+def below(name: str, value: float, bound: float, why: str = "") -> Condition:
+    return Condition(name, float(value), "<", float(bound), why)
 
 
-def at_most(name: str, value: float, bound: float, why: str) -> Condition:
-    """Holds if value <= bound."""
-    return Condition(name, bool(value <= bound), float(value), float(bound), why)
+def above(name: str, value: float, bound: float, why: str = "") -> Condition:
+    return Condition(name, float(value), ">", float(bound), why)
 
 
-def at_least(name: str, value: float, bound: float, why: str) -> Condition:
-    """Holds if value >= bound."""
-    return Condition(name, bool(value >= bound), float(value), float(bound), why)
+def at_most(name: str, value: float, bound: float, why: str = "") -> Condition:
+    return Condition(name, float(value), "<=", float(bound), why)
+
+
+def at_least(name: str, value: float, bound: float, why: str = "") -> Condition:
+    return Condition(name, float(value), ">=", float(bound), why)
+
+
+def equal(name: str, value: float, bound: float, why: str = "") -> Condition:
+    return Condition(name, float(value), "=", float(bound), why)
+
+
+def met(name: str, holds: bool, why: str = "") -> Condition:
+    """A condition that is true or false, without a number of its own."""
+    return Condition(name, float(bool(holds)), "=", 1.0, why)

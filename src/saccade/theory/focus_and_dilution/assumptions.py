@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..condition import Condition, at_least, at_most, below
+from ..condition import Condition, above, at_least, at_most, below
 from .condensation import condensation_rate
 from .unigram import focus_rate
 
@@ -89,20 +89,20 @@ def _data(pi: NDArray[np.float64], P: NDArray[np.float64], *, n_context: float) 
 
 def _first_stages(*, mu_0: float, c: float, init_scale: float) -> list[Condition]:
     conditions = [
-        Condition("I unequal tokens", mu_0 > TIE, mu_0, TIE, "condensation rate; a uniform law has nothing to condense to"),
+        above("I unequal tokens", mu_0, TIE, "condensation rate; a uniform law has nothing to condense to"),
         at_most("I small start", init_scale, SMALL_START, "init_scale; the linear stages hold as it tends to 0"),
     ]
     if mu_0 > TIE:
         conditions.append(below("I frozen attention", abs(c) / mu_0, 1.0, "focus rate / condensation rate, in modulus"))
     conditions.append(
-        Condition("II positive focus rate", c > 0, c, 0.0, "negative: attention first turns away from frequent tokens")
+        above("II positive focus rate", c, 0.0, "negative: attention first turns away from frequent tokens")
     )
     return conditions
 
 
 def _new_directions(pi: NDArray[np.float64], *, d_model: int | None) -> list[Condition]:
     gap = float(np.diff(np.sort(pi)).min())
-    conditions = [Condition("IV distinct masses", gap > TIE, gap, TIE, "smallest gap of two masses; equal tokens stall the flow")]
+    conditions = [above("IV distinct masses", gap, TIE, "smallest gap of two masses; equal tokens stall the flow")]
     if d_model is not None:
         conditions.append(at_least("IV room for directions", d_model, len(pi) - 1, "d_model; up to d - 1 directions open"))
     return conditions

@@ -8,7 +8,7 @@ often do, and which is for experiments to measure.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..condition import Condition, at_least, at_most, below
+from ..condition import Condition, at_least, at_most, below, equal
 from .features import class_overlap, common_tokens, distinct_tokens, normalised_feature
 
 __all__ = ["Condition", "check_assumptions"]
@@ -103,7 +103,7 @@ def _theorem_2(prob: NDArray[np.float64], query: NDArray[np.int_]) -> list[Condi
     n_common = common_tokens(prob).sum()
     bare = sum(not distinct_tokens(prob)[query == m].any() for m in np.unique(query))
     return [
-        Condition("T2(b) one common token", bool(n_common == 1), float(n_common), 1.0, "several: see Corollary 2"),
+        equal("T2(b) one common token", n_common, 1, "common tokens; several: see Corollary 2"),
         at_most("T2(b) bare queries", bare, 0, "queries whose classes have no distinct token"),
     ]
 

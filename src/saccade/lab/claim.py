@@ -1,0 +1,241 @@
+"""A claim: one statement of a theory, held against one measurement by a relation.
+
+`Case` makes claims that share their settings and assumptions:
+
+    case = Case({"law": "zipf-6"}, given=conditions)
+    yield case.near(THEOREM_3_5, "growth rate of queries", measured=rates, target=c, relative=0.005)
+    yield case.none(THEOREM_2, "frequent distinct tokens gain more", exceptions=rarer_gains_more)
+
+A verdict says whether the relation is true; outside its assumptions a claim decides nothing, and still says whether the numbers agree.
+A negative control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from saccade.lab.relation import AtLeast, AtMost, Between, Erratum, Exceptions, Near, Relation, Value, agrees
+from saccade.observe.fits import Interval, furthest
+from saccade.theory.condition import Condition
+from saccade.theory.statement import Statement
+
+HOLDS, FAILS, OUTSIDE = "holds", "fails", "outside"
+SIMULATION, PUBLISHED, REPLICATION, CALCULUS = "simulation", "published", "replication", "calculus"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One comparison. Make claims with `Case`, which fills in what several share.
+
+    | field       | meaning                                                                                             |
+    |-------------|-----------------------------------------------------------------------------------------------------|
+    | `statement` | what is tested                                                                                      |
+    | `title`     | what is compared, in at most about 80 characters                                                    |
+    | `relation`  | what is asked of the measurement                                                                    |
+    | `measured`  | a number, or an interval over seeds                                                                 |
+    | `sentence`  | the same in plain English, for somebody who has not read the paper                                  |
+    | `case`      | settings that tell this claim from others with its title                                            |
+    | `given`     | assumptions, each with its number and bound                                                         |
+    | `expected`  | the verdict we expect: `fails` for what is known not to be true                                     |
+    | `against`   | what the theory is compared with: our simulation, published numbers, another replication, calculus  |
+    | `breaks`    | of a negative control: the assumption broken on purpose                                             |
+    """
+
+    statement: Statement
+    title: str
+    relation: Relation
+    measured: Value
+    sentence: str = ""
+    case: Mapping[str, Any] = field(default_factory=dict)
+    given: Sequence[Condition] = ()
+    expected: str = HOLDS
+    against: str = SIMULATION
+    breaks: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the relation is true of the numbers, whatever the assumptions."""
+        return agrees(self.relation, self.measured)
+
+    @property
+    def unmet(self) -> list[Condition]:
+        return [condition for condition in self.given if not condition.holds]
+
+    @property
+    def verdict(self) -> str:
+        if self.unmet and not self.breaks:
+            return OUTSIDE
+        return HOLDS if self.agrees else FAILS
+
+    @property
+    def as_expected(self) -> bool:
+        return self.verdict == self.expected
+
+    @property
+    def is_surprise(self) -> bool:
+        """Neither what was expected nor outside its assumptions, which decides nothing."""
+        return self.verdict not in (self.expected, OUTSIDE)
+
+    @property
+    def label(self) -> str:
+        """The title with the settings of its case: `growth rate of queries (law zipf-6)`."""
+        settings = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in self.case.items())
+        return f"{self.title} ({settings})" if settings else self.title
+
+    @property
+    def says(self) -> str:
+        """What was measured and what was needed, as people say it."""
+        return self.relation.says(self.measured)
+
+    @property
+    def verdict_says(self) -> str:
+        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`."""
+        if self.verdict == OUTSIDE:
+            numbers = "agrees" if self.agrees else self.relation.miss(self.measured)
+            return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
+        if self.breaks:
+            return "fails, as a control must" if self.verdict == FAILS else "holds, though an assumption is broken"
+        known = ", as expected" if self.verdict == FAILS and self.as_expected else ""
+        return self.verdict + known
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of `claims.json`."""
+        measured = self.measured
+        low, high = (measured.low, measured.high) if isinstance(measured, Interval) else (None, None)
+        return {
+            "title": self.title,
+            "label": self.label,
+            "sentence": self.sentence,
+            "statement": asdict(self.statement) | {"key": self.statement.key},
+            "case": dict(self.case),
+            "relation": {"kind": self.relation.kind, **asdict(self.relation)},
+            "bounds": list(self.relation.bounds),
+            "measured": measured.mean if isinstance(measured, Interval) else measured,
+            "interval": None if low is None else [low, high],
+            "says": self.says,
+            "assumptions": [asdict(condition) | {"holds": condition.holds, "says": str(condition)} for condition in self.given],
+            "verdict": self.verdict,
+            "verdict_says": self.verdict_says,
+            "agrees": self.agrees,
+            "expected": self.expected,
+            "against": self.against,
+            "breaks": self.breaks,
+        }
+
+
+@dataclass(frozen=True)
+class Case:
+    """What several claims share: the settings they are about, and which assumptions are met there.
+
+    Every method makes one claim. `measured` may be an array: the worst of its values is judged, and a missing one is the worst.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    given: Sequence[Condition] = ()
+    against: str = SIMULATION
+    breaks: str = ""
+
+    def but(self, given: Sequence[Condition] | None = None, against: str | None = None, **settings: Any) -> Case:
+        """The same case with other assumptions, or with more settings."""
+        return replace(
+            self,
+            settings={**self.settings, **settings},
+            given=self.given if given is None else given,
+            against=self.against if against is None else against,
+        )
+
+    def breaking(self, assumption: str) -> Case:
+        """A negative control: this assumption is broken here on purpose, and every claim made must fail."""
+        return replace(self, breaks=assumption)
+
+    def near(
+        self,
+        statement: Statement,
+        title: str,
+        measured: Any,
+        target: float,
+        *,
+        within: float | None = None,
+        relative: float | None = None,
+        sentence: str = "",
+        expected: str = HOLDS,
+    ) -> Claim:
+        """The value furthest from `target` is within a distance of it, absolute (`within`) or as a share of it (`relative`)."""
+        if (within is None) == (relative is None):
+            raise TypeError("a claim that something is near needs either `within` or `relative`")
+        reach = float(within) if within is not None else relative * abs(float(target))  # type: ignore[operator]
+        value = measured if isinstance(measured, Interval) else furthest(measured, target)
+        return self._claim(statement, title, Near(float(target), reach, relative), value, sentence, expected)
+
+    def at_most(
+        self, statement: Statement, title: str, measured: Any, bound: float, *, strict: bool = False, sentence: str = "", expected: str = HOLDS
+    ) -> Claim:
+        value = measured if isinstance(measured, Interval) else float(np.max(measured))
+        return self._claim(statement, title, AtMost(float(bound), strict), value, sentence, expected)
+
+    def at_least(
+        self, statement: Statement, title: str, measured: Any, bound: float, *, strict: bool = False, sentence: str = "", expected: str = HOLDS
+    ) -> Claim:
+        value = measured if isinstance(measured, Interval) else float(np.min(measured))
+        return self._claim(statement, title, AtLeast(float(bound), strict), value, sentence, expected)
+
+    def between(
+        self, statement: Statement, title: str, measured: Any, low: float, high: float, *, sentence: str = "", expected: str = HOLDS
+    ) -> Claim:
+        value = measured if isinstance(measured, Interval) else furthest(measured, (low + high) / 2)
+        return self._claim(statement, title, Between(float(low), float(high)), value, sentence, expected)
+
+    def none(
+        self,
+        statement: Statement,
+        title: str,
+        exceptions: ArrayLike,
+        *,
+        among: int | None = None,
+        allowed: int = 0,
+        sentence: str = "",
+        expected: str = HOLDS,
+    ) -> Claim:
+        """No exceptions to a rule: `exceptions` is a mask, or a count of `among`."""
+        count, n = (np.sum(exceptions), np.size(exceptions)) if among is None else (exceptions, among)
+        return self._claim(statement, title, Exceptions(int(n), allowed), float(count), sentence, expected)  # type: ignore[arg-type]
+
+    def in_order(self, statement: Statement, title: str, values: ArrayLike, *, sentence: str = "", expected: str = HOLDS) -> Claim:
+        """Values rise along the last axis: neighbours that do not are the exceptions."""
+        return self.none(statement, title, ~(np.diff(np.asarray(values, float)) > 0), sentence=sentence, expected=expected)
+
+    def erratum(
+        self,
+        statement: Statement,
+        title: str,
+        measured: float,
+        *,
+        number: str,
+        printed: float,
+        corrected: float,
+        within: float,
+        sentence: str = "",
+        expected: str = HOLDS,
+    ) -> Claim:
+        """A printed formula is wrong and its corrected form right, both held against one measurement; `number` is the erratum's own."""
+        relation = Erratum(float(printed), float(corrected), float(within), number)
+        return self._claim(statement, title, relation, float(measured), sentence, expected)
+
+    def _claim(self, statement: Statement, title: str, relation: Relation, value: Value, sentence: str, expected: str) -> Claim:
+        return Claim(
+            statement=statement,
+            title=title,
+            relation=relation,
+            measured=value,
+            sentence=sentence,
+            case=self.settings,
+            given=tuple(self.given),
+            expected=FAILS if self.breaks else expected,
+            against=self.against,
+            breaks=self.breaks,
+        )

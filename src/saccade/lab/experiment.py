@@ -1,0 +1,194 @@
+"""An experiment: one object that says what is asked, with which settings, what is measured, what is claimed and what is drawn.
+
+    EXPERIMENT = Experiment("two-tokens", Settings, measure, claims, panels, variables={...}, dynamics="B: population gradient flow")
+
+`measure(settings, on_progress)` gives arrays by name, which become a record with the axes, units and definitions of `variables`; or it
+gives a record itself. `saccade reproduce NAME` and `saccade run ./mine.py` then do the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from saccade.lab.claim import Claim
+from saccade.lab.panel import Layout, specs
+from saccade.records.schema import make_record, settings_of, with_settings
+from saccade.report.drawn import draw_panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Progress = Callable[[float], None]
+
+
+def silent(fraction: float) -> None:
+    """For those who do not want to hear of progress."""
+
+
+class Variable(NamedTuple):
+    """What a measured array is: the names of its axes, separated by spaces, its unit, and its definition in words."""
+
+    axes: str
+    unit: str
+    definition: str
+
+
+class Measured(NamedTuple):
+    """What `measure` found: arrays by the names of `variables`, coordinates by axis, and attributes to keep beside them."""
+
+    values: Mapping[str, Any]
+    coords: Mapping[str, Any]
+    attributes: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What can be reproduced.
+
+    | field       | meaning                                                                                                   |
+    |-------------|-----------------------------------------------------------------------------------------------------------|
+    | `settings`  | a frozen dataclass; its defaults are what `saccade reproduce` runs, the text under a field is its help     |
+    | `measure`   | `(settings, on_progress)` -> `Measured`, or a record                                                      |
+    | `claims`    | `(record)` -> claims                                                                                      |
+    | `panels`    | `(record)` -> panels, or rows of panels                                                                   |
+    | `caption`   | what to look at in the figure; may be a function of the record                                            |
+    | `finding`   | the result in a sentence, with measured numbers: `{title of a claim*:.2f}`                                |
+    | `variables` | axes, unit and definition of every measured array                                                        |
+    | `dynamics`  | what was run, in words                                                                                    |
+    | `time_unit` | unit of the axis `time`                                                                                   |
+    | `full`      | settings at the paper's own size, if the defaults are smaller                                             |
+    | `table`     | `(record)` -> rows of `table.csv`; if not given, every measured number in a row for its place on the axes |
+    | `files`     | `(record)` -> further CSV files: name -> (columns, rows)                                                  |
+    | `headlines` | `(record)` -> numbers that a sweep maps over its settings                                                 |
+    | `together`  | `(several settings, on_progress)` -> a record each, where one call can run them at once                   |
+    | `free`      | settings in which configurations that run together may differ                                             |
+    """
+
+    name: str
+    settings: type
+    measure: Callable[[Any, Progress], Measured | xr.Dataset]
+    claims: Callable[[xr.Dataset], Iterable[Claim]]
+    panels: Callable[[xr.Dataset], Layout]
+    caption: str | Callable[[xr.Dataset], str] = ""
+    finding: str = ""
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+    dynamics: str = ""
+    time_unit: str = "steps"
+    full: Any = None
+    table: Callable[[xr.Dataset], Sequence[Mapping[str, Any]]] | None = None
+    files: Callable[[xr.Dataset], Mapping[str, tuple[list[str], list[dict[str, Any]]]]] | None = None
+    headlines: Callable[[xr.Dataset], Mapping[str, float]] | None = None
+    together: Callable[[Sequence[Any], Progress], list[xr.Dataset]] | None = None
+    free: tuple[str, ...] = ()
+
+    def run(self, settings: Any = None, on_progress: Progress = silent) -> xr.Dataset:
+        """The record of one run, with its settings; the defaults if none are given."""
+        config, started = self.settings() if settings is None else settings, time.perf_counter()
+        found = self.measure(config, on_progress)
+        if isinstance(found, Measured):
+            found = self._record(found, time.perf_counter() - started)
+        return with_settings(found, config)
+
+    def settings_of(self, record: xr.Dataset) -> Any:
+        return settings_of(record, self.settings)
+
+    def figure(self, record: xr.Dataset, width: float | None = None, height: float | None = None) -> Figure:
+        """The panels drawn by Matplotlib, in inches; as large as they need if no size is given."""
+        return draw_panels(specs(self.panels(record)), width, height)
+
+    def rows(self, record: xr.Dataset) -> list[Mapping[str, Any]]:
+        """Rows of `table.csv`."""
+        return list(self.table(record)) if self.table is not None else cell_rows(record)
+
+    def caption_of(self, record: xr.Dataset) -> str:
+        return self.caption if isinstance(self.caption, str) else self.caption(record)
+
+    def _record(self, found: Measured, wall_time: float) -> xr.Dataset:
+        record = make_record(
+            dynamics=self.dynamics,
+            variables={name: (tuple(self.variables[name].axes.split()), value) for name, value in found.values.items()},
+            coords=found.coords,
+            time_unit=self.time_unit,
+            config={"experiment": self.name},
+            wall_time=wall_time,
+            definitions={name: (variable.unit, variable.definition) for name, variable in self.variables.items()},
+        )
+        record.attrs |= found.attributes
+        return record
+
+
+def stretch(on_progress: Progress, low: float, high: float) -> Progress:
+    """What one part of an experiment reports as 0 to 1 is the stretch from `low` to `high` of the whole."""
+    return lambda fraction: on_progress(low + (high - low) * fraction)
+
+
+def grid(measure: Callable[..., Mapping[str, Any]], on_progress: Progress = silent, **axes: Any) -> dict[str, np.ndarray]:
+    """`measure(*cell)` for every cell of the axes: arrays by name, the grid's axes first. A mapping stands for its values.
+
+    Arrays of different lengths are padded with NaN.
+    """
+    values = [list(axis.values()) if isinstance(axis, Mapping) else list(axis) for axis in axes.values()]
+    cells = list(itertools.product(*values))
+    found = []
+    for done, cell in enumerate(cells, 1):
+        found.append(measure(*cell))
+        on_progress(done / len(cells))
+    shape = tuple(map(len, values))
+    stacks = {name: padded([one[name] for one in found]) for name in found[0]}
+    return {name: stack.reshape(*shape, *stack.shape[1:]) for name, stack in stacks.items()}
+
+
+def padded(parts: Sequence[Any]) -> np.ndarray:
+    """Arrays stacked along a new first axis, the shorter ones filled with NaN."""
+    arrays = [np.asarray(part) for part in parts]
+    if arrays[0].dtype.kind not in "fiub" or len({array.shape for array in arrays}) == 1:
+        return np.stack(arrays)
+    whole = np.full((len(arrays), *np.max([array.shape for array in arrays], axis=0)), np.nan)
+    for number, array in enumerate(arrays):
+        whole[(number, *map(slice, array.shape))] = array
+    return whole
+
+
+def cell_rows(record: xr.Dataset) -> list[Mapping[str, Any]]:
+    """A row for each place on the axes of the largest group of variables that share them; time and samples are left to the record."""
+    plain = {name: var for name, var in record.data_vars.items() if not {"time", "sample"} & set(var.dims) and var.dtype.kind in "fiubUO"}
+    if not plain:
+        plain = dict(record.data_vars)
+    widest = max((var.dims for var in plain.values()), key=lambda dims: (len(dims), np.prod([record.sizes[d] for d in dims])))
+    names = [name for name, var in plain.items() if set(var.dims) <= set(widest)]
+    if not widest:
+        return [{str(name): record[name].item() for name in names}]
+    frame = record[names].reset_coords(drop=False).drop_vars([], errors="ignore")[[*names]].to_dataframe(dim_order=list(widest))
+    return frame.reset_index().to_dict("records")
+
+
+def by_cell(measured: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, float]:
+    """Means over seeds, the last axis, of every measure; runs that diverged, NaN, are left out.
+
+    One number for each cell of the other axes (name -> labels). An axis of several labels is named beside the measure, as in
+    "loss, ratio 10"; one with a single label goes without saying.
+    """
+    found = {}
+    for name, values in measured.items():
+        for place, mean in np.ndenumerate(_known_mean(np.asarray(values, float))):
+            cell = [_said(axis, labels[i]) for (axis, labels), i in zip(axes.items(), place, strict=True) if len(labels) > 1]
+            found[", ".join([name, *cell])] = float(mean)
+    return found
+
+
+def _known_mean(values: np.ndarray) -> np.ndarray:
+    """Over the last axis; NaN where nothing is known."""
+    known = ~np.isnan(values)
+    count = known.sum(axis=-1)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=-1) / np.maximum(count, 1), np.nan)
+
+
+def _said(axis: str, label: Any) -> str:
+    return f"{axis} {label}" if isinstance(label, str) else f"{axis} {label:g}"

@@ -1,0 +1,166 @@
+"""Panels: what a figure shows, said once. Matplotlib draws it for paper (`report/drawn.py`), the page draws it for the screen.
+
+Three kinds: `Lines` (curves, points and bands over one horizontal axis), `Bars` (side by side or stacked), `Heat` (a map).
+A figure is a list of panels, or a list of rows of them. Labels are plain text with Unicode symbols, since a page has no LaTeX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+Limits: TypeAlias = tuple[float | None, float | None]
+LINE, DASHES, DOTS, POINTS, RINGS = "line", "dashes", "dots", "points", "rings"
+
+
+class Line(NamedTuple):
+    """One curve or cloud of points.
+
+    | field         | meaning                                                                                           |
+    |---------------|---------------------------------------------------------------------------------------------------|
+    | `label`       | its name in the legend; empty: none                                                               |
+    | `style`       | line, dashes, dots (dotted line), points, rings                                                   |
+    | `tone`        | a whole number: a colour of its own; a number from 0. to 1.: from light to dark; None: black      |
+    | `low`, `high` | a shaded band around it                                                                           |
+    """
+
+    x: Any
+    y: Any
+    label: str = ""
+    style: str = LINE
+    tone: int | float | None = 0
+    low: Any = None
+    high: Any = None
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Curves over one horizontal axis. `log` names the logarithmic axes: "", "x", "y" or "xy".
+
+    `levels` are horizontal lines (value -> label), `marks` vertical ones, `ticks` names for places along x.
+    """
+
+    title: str
+    x: str
+    y: str
+    lines: Sequence[Line]
+    log: str = ""
+    xlim: Limits = (None, None)
+    ylim: Limits = (None, None)
+    levels: Mapping[float, str] = field(default_factory=dict)
+    marks: Mapping[float, str] = field(default_factory=dict)
+    ticks: Mapping[float, str] = field(default_factory=dict)
+
+    def spec(self) -> dict[str, Any]:
+        return {
+            "kind": "line",
+            "title": self.title,
+            "x": _axis(self.x, "x" in self.log, self.xlim) | {"places": _labelled(self.ticks, "at")},
+            "y": _axis(self.y, "y" in self.log, self.ylim),
+            "series": [_series(line) for line in self.lines],
+            "levels": _labelled(self.levels, "y"),
+            "marks": _labelled(self.marks, "x"),
+        }
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Heights over named places, one group for each name; `tones` gives a group a colour as in `Line`."""
+
+    title: str
+    x: str
+    y: str
+    labels: Sequence[str]
+    groups: Mapping[str, Any]
+    stacked: bool = False
+    ylim: Limits = (None, None)
+    tones: Mapping[str, int | float | None] = field(default_factory=dict)
+    levels: Mapping[float, str] = field(default_factory=dict)
+
+    def spec(self) -> dict[str, Any]:
+        groups = [
+            {"name": name, "values": _listed(values), **_tone(self.tones.get(name, place))}
+            for place, (name, values) in enumerate(self.groups.items())
+        ]
+        return {
+            "kind": "bars",
+            "title": self.title,
+            "x": {"label": self.x},
+            "y": _axis(self.y, False, self.ylim),
+            "labels": [str(label) for label in self.labels],
+            "groups": groups,
+            "stacked": self.stacked,
+            "levels": _labelled(self.levels, "y"),
+        }
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A map of values (row, column). `limits` are the ends of the colour scale; `diverging` puts white at their middle."""
+
+    title: str
+    x: str
+    y: str
+    values: Any
+    columns: Sequence[str]
+    rows: Sequence[str]
+    limits: Limits = (None, None)
+    unit: str = ""
+    diverging: bool = False
+
+    def spec(self) -> dict[str, Any]:
+        cells = np.asarray(self.values, float)
+        known = cells[np.isfinite(cells)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+        return {
+            "kind": "heat",
+            "title": self.title,
+            "x": {"label": self.x, "ticks": [str(name) for name in self.columns]},
+            "y": {"label": self.y, "ticks": [str(name) for name in self.rows]},
+            "rows": cells.shape[0],
+            "columns": cells.shape[1],
+            "values": _listed(cells.ravel()),
+            "min": low if self.limits[0] is None else self.limits[0],
+            "max": high if self.limits[1] is None else self.limits[1],
+            "scale": "diverging" if self.diverging else "sequential",
+            "unit": self.unit,
+        }
+
+
+Panel: TypeAlias = Lines | Bars | Heat
+Layout: TypeAlias = Sequence[Panel] | Sequence[Sequence[Panel]]
+
+
+def specs(layout: Layout) -> list[list[dict[str, Any]]]:
+    """Rows of panels as plain data, which is all that the drawers know."""
+    rows = [row if isinstance(row, Sequence) else [row] for row in layout]
+    if not any(isinstance(row, Sequence) for row in layout):
+        rows = [[panel for row in rows for panel in row]]
+    return [[panel.spec() for panel in row] for row in rows]
+
+
+def _series(line: Line) -> dict[str, Any]:
+    x, y = np.broadcast_arrays(np.asarray(line.x, float), np.asarray(line.y, float))
+    band = {} if line.low is None else {"low": _listed(line.low), "high": _listed(line.high)}
+    return {"name": line.label, "x": _listed(x), "y": _listed(y), "style": line.style, **_tone(line.tone), **band}
+
+
+def _tone(tone: int | float | None) -> dict[str, Any]:
+    return {"shade": tone} if isinstance(tone, float) else {"tone": tone}
+
+
+def _axis(label: str, log: bool, limits: Limits) -> dict[str, Any]:
+    return {"label": label, "log": log, "min": limits[0], "max": limits[1]}
+
+
+def _labelled(places: Mapping[float, str], key: str) -> list[dict[str, Any]]:
+    return [{key: float(place), "label": label} for place, label in places.items()]
+
+
+def _listed(values: Any) -> list[float | None]:
+    """Numbers for JSON: a missing or infinite one is None."""
+    array = np.ravel(np.asarray(values, float))
+    return [value if np.isfinite(value) else None for value in array.tolist()]

@@ -1,0 +1,107 @@
+"""Numbers read off curves and samples, each defined once: when a level is crossed, rates, powers, peaks, ranks, intervals over seeds.
+
+Curves are given as (time, values). What cannot be told is NaN: no crossing, no window, too few values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Array = NDArray[np.float64]
+LEAST_SAMPLES = 5  # of a window for a rate; fewer are no fit
+
+
+class Interval(NamedTuple):
+    """A mean over seeds with its confidence interval; both ends are NaN for a single seed."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
+
+def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Student's interval for the mean of independent values, one for each seed; missing ones are left out."""
+    known = np.asarray(values, float).ravel()
+    known = known[np.isfinite(known)]
+    if len(known) < 2:
+        return Interval(float(known.mean()) if len(known) else np.nan, np.nan, np.nan)
+    reach = stats.t.ppf((1 + confidence) / 2, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known))
+    return Interval(float(known.mean()), float(known.mean() - reach), float(known.mean() + reach))
+
+
+def separation(above: ArrayLike, below: ArrayLike) -> float:
+    """Chance that a value of `above` is larger than one of `below`, ties counting half: 1/2 = no better than by chance."""
+    a, b = np.asarray(above, float).ravel(), np.asarray(below, float).ravel()
+    if not len(a) or not len(b):
+        return np.nan
+    return float(stats.mannwhitneyu(a, b).statistic / (len(a) * len(b)))
+
+
+def rank_correlation(one: ArrayLike, other: ArrayLike) -> float:
+    """Spearman's; NaN for fewer than three pairs, or where one side is constant."""
+    a, b = np.asarray(one, float).ravel(), np.asarray(other, float).ravel()
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return np.nan
+    return float(stats.spearmanr(a, b).statistic)
+
+
+def first_index(values: ArrayLike, level: float) -> int:
+    """The first sample that reaches a level; the last if none does."""
+    reached = np.asarray(values) >= level
+    return int(np.argmax(reached)) if reached.any() else len(reached) - 1
+
+
+def reaching_time(time: ArrayLike, values: ArrayLike, level: float) -> float:
+    """When values first reach a level, on a straight line between samples; NaN if they never do."""
+    t, y = np.asarray(time, float), np.asarray(values, float)
+    i = first_index(y, level)
+    if y[i] < level or i == 0:
+        return np.nan if y[i] < level else float(t[0])
+    return float(np.interp(level, y[i - 1 : i + 1], t[i - 1 : i + 1]))
+
+
+def between(values: Array, low: float, high: float) -> NDArray[np.bool_]:
+    """Samples from where values first reach `low` until before they first reach `high`."""
+    return np.logical_or.accumulate(values >= low) & ~np.logical_or.accumulate(values >= high)
+
+
+def peak_time(time: Array, values: Array, first: int = 0) -> float:
+    """When values have their first maximum after sample `first`, by the parabola through three samples; NaN if they have none."""
+    inner = np.flatnonzero((values[1:-1] > values[:-2]) & (values[1:-1] >= values[2:])) + 1
+    inner = inner[inner > first]
+    if not len(inner):
+        return np.nan
+    i = inner[0]
+    bend, tilt, _ = np.polyfit(time[i - 1 : i + 2] - time[i], values[i - 1 : i + 2] - values[i], 2)
+    return float(time[i] - tilt / (2 * bend))
+
+
+def slope(x: ArrayLike, y: ArrayLike) -> float:
+    """Slope of y against x, by least squares; NaN for a single value."""
+    if np.size(x) < 2:
+        return np.nan
+    return float(np.polyfit(np.asarray(x, float), np.asarray(y, float), 1)[0])
+
+
+def power(x: ArrayLike, y: ArrayLike) -> float:
+    """p in y ~ x^p, by least squares of the logarithms."""
+    return slope(np.log(x), np.log(y))
+
+
+def growth_rate(time: Array, values: Array, inside: NDArray[np.bool_], least_samples: int = LEAST_SAMPLES) -> float:
+    """Slope of log values against time inside a window; NaN where the window has too few samples."""
+    return slope(time[inside], np.log(values[inside])) if inside.sum() >= least_samples else np.nan
+
+
+def furthest(values: ArrayLike, target: ArrayLike) -> float:
+    """The value furthest from its target; NaN counts as furthest."""
+    flat = np.ravel(values)
+    return float(flat[np.argmax(np.abs(flat - np.ravel(target)))])

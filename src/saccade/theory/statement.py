@@ -1,0 +1,42 @@
+"""What a source states: a definition, a lemma, a theorem, a figure, or a result of our own. Each stands once, with its number.
+
+The statements of a paper are listed in `theory/<paper>/statements.py`. A claim names the statement it tests, and a test makes sure that
+every statement has a claim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Statement"]
+
+THEOREM, FIGURE, OURS, QUESTION = "theorem", "figure", "ours", "question"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One numbered statement.
+
+    | field        | meaning                                                                                           |
+    |--------------|---------------------------------------------------------------------------------------------------|
+    | `paper`      | short name of the source, such as tian2023; `saccade` for what is our own                         |
+    | `number`     | as the source numbers it: Theorem 4, Lemma 3.1, Fig. 6; for our own results a name                |
+    | `title`      | what it says, in at most 80 characters                                                            |
+    | `formula`    | LaTeX, one line for each equation; empty where words are enough                                   |
+    | `hypotheses` | what it assumes, a short phrase each                                                              |
+    | `place`      | where it stands: section, equation, appendix                                                      |
+    | `kind`       | theorem (lemmas and definitions too), figure, ours (derived here), question (left open, asked here) |
+    """
+
+    paper: str
+    number: str
+    title: str
+    formula: tuple[str, ...] = ()
+    hypotheses: tuple[str, ...] = ()
+    place: str = ""
+    kind: str = THEOREM
+
+    @property
+    def key(self) -> str:
+        """`tian2023, Theorem 4`."""
+        return f"{self.paper}, {self.number}"
