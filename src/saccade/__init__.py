@@ -32,7 +32,7 @@ _PUBLIC = {
     "TrainerCallback": "saccade.observe.transformers_callback",
     "LightningCallback": "saccade.observe.lightning_callback",
     "observe_checkpoints": "saccade.observe.checkpoints",
-    "Claim": "saccade.records.claim",
+    "Claim": "saccade.lab.claim",
     "save_record": "saccade.records.store",
     "load_record": "saccade.records.store",
     "write_report": "saccade.report.page",
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from saccade.errors import InputError as InputError
     from saccade.experiments import EXPERIMENTS as EXPERIMENTS
     from saccade.forecasting.forecast import forecast as forecast
+    from saccade.lab.claim import Claim as Claim
     from saccade.laboratory import flow as flow
     from saccade.laboratory import reduced_flow as reduced_flow
     from saccade.laboratory import train as train
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from saccade.observe.recorder import watch as watch
     from saccade.observe.transformers_callback import TrainerCallback as TrainerCallback
     from saccade.playground.export import export_record as export_record
-    from saccade.records.claim import Claim as Claim
     from saccade.records.store import load_record as load_record
     from saccade.records.store import save_record as save_record
     from saccade.report.notebook import show as show

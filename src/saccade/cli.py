@@ -16,7 +16,7 @@ from typing import Any
 
 from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
-from saccade.records.claim import FAILS, OUTSIDE
+from saccade.lab.claim import OUTSIDE
 from saccade.records.json_files import json_ready
 from saccade.records.store import damaged_records
 from saccade.records.writing import write_text
@@ -25,9 +25,9 @@ from saccade.terminal import JSON, console, flags, parsed, progress
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
   saccade list [--json]                              what can be reproduced: name, claim, time it takes
-  saccade reproduce [NAME ...] [--out DIR] [--json]  run, check, report; without a name: everything synthetic
+  saccade reproduce [NAME ...] [--verbose]           run, check, report; without a name: everything synthetic
   saccade reproduce --real [--full]                  everything on real text, quick or at the papers' sizes (extras `torch`, `text`)
-  saccade run NAME [--setting value ...] [--out DIR] one experiment with other settings, into results/own; --help lists them
+  saccade run NAME|FILE.py [--setting value ...]     one experiment, or your own file, with other settings; --help lists them
   saccade forecast TEXT|CLASSES [--out DIR] [--json] what theory says will happen, before any training (extra `text` for texts)
   saccade sweep NAME --over key=1,2,4 --seeds N [--out DIR]  a grid of settings and seeds, resumable; --plan, --status DIR
   saccade verify DIR [--repair]                      hash everything again; run what is damaged once more
@@ -73,10 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _list(arguments: list[str]) -> int:
-    from saccade.experiments import EXPERIMENTS, experiment, statement
+    from saccade.experiments import EXPERIMENTS, finding_of
 
     options = parsed(flags("saccade list --json", json=JSON), arguments)
-    rows = [{"name": name, "claim": statement(experiment(name)), "seconds": experiment(name).SECONDS} for name in EXPERIMENTS]
+    rows = [{"name": name, "claim": finding_of(name), "seconds": entry.seconds} for name, entry in EXPERIMENTS.items()]
     if options.json:
         print(json.dumps(rows, indent=1))
         return 0
@@ -93,8 +93,7 @@ def _reproduce(arguments: list[str]) -> int:
     import tyro
 
     from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC
-    from saccade.experiments.errata import errata_page
-    from saccade.experiments.findings import findings_page
+    from saccade.experiments.pages import errata_page, findings_page
 
     kind = flags(
         "saccade reproduce growth-figures decoder-dynamics",
@@ -102,6 +101,7 @@ def _reproduce(arguments: list[str]) -> int:
         real=(bool, False, "without names: all experiments on real text"),
         full=(bool, False, "experiments on real text at the papers' sizes; hours"),
         out=(Path, Path("results"), "folder that results are written into"),
+        verbose=(bool, False, "print every claim, not only the exceptions"),
         json=JSON,
     )
     options = parsed(kind, arguments)
@@ -109,20 +109,14 @@ def _reproduce(arguments: list[str]) -> int:
         raise InputError("`--real` is for all experiments on real text; leave it out beside names.")
     names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
-    outcomes = _run_all([_job(name, options.full) for name in dict.fromkeys(names)], options.out, options.json)
+    jobs = [_job(name, options.full) for name in dict.fromkeys(names)]
+    outcomes = _run_all(jobs, options.out, options.json, options.verbose)
     if options.real:
         write_text(options.out / "findings.md", findings_page(outcomes))
     elif not options.names:
-        claims = [claim for outcome in outcomes for claim in outcome.claims]
-        write_text(options.out / "errata.md", errata_page([claim.as_dict() for claim in claims]))
+        write_text(options.out / "errata.md", errata_page([claim for outcome in outcomes for claim in outcome.claims]))
     # On text, claims about the papers' sizes are outside their assumptions at the quick ones; that is an answer, not a surprise.
-    surprises = [
-        claim
-        for outcome in outcomes
-        for claim in outcome.claims
-        if not (claim.as_expected or (outcome.name in REAL_TEXT and claim.verdict == OUTSIDE))
-    ]
-    return 1 if surprises else 0
+    return 0 if all(c.as_expected or (o.name in REAL_TEXT and c.verdict == OUTSIDE) for o in outcomes for c in o.claims) else 1
 
 
 def _job(name: str, full: bool) -> tuple[str, Any, str]:
@@ -132,7 +126,7 @@ def _job(name: str, full: bool) -> tuple[str, Any, str]:
     if full and name not in REAL_TEXT:
         raise InputError(f"{name} has no larger setting; `--full` is for experiments on real text.")
     command = f"saccade reproduce {name}"
-    return (name, experiment(name).FULL, f"{command} --full") if full else (name, None, command)
+    return (name, experiment(name).full, f"{command} --full") if full else (name, None, command)
 
 
 def _run(arguments: list[str]) -> int:
@@ -140,12 +134,15 @@ def _run(arguments: list[str]) -> int:
 
     if arguments[:1] in (["-h"], ["--help"]):
         print("usage: saccade run NAME [--setting value ...]\n\nExample: saccade run growth-figures --out results/mine\n")
-        print(f"`saccade run NAME --help` lists the settings of an experiment. NAME is one of {', '.join(EXPERIMENTS)}.")
+        print(
+            "`saccade run NAME --help` lists the settings of an experiment. NAME is a Python file with an Experiment of your own,"
+        )
+        print(f"such as ./mine.py, or one of {', '.join(EXPERIMENTS)}.")
         return 0
     if not arguments or arguments[0].startswith("-"):
-        raise InputError(f"`saccade run` needs the name of an experiment first: {', '.join(EXPERIMENTS)}.")
-    name = checked_choice("experiment", arguments[0], EXPERIMENTS)
-    kind: Any = experiment(name).Config
+        raise InputError(f"`saccade run` needs an experiment first: a Python file, or one of {', '.join(EXPERIMENTS)}.")
+    name = arguments[0]
+    kind: Any = experiment(name).settings
     declared = flags(
         f"saccade run {name} --out results/mine",
         config=(kind, kind(), "settings of the experiment"),
@@ -153,9 +150,10 @@ def _run(arguments: list[str]) -> int:
         json=JSON,
     )
     options = parsed(declared, arguments[1:])
-    outcomes = _run_all([(name, options.config, f"saccade run {shlex.join(arguments)}")], options.out, options.json)
+    command = f"saccade run {shlex.join(arguments)}"
+    outcomes = _run_all([(name, options.config, command)], options.out, options.json, every_claim=True)
     # With settings of one's own a claim may well be outside its assumptions; that is an answer, not a surprise.
-    return 0 if all(claim.as_expected or claim.verdict == OUTSIDE for claim in outcomes[0].claims) else 1
+    return 1 if any(claim.is_surprise for claim in outcomes[0].claims) else 0
 
 
 def _env(arguments: list[str]) -> int:
@@ -264,8 +262,9 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
-def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> list[Any]:
-    """Run experiments one after the other, print a line for each claim, and write the report over all of `out`."""
+def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool, every_claim: bool) -> list[Any]:
+    """Run experiments one after the other, print what came of each, and write the report over all of `out`."""
+    from saccade.experiments.printed import print_outcome, tally
     from saccade.experiments.reproduce import reproduce
     from saccade.report.page import write_page
 
@@ -274,61 +273,14 @@ def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool) -> list
         with progress(name) as on_progress:
             outcomes.append(reproduce(name, out, config, command, on_progress))
         if not as_json:
-            _print_claims(outcomes[-1])
+            print_outcome(console(), outcomes[-1], every_claim=every_claim)
     page = write_page(out)
     if as_json:
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
         print(json.dumps(json_ready({"report": str(page), "experiments": results}), indent=1))
     else:
-        print(f"\n{_tally([claim for outcome in outcomes for claim in outcome.claims])}\nreport: {page}")
+        print(f"\n{tally([claim for outcome in outcomes for claim in outcome.claims])}\nreport: {page}")
     return outcomes
-
-
-def _tally(claims: list[Any]) -> str:
-    """`427 hold, 35 fail as known, 14 are outside their assumptions, 0 surprise`."""
-    known = sum(claim.as_expected and claim.verdict == FAILS for claim in claims)
-    outside = sum(claim.verdict == OUTSIDE for claim in claims)
-    surprises = sum(not claim.as_expected and claim.verdict != OUTSIDE for claim in claims)
-    held = len(claims) - known - outside - surprises
-    return f"{held} hold, {known} fail as known, {outside} are outside their assumptions, {surprises} surprise"
-
-
-def _print_claims(outcome: Any) -> None:
-    """One line a claim, grouped by the theorem it is about."""
-    from rich.markup import escape
-
-    terminal = console()
-    terminal.print(f"\n[bold]{outcome.name}[/bold]  {outcome.folder}", highlight=False)
-    for theorem in dict.fromkeys(_theorem(claim.source) for claim in outcome.claims):
-        terminal.print(f"  {escape(theorem)}", highlight=False)
-        for claim in outcome.claims:
-            if _theorem(claim.source) == theorem:
-                terminal.print(_claim_line(claim), soft_wrap=True, highlight=False)
-    n_diverged = int((outcome.record.stop_reason == "diverged").sum()) if "stop_reason" in outcome.record else 0
-    if n_diverged:
-        terminal.print(
-            f"  {n_diverged} of {outcome.record.stop_reason.size} runs diverged; their values are missing", highlight=False
-        )
-    for sentence in json.loads(outcome.record.attrs.get("left_out", "[]")):
-        terminal.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
-
-
-def _theorem(source: str) -> str:
-    """`[tian2023, Theorem 4], erratum 0.4 corrected` -> `[tian2023, Theorem 4]`."""
-    return source[: source.index("]") + 1] if "]" in source else source
-
-
-def _claim_line(claim: Any) -> str:
-    from rich.markup import escape
-
-    colour = "green" if claim.as_expected else "yellow" if claim.verdict == OUTSIDE else "red"
-    surprise = f" (expected: {claim.expected})" if colour == "red" else ", as known" if claim.verdict == FAILS else ""
-    unmet = [name for name, met in claim.assumptions.items() if not met]
-    return (
-        f"    [{colour}]{claim.verdict}{surprise}[/{colour}]  {escape(claim.statement)}: predicted {claim.predicted:.4g}, "
-        f"measured {claim.measured:.4g}, tolerance {claim.tolerance:.2g}"
-        + (escape(f"; not met: {', '.join(unmet)}") if unmet else "")
-    )
 
 
 def _use_compilation_cache() -> None:

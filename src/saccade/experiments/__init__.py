@@ -74,7 +74,9 @@ EXPERIMENTS = SYNTHETIC | REAL_TEXT
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment of that name, or the one in a Python file of the user's; an unknown name is an error that suggests the nearest."""
+    """The experiment of that name, or the one in a Python file of the user's; an unknown name is an error that suggests the
+    nearest.
+    """
     if name.endswith(".py"):
         return _own(Path(name).resolve())
     module = importlib.import_module(module_of(name))
@@ -86,6 +88,9 @@ def experiment(name: str) -> Experiment:
 
 
 def module_of(name: str) -> str:
+    """The module of an experiment, or the path of a user's own file."""
+    if name.endswith(".py"):
+        return name
     entry = EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)]
     return f"saccade.experiments.{entry.part}.{entry.file}"
 
@@ -107,13 +112,14 @@ def _own(path: Path) -> Experiment:
     from saccade.lab.experiment import Experiment  # only for a file of the user's: listing must not load JAX
 
     if not path.is_file():
-        raise InputError(f"there is no file {path}; give a Python file that defines an Experiment, or one of: {', '.join(EXPERIMENTS)}.")
+        raise InputError(
+            f"there is no file {path}; give a Python file that defines an Experiment, or one of: {', '.join(EXPERIMENTS)}."
+        )
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None  # the name ends in .py
-    module = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # a name that ends in .py always has one
     sys.modules[path.stem] = module  # so that its dataclasses can be told apart and pickled
     try:
-        spec.loader.exec_module(module)
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
     except Exception as error:
         raise InputError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
     found = [value for value in vars(module).values() if isinstance(value, Experiment)]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.data.text.sources import found_source
-from saccade.experiments import experiment, statement
-from saccade.laboratory import heard_assumptions
-from saccade.records.claim import Claim
+from saccade.experiments import experiment, finding_of
+from saccade.lab.claim import Claim
+from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.records.json_files import write_json
 from saccade.records.store import save_record
 from saccade.records.writing import whole_folder, write_csv
+from saccade.report.style import save_figure
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,24 +34,25 @@ def reproduce(
     out: str | Path = "results",
     config: Any = None,
     command: str = "",
-    on_progress: Callable[[float], None] = lambda fraction: None,
+    on_progress: Progress = silent,
 ) -> Outcome:
-    """Run experiment `name` and write OUT/NAME: claims, table, its own files, figure (SVG and PNG), record and `about.json`.
+    """Run experiment `name` and write OUT/NAME: claims, table, its own files, figure (SVG and PNG), panels, record and
+    `about.json`.
 
-    The folder appears whole when everything is written; an earlier one stays as it is until then.
+    `name` may be a Python file of one's own. The folder appears whole when everything is written; an earlier one stays as it is
+    until then.
     """
-    module = experiment(name)
-    folder = Path(out) / name
+    asked = experiment(name)
+    folder = Path(out) / asked.name
     with whole_folder(folder) as unfinished:  # before the work: a place that cannot be written to is found out at once
-        _find_texts(config if config is not None else module.Config())
-        with heard_assumptions() as heard:
-            record = module.run(module.Config() if config is None else config, on_progress)
-        record.attrs["assumptions"] = json.dumps(heard)
-        if hasattr(module, "FULL"):
-            record.attrs["size"] = _size(module, config)
-        claims = module.claims(record)
-        _write(unfinished, module, record, claims, command or f"saccade reproduce {name}")
-    return Outcome(name, folder, record, claims)
+        settings = asked.settings() if config is None else config
+        _find_texts(settings)
+        record = asked.run(settings, on_progress)
+        if asked.full is not None:
+            record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
+        claims = list(asked.claims(record))
+        _write(unfinished, asked, record, claims, finding_of(name), command or f"saccade reproduce {name}")
+    return Outcome(asked.name, folder, record, claims)
 
 
 def _find_texts(config: Any) -> None:
@@ -62,23 +62,14 @@ def _find_texts(config: Any) -> None:
             found_source(name)
 
 
-def _size(module: Any, config: Any) -> str:
-    """Which setting of an experiment on real text this was."""
-    if config is None or config == module.Config():
-        return "quick"
-    return "full" if config == module.FULL else "own"
-
-
-def _write(folder: Path, module: Any, record: xr.Dataset, claims: list[Claim], command: str) -> None:
-    from saccade.report.style import save_figure
-
+def _write(folder: Path, asked: Experiment, record: xr.Dataset, claims: list[Claim], finding: str, command: str) -> None:
     save_record(record, folder / "record.zarr")
     write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
-    write_csv(folder / "table.csv", module.table(record))
-    for name, (columns, extra_rows) in (module.files(record) if hasattr(module, "files") else {}).items():
+    write_csv(folder / "table.csv", asked.rows(record))
+    for name, (columns, extra_rows) in (asked.files(record) if asked.files is not None else {}).items():
         write_csv(folder / name, extra_rows, columns)
-    save_figure(module.figure(record), folder / "figure")
-    caption = module.caption(record) if hasattr(module, "caption") else module.CAPTION
+    write_json(folder / "panels.json", asked.specs(record))
+    save_figure(asked.figure(record), folder / "figure")
     attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
-    about = {"statement": statement(module), "caption": caption, "command": command, **attributes}
+    about = {"statement": finding, "caption": asked.caption_of(record), "command": command, **attributes}
     write_json(folder / "about.json", about)

@@ -17,6 +17,9 @@ class _Unported(Experiment):
     def figure(self, record: Any, width: float | None = None, height: float | None = None) -> Any:
         return self.panels(record)
 
+    def specs(self, record: Any) -> list[list[dict[str, Any]]]:
+        return []
+
 
 def unported(name: str, module: ModuleType) -> Experiment:
     return _Unported(

@@ -6,8 +6,8 @@
     yield case.near(THEOREM_3_5, "growth rate of queries", measured=rates, target=c, relative=0.005)
     yield case.none(THEOREM_2, "frequent distinct tokens gain more", exceptions=rarer_gains_more)
 
-A verdict says whether the relation is true; outside its assumptions a claim decides nothing, and still says whether the numbers agree.
-A negative control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
+A verdict says whether the relation is true; outside its assumptions a claim decides nothing, and still says whether the numbers
+agree. A negative control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class Claim:
     @property
     def label(self) -> str:
         """The title with the settings of its case: `growth rate of queries (law zipf-6)`."""
-        settings = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in self.case.items())
+        settings = ", ".join(
+            f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in self.case.items()
+        )
         return f"{self.title} ({settings})" if settings else self.title
 
     @property
@@ -173,13 +175,29 @@ class Case:
         return self._claim(statement, title, Near(float(target), reach, relative), value, sentence, expected)
 
     def at_most(
-        self, statement: Statement, title: str, measured: Any, bound: float, *, strict: bool = False, sentence: str = "", expected: str = HOLDS
+        self,
+        statement: Statement,
+        title: str,
+        measured: Any,
+        bound: float,
+        *,
+        strict: bool = False,
+        sentence: str = "",
+        expected: str = HOLDS,
     ) -> Claim:
         value = measured if isinstance(measured, Interval) else float(np.max(measured))
         return self._claim(statement, title, AtMost(float(bound), strict), value, sentence, expected)
 
     def at_least(
-        self, statement: Statement, title: str, measured: Any, bound: float, *, strict: bool = False, sentence: str = "", expected: str = HOLDS
+        self,
+        statement: Statement,
+        title: str,
+        measured: Any,
+        bound: float,
+        *,
+        strict: bool = False,
+        sentence: str = "",
+        expected: str = HOLDS,
     ) -> Claim:
         value = measured if isinstance(measured, Interval) else float(np.min(measured))
         return self._claim(statement, title, AtLeast(float(bound), strict), value, sentence, expected)
@@ -222,7 +240,9 @@ class Case:
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
-        """A printed formula is wrong and its corrected form right, both held against one measurement; `number` is the erratum's own."""
+        """A printed formula is wrong and its corrected form right, both held against one measurement; `number` is the erratum's
+        own.
+        """
         relation = Erratum(float(printed), float(corrected), float(within), number)
         return self._claim(statement, title, relation, float(measured), sentence, expected)
 

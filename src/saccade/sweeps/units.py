@@ -50,8 +50,8 @@ def units_of(
     Who is computed with whom is settled by the grid alone, not by how many workers there are or what is finished already: in
     float32 the last bits of a run may depend on its company.
     """
-    shared = getattr(experiment(name), "TOGETHER", None)
-    groups = [[run] for run in runs] if shared is None else _groups(runs, shared)
+    shared = experiment(name).free
+    groups = [[run] for run in runs] if not shared else _groups(runs, shared)
     left = ([run for run in group if run.identity in wanted] for group in groups)
     return [Unit(name, tuple(r.identity for r in part), tuple(r.config for r in part), keep, time_limit) for part in left if part]
 

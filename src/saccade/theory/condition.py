@@ -22,7 +22,9 @@ class Condition:
     @property
     def holds(self) -> bool:
         value, bound = self.value, self.bound
-        return {"<": value < bound, ">": value > bound, "<=": value <= bound, ">=": value >= bound, "=": value == bound}[self.relation]
+        return {"<": value < bound, ">": value > bound, "<=": value <= bound, ">=": value >= bound, "=": value == bound}[
+            self.relation
+        ]
 
     def __str__(self) -> str:
         """`2 largest eigenvalue: 0.57, needed < 0.333`; a condition without a number is its name alone."""

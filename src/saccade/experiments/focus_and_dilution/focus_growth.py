@@ -1,84 +1,76 @@
 """On the unigram plateau only attention can grow, and it turns every query towards the same frequent tokens.
 
-Checks the gradient, that the unigram point is critical, and that tiny query and key matrices put there grow at the predicted
-rate c. The same is then looked for in flows from small random starts, where the point is reached by itself, and where stage II
-lasts until attention on the frequent token is highest. Expected: residual below 1e-14; rates c to 0.5 %; attention logits along
-pi pi^T to 1e-4; the tilt of attention right to first order; stage II longer by 1/c for each e-fold of a smaller start, to 2 %.
-About 9 s on two cores. Not here: all modes around the point (`next_direction`).
+Puts tiny query and key matrices at the unigram point and follows the flow; then looks for the same growth in flows from small
+random starts, which reach the point by themselves. Stage II lasts until attention on the frequent token is highest.
+Expect: growth at the rate c, attention logits along π πᵀ, and a stage that is longer by 1/c for each e-fold of a smaller start.
+
+Tolerances were set with the derivations, before any run: 1e-8, 1e-14, 0.5 %, 1e-4, 2 %. The plateau's loss is held to three digits
+and the effective rank to two, as a replication has them, powers to 0.05. Not here: all modes around the point (`next_direction`).
 """
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import xarray as xr
 
 import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_list, checked_number
-from saccade.experiments.focus_and_dilution import stage_fits as fits
+from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import gradient_gaps, loss, velocity
-from saccade.experiments.focus_and_dilution.focus_growth_claims import claims as claims
-from saccade.experiments.focus_and_dilution.stage_fits import Along, Array
+from saccade.lab.claim import Case, Claim
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
+from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
+from saccade.observe import fits
 from saccade.observe.measures import effective_rank, singular_values
 from saccade.theory import focus_and_dilution as theory
-
-if TYPE_CHECKING:
-    import xarray as xr
-    from matplotlib.figure import Figure
-
-SECONDS = 9
-WHAT = "plateau and stage II, Theorems 3.3 to 3.5"
-EXPECTED = "queries grow at rate {growth rate*unigram point, law paper:.4f} (c within 0.5 %), logits along pi pi^T to 1e-4"
-
-CAPTION = (
-    "Left: queries along the one direction, from the unigram point with tiny attention (solid) and from the smallest random "
-    "start (dashed); dotted: the predicted growth. Middle: how far the attention logits are from pi pi^T (solid, left scale) "
-    "and the effective rank of WQ WK^T (dashed, right scale) in flows from a random start, until stage II ends. Right: how long "
-    "stage II lasts against the size of the start; lines have the predicted slope 1/c."
+from saccade.theory.focus_and_dilution.statements import (
+    ATTENTION_RATE,
+    FIRST_ORDER_ATTENTION,
+    PROPOSITION_2_3,
+    THEOREM_3_5,
+    UNIGRAM_POINT,
 )
 
-_POINT = {
-    "finite_difference_gap": ("1", "largest difference of a gradient entry to central differences of the loss, random weights"),
-    "closed_form_gap": ("1", "largest difference of a gradient entry to the closed form, random weights"),
-    "residual": ("1/time", "largest entry of the velocity at the unigram point"),
-    "point_loss": ("nats", "loss at the unigram point"),
-}
-_GROWN = {
-    "grown_rate": ("1/time", "growth rate of |alpha^T WQ| from the unigram point, over the attention window"),
-    "grown_cosine": ("1", "cosine of the attention logits with pi pi^T at the end of the attention window, from the unigram point"),
-    "tilt_power": ("1", "power of the strength in the error of first-order attention, from the unigram point"),
-}
-_RANDOM = {
-    "plateau_loss": ("nats", "loss where it falls slowest between the end of stage I and the onset of stage II"),
-    "rate": ("1/time", "growth rate of |alpha^T WQ| from a random start, over the attention window"),
-    "cosine": ("1", "cosine of the attention logits with pi pi^T at the end of the attention window, from a random start"),
-    "rank_start": ("1", "effective rank of WQ WK^T at the start"),
-    "rank_end": ("1", "effective rank of WQ WK^T at the end of stage II"),
-    "length": (
-        "steps of gradient descent at rate 1",
-        "from the end of stage I until the rarest query's attention on token 0 peaks",
+STEPS = "steps of gradient descent at rate 1"
+VARIABLES = {
+    "finite_difference_gap": Variable("law seed", "1", "largest gap of a gradient entry to central differences of the loss"),
+    "closed_form_gap": Variable("law seed", "1", "largest gap of a gradient entry to the closed form, random weights"),
+    "residual": Variable("law", "1/time", "largest entry of the velocity at the unigram point"),
+    "point_loss": Variable("law", "nats", "loss at the unigram point"),
+    "grown_rate": Variable("law seed", "1/time", "growth rate of |αᵀ W_Q| from the unigram point, over the attention window"),
+    "grown_cosine": Variable("law seed", "1", "cosine of the logits with π πᵀ at the window's end, from the unigram point"),
+    "tilt_power": Variable("law seed", "1", "power of the strength in the error of first-order attention, from the unigram point"),
+    "plateau_loss": Variable(
+        "law init_scale seed", "nats", "loss where it falls slowest between stage I and the onset of stage II"
     ),
+    "rate": Variable("law init_scale seed", "1/time", "growth rate of |αᵀ W_Q| from a random start, over the attention window"),
+    "cosine": Variable("law init_scale seed", "1", "cosine of the logits with π πᵀ at the window's end, from a random start"),
+    "rank_start": Variable("law init_scale seed", "1", "effective rank of W_Q W_Kᵀ at the start"),
+    "rank_end": Variable("law init_scale seed", "1", "effective rank of W_Q W_Kᵀ at the end of stage II"),
+    "length": Variable("law init_scale seed", STEPS, "from the end of stage I until the rarest query's attention on token 0 peaks"),
 }
-_CURVES = {
-    "curve_time": ("steps of gradient descent at rate 1", "times of the curves"),
-    "curve_query": ("1", "|alpha^T WQ|"),
-    "curve_misfit": ("1", "1 less the cosine of the attention logits with pi pi^T"),
-    "curve_rank": ("1", "effective rank of WQ WK^T"),
-}
+for _name, _unit, _meaning in (
+    ("time", STEPS, "times of the curves"),
+    ("query", "1", "|αᵀ W_Q|"),
+    ("misfit", "1", "1 less the cosine of the logits with π πᵀ"),
+    ("rank", "1", "effective rank of W_Q W_Kᵀ"),
+):
+    VARIABLES[f"grown_curve_{_name}"] = Variable("law seed sample", _unit, f"{_meaning}, from the unigram point")
+    VARIABLES[f"curve_{_name}"] = Variable("law init_scale seed sample", _unit, f"{_meaning}, from a random start")
 
 
 @dataclass(frozen=True)
-class Config:
+class Settings:
     """Settings."""
 
     stays: tuple[float, float] = (0.3, 0.5)
-    """chance of repeating the last token: in the paper's law, in Zipf's law"""
+    """chance of repeating the last token: in the paper's chain, in the Zipf chain"""
     attention_size: float = 1e-5
     """size of query and key entries put at the unigram point"""
     init_scales: tuple[float, ...] = (1e-3, 1e-4, 1e-5)
@@ -89,86 +81,65 @@ class Config:
     """samples of each flow, log-spaced"""
 
 
-def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    started = time.perf_counter()
-    scales = sorted(checked_list("init_scales", config.init_scales, low=1e-8, high=1e-2), reverse=True)
+def measure(settings: Settings, on_progress: Progress) -> Measured:
+    scales = sorted(checked_list("init_scales", settings.init_scales, low=1e-8, high=1e-2), reverse=True)
     if len(scales) < 2:
         raise InputError("`init_scales` must list at least two sizes: the length of the stage is compared between them.")
-    size = checked_number("attention_size", config.attention_size, low=1e-8, high=1e-4)
-    seeds = checked_seeds(config.seeds)
-    laws, n_starts = fits.chains(config.stays), 1 + len(scales)
-    fits.checked_moving(laws)
-    found: list[dict[str, Any]] = []
-    for i, chain in enumerate(laws.values()):
-        grown = [_from_unigram(chain, size, seed, config.n_times) for seed in seeds]
-        on_progress((i + 1 / n_starts) / len(laws))
-        flowed = []
-        for j, scale in enumerate(scales):
-            flowed.append([_from_random(chain, scale, seed, config.n_times) for seed in seeds])
-            on_progress((i + (j + 2) / n_starts) / len(laws))
-        found.append({"point": _at_point(chain, seeds), "grown": grown, "flowed": flowed})
-    return _record(found, scales, config, time.perf_counter() - started)
+    size = checked_number("attention_size", settings.attention_size, low=1e-8, high=1e-4)
+    laws, seeds, n = stages.chains(settings.stays), checked_seeds(settings.seeds), settings.n_times
+    stages.checked_moving(laws)
+    found = grid(_at_point, stretch(on_progress, 0.0, 0.05), law=laws)
+    found |= grid(partial(_from_unigram, size=size, n=n), stretch(on_progress, 0.05, 0.25), law=laws, seed=seeds)
+    found |= grid(partial(_from_random, n=n), stretch(on_progress, 0.25, 1.0), law=laws, init_scale=scales, seed=seeds)
+    return Measured(found, {"law": list(laws), "init_scale": scales, "seed": seeds})
 
 
-def _at_point(chain: saccade.MarkovChain, seeds: list[int]) -> dict[str, Any]:
-    point = fits.near_unigram(chain, 0.0, 0)
-    gaps = np.array([gradient_gaps(chain, seed) for seed in seeds]).max(axis=0)
-    return {
-        "finite_difference_gap": gaps[0],
-        "closed_form_gap": gaps[1],
-        "residual": max(float(np.abs(matrix).max()) for matrix in velocity(point, chain)),
-        "point_loss": loss(point, chain),
-    }
+def _at_point(chain: saccade.MarkovChain) -> dict[str, Any]:
+    point = stages.near_unigram(chain, 0.0, 0)
+    return {"residual": max(float(np.abs(m).max()) for m in velocity(point, chain)), "point_loss": loss(point, chain)}
 
 
-def _from_unigram(chain: saccade.MarkovChain, size: float, seed: int, n_times: int) -> dict[str, Any]:
+def _from_unigram(chain: saccade.MarkovChain, seed: int, *, size: float, n: int) -> dict[str, Any]:
     """Until, in the linear flow, queries have a size of a tenth."""
-    c = abs(fits.focus_rate(chain))
-    start = fits.near_unigram(chain, size, seed)
-    flowed = saccade.flow(chain, t1=np.log(0.1 / size) / c, n_times=n_times, start=start).isel(seed=0)
-    path = fits.along(flowed, fits.top_direction(flowed.embedding.values[0]))
-    window = fits.linear_attention_window(path)
-    queries = np.linalg.norm(path.query, axis=1)
+    start, t1 = stages.near_unigram(chain, size, seed), np.log(0.1 / size) / abs(stages.focus_rate(chain))
+    flowed = saccade.flow(chain, t1=t1, n_times=n, start=start).isel(seed=0)
+    path = stages.along(flowed, stages.top_direction(flowed.embedding.values[0]))
+    window, curves, gaps = stages.linear_attention_window(path), _curves(flowed, path, chain), gradient_gaps(chain, seed)
     return {
-        "grown_rate": fits.growth_rate(path.time, queries, window),
-        "grown_cosine": _logit_cosine(path, chain)[fits.linear_end(path)],
+        "finite_difference_gap": gaps.finite_difference,
+        "closed_form_gap": gaps.closed_form,
+        "grown_rate": fits.growth_rate(path.time, curves["curve_query"], window),
+        "grown_cosine": 1 - curves["curve_misfit"][stages.linear_end(path)],
         "tilt_power": _tilt_power(path, flowed.attention.values, window, chain),
-        "curves": _curves(flowed, path, chain),
+        **{f"grown_{name}": values for name, values in curves.items()},
     }
 
 
-def _logit_cosine(path: Along, chain: saccade.MarkovChain) -> Array:
-    return theory.alignment(path.scores, np.outer(chain.stationary, chain.stationary))
-
-
-def _tilt_power(path: Along, attention: Array, window: NDArray[np.bool_], chain: saccade.MarkovChain) -> float:
+def _tilt_power(path: stages.Along, attention: fits.Array, window: Any, chain: saccade.MarkovChain) -> float:
     """How the error of first-order attention falls with the strength; rounding hides it at strengths below about 1e-5."""
     gamma = theory.unigram_point(stationary=chain.stationary).gamma
     predicted = theory.first_order_attention(path.strength, stationary=chain.stationary, gamma=gamma)
-    error = np.abs(attention - predicted).max(axis=(1, 2))
     upper = window & (np.abs(path.strength) > 1e-5)
-    return fits.power(np.abs(path.strength[upper]), error[upper])
+    return fits.power(np.abs(path.strength[upper]), np.abs(attention - predicted).max(axis=(1, 2))[upper])
 
 
-def _from_random(chain: saccade.MarkovChain, scale: float, seed: int, n_times: int) -> dict[str, Any]:
-    c, mu_0 = abs(fits.focus_rate(chain)), theory.condensation_rate(stationary=chain.stationary)
-    t1 = np.log(1 / scale) * (1 / c + 1 / mu_0)  # both stages, until weights are of size one
-    flowed = saccade.flow(chain, t1=t1, n_times=n_times, seeds=[seed], model=saccade.Embedded(init_scale=scale)).isel(seed=0)
-    settled = fits.settled(flowed, chain.stationary)
-    path = fits.along(flowed, fits.top_direction(flowed.embedding.values[settled]))
-    window = fits.linear_attention_window(path, plateau=settled)
-    linear = fits.linear_end(path)
-    size, norm = theory.embedding_norm(stationary=chain.stationary), np.linalg.norm(flowed.embedding.values, axis=(1, 2))
-    peak = fits.first_turn(path.time, np.sign(fits.focus_rate(chain)) * flowed.attention.values[:, -1, 0], linear)
-    curves = _curves(flowed, path, chain)
+def _from_random(chain: saccade.MarkovChain, scale: float, seed: int, *, n: int) -> dict[str, Any]:
+    c, mu_0 = stages.focus_rate(chain), theory.condensation_rate(stationary=chain.stationary)
+    t1 = np.log(1 / scale) * (1 / abs(c) + 1 / mu_0)  # both stages, until weights are of size one
+    flowed = saccade.flow(chain, t1=t1, n_times=n, seeds=[seed], model=saccade.Embedded(init_scale=scale)).isel(seed=0)
+    settled = stages.settled(flowed, chain.stationary)
+    path = stages.along(flowed, stages.top_direction(flowed.embedding.values[settled]))
+    linear, curves = stages.linear_end(path), _curves(flowed, path, chain)
+    half, norm = theory.embedding_norm(stationary=chain.stationary) / 2, np.linalg.norm(flowed.embedding.values, axis=(1, 2))
+    peak = fits.peak_time(path.time, np.sign(c) * flowed.attention.values[:, -1, 0], linear)
     return {
-        "plateau_loss": _plateau_loss(flowed, fits.first_index(norm, size / 2)),
-        "rate": fits.growth_rate(path.time, curves["curve_query"], window),
-        "cosine": _logit_cosine(path, chain)[linear],
+        "plateau_loss": _plateau_loss(flowed, fits.first_index(norm, half)),
+        "rate": fits.growth_rate(path.time, curves["curve_query"], stages.linear_attention_window(path, plateau=settled)),
+        "cosine": 1 - curves["curve_misfit"][linear],
         "rank_start": curves["curve_rank"][0],
         "rank_end": np.interp(peak, path.time, curves["curve_rank"]),
-        "length": peak - fits.reaching_time(path.time, norm, size / 2),
-        "curves": curves,
+        "length": peak - fits.reaching_time(path.time, norm, half),
+        **curves,
     }
 
 
@@ -180,56 +151,115 @@ def _plateau_loss(run: xr.Dataset, end_of_first_stage: int) -> float:
     return float(values[np.argmax(np.gradient(values, t))]) if len(t) > 1 else np.nan
 
 
-def _curves(run: xr.Dataset, path: Along, chain: saccade.MarkovChain) -> dict[str, Array]:
+def _curves(run: xr.Dataset, path: stages.Along, chain: saccade.MarkovChain) -> dict[str, fits.Array]:
     product = run.query_matrix.values @ np.swapaxes(run.key_matrix.values, 1, 2)
     return {
         "curve_time": path.time,
         "curve_query": np.linalg.norm(path.query, axis=1),
-        "curve_misfit": 1 - _logit_cosine(path, chain),
+        "curve_misfit": 1 - theory.alignment(path.scores, np.outer(chain.stationary, chain.stationary)),
         "curve_rank": effective_rank(singular_values(product)),
     }
 
 
-def _record(found: list[dict[str, Any]], scales: list[float], config: Config, wall_time: float) -> xr.Dataset:
-    from saccade.records.schema import make_record
+def claims(record: xr.Dataset) -> Iterator[Claim]:
+    for law, chain in stages.chains(EXPERIMENT.settings_of(record).stays).items():
+        at = record.sel(law=law)
+        case = Case({"law": law}, stages.conditions(chain, ("I", "II"), float(at.init_scale.max())))
+        yield from _at_the_point(at, case, chain)
+        yield from _in_the_flow(at, case, chain)
 
-    variables: dict[str, Any] = {name: (("law",), [at["point"][name] for at in found]) for name in _POINT}
-    variables |= {name: (("law", "seed"), [[one[name] for one in at["grown"]] for at in found]) for name in _GROWN}
-    for name in _RANDOM:
-        values = [[[one[name] for one in of_scale] for of_scale in at["flowed"]] for at in found]
-        variables[name] = (("law", "init_scale", "seed"), values)
-    for name in _CURVES:  # first seed, from the unigram point and then from each random start
-        values = [[one["curves"][name] for one in (at["grown"][0], *(runs[0] for runs in at["flowed"]))] for at in found]
-        variables[name] = (("law", "start", "sample"), values)
-    record = make_record(
-        dynamics="B: population gradient flow, embedded model",
-        variables=variables,
-        coords={"law": list(fits.LAWS), "init_scale": scales, "seed": checked_seeds(config.seeds)},
-        time_unit="steps of gradient descent at rate 1",
-        config={"laws": list(fits.LAWS)},
-        wall_time=wall_time,
-        definitions=_POINT | _GROWN | _RANDOM | _CURVES,
+
+def _at_the_point(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iterator[Claim]:
+    entropy = theory.unigram_loss(stationary=chain.stationary)
+    yield case.at_most(PROPOSITION_2_3, "gradient against central differences, largest gap", at.finite_difference_gap, 1e-8)
+    yield case.at_most(PROPOSITION_2_3, "gradient against the closed form, largest gap", at.closed_form_gap, 1e-14)
+    yield case.at_most(UNIGRAM_POINT, "largest entry of the velocity at the unigram point", at.residual, 1e-14)
+    yield case.at_most(UNIGRAM_POINT, "loss at the unigram point less H(π)", np.abs(at.point_loss - entropy), 1e-14)
+    yield case.near(
+        UNIGRAM_POINT,
+        "loss on the plateau",
+        at.isel(init_scale=0).plateau_loss,
+        entropy,
+        within=5e-4,
+        sentence="Flows from a small random start wait where the loss is the entropy of the token frequencies.",
     )
-    record.attrs["settings"] = json.dumps(asdict(config))
-    return record
 
 
-def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    """A row for each run; the start is 0 for the unigram point."""
-    laws, rows = fits.chains(json.loads(record.attrs["settings"])["stays"]), []
-    for law, chain in laws.items():
-        for seed in record.seed.values:
-            at = record.sel(law=law, seed=seed)
-            first = {"law": law, "seed": int(seed), "rate_predicted": fits.focus_rate(chain)}
-            blank = dict.fromkeys(_RANDOM)
-            rows.append(first | {"init_scale": 0.0} | blank | {"rate": float(at.grown_rate), "cosine": float(at.grown_cosine)})
-            for scale in record.init_scale.values:
-                cell = at.sel(init_scale=scale)
-                rows.append(first | {"init_scale": float(scale)} | {name: float(cell[name]) for name in _RANDOM})
-    return rows
+def _in_the_flow(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iterator[Claim]:
+    c, smallest, largest = stages.focus_rate(chain), at.isel(init_scale=-1), at.isel(init_scale=0)
+    planted = case.but(start="unigram point")
+    tiny, small = (case.but(start=f"random, {float(one.init_scale):g}") for one in (smallest, largest))
+    slopes = [fits.slope(np.log(1 / at.init_scale), at.length.sel(seed=seed)) for seed in at.seed]
+    yield planted.near(ATTENTION_RATE, "growth rate of queries", at.grown_rate, abs(c), relative=0.005)
+    yield tiny.near(ATTENTION_RATE, "growth rate of queries", smallest.rate, abs(c), relative=0.005)
+    yield planted.near(THEOREM_3_5, "cosine of the attention logits with π πᵀ", at.grown_cosine, np.sign(c), within=1e-4)
+    yield small.near(THEOREM_3_5, "cosine of the attention logits with π πᵀ", largest.cosine, np.sign(c), within=1e-4)
+    yield planted.near(
+        FIRST_ORDER_ATTENTION, "power of the strength in the error of first-order attention", at.tilt_power, 2, within=0.05
+    )
+    yield small.near(THEOREM_3_5, "effective rank of W_Q W_Kᵀ at the end of stage II", largest.rank_end, 1, within=0.005)
+    yield case.near(
+        ATTENTION_RATE,
+        "how much longer stage II is per e-fold of a smaller start",
+        slopes,
+        theory.focus_slope(rate=c),
+        relative=0.02,
+    )
 
 
-def figure(record: xr.Dataset) -> Figure:
-    from saccade.experiments.focus_and_dilution.focus_growth_figure import draw
+def panels(record: xr.Dataset) -> Layout:
+    growth, shape, lengths, folds = [], [], [], np.log(1 / record.init_scale.values)
+    for i, (law, chain) in enumerate(stages.chains(EXPERIMENT.settings_of(record).stays).items()):
+        at, c = record.sel(law=law).isel(seed=0), abs(stages.focus_rate(chain))
+        random, first, t, q = at.isel(init_scale=-1), at.isel(init_scale=0), at.grown_curve_time, at.grown_curve_query
+        late = len(t) * 9 // 10
+        growth += [
+            Line(t, q, f"{law}, unigram point", tone=i),
+            Line(random.curve_time, random.curve_query, f"{law}, random start", DASHES, i),
+            Line(t, 2 * q[late] * np.exp(c * (t - t[late])), "predicted slope c" if i == 0 else "", DOTS, None),
+        ]
+        shape += [
+            Line(first.curve_time, np.abs(first.curve_misfit), f"{law}: 1 - cos", tone=i),
+            Line(first.curve_time, first.curve_rank - 1, f"{law}: rank - 1", DASHES, i),
+        ]
+        found = record.length.sel(law=law).values
+        lengths += [
+            Line(np.repeat(folds, found.shape[1]), found.ravel(), "", POINTS, i),
+            Line(folds, found.mean() + (folds - folds.mean()) / c, f"{law}: 1/c = {1 / c:.4g}", tone=i),
+        ]
+    where = f"random start {record.init_scale.values[0]:g}"
+    return [
+        Lines("growth of attention", "time", "queries along the direction, |αᵀ W_Q|", growth, "y", ylim=(3e-6, 3)),
+        Lines(
+            f"what it grows into, {where}",
+            "time",
+            "1 - cos(Φ, π πᵀ); rank of W_Q W_Kᵀ less 1",
+            shape,
+            "y",
+            ylim=(1e-7, 10),
+            levels={1e-4: "tolerance"},
+        ),
+        Lines("length of the stage", "ln(1 / size of the start)", "length of stage II", lengths, ylim=(0, None)),
+    ]
 
-    return draw(record)
+
+EXPERIMENT = Experiment(
+    "focus-growth",
+    Settings,
+    measure,
+    claims,
+    panels,
+    caption=(
+        "Left: queries along the one direction, from the unigram point with tiny attention (solid) and from the smallest random "
+        "start (dashed); dotted: the predicted growth. Middle: how far the attention logits are from π πᵀ, and the effective rank "
+        "of W_Q W_Kᵀ, in flows from a random start. Right: how long stage II lasts against the size of the start; lines have the "
+        "predicted slope 1/c."
+    ),
+    finding=(
+        "queries grow at rate {growth rate of queries (law paper, start unigram point):.4f} (c within 0.5 %), "
+        "logits along π πᵀ to 1e-4"
+    ),
+    variables=VARIABLES,
+    dynamics="B: population gradient flow, embedded model",
+    time_unit=STEPS,
+)

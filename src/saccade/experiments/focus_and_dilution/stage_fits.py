@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 import saccade
 from saccade.errors import InputError
 from saccade.theory import focus_and_dilution as theory
+from saccade.theory.condition import Condition
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,6 +40,12 @@ LAWS = ("paper", "zipf-6")
 def chains(stays: Sequence[float]) -> dict[str, saccade.MarkovChain]:
     """The paper's law and Zipf's law on six tokens as lazy chains, the two that the stages are looked at on."""
     return dict(zip(LAWS, (saccade.MarkovChain.paper(stays[0]), saccade.MarkovChain.zipf(6, stays[1])), strict=True))
+
+
+def conditions(chain: saccade.MarkovChain, stages: tuple[str, ...], init_scale: float = 0.0) -> list[Condition]:
+    """What the theory assumes for these stages, with what this chain and start have."""
+    found = theory.check_assumptions(chain.stationary, chain.transition, n_context=np.inf, init_scale=init_scale)
+    return [condition for condition in found if condition.name.split()[0] in stages]
 
 
 def conditions_met(chain: saccade.MarkovChain, stages: tuple[str, ...], init_scale: float = 0.0) -> dict[str, bool]:

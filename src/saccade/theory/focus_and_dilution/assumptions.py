@@ -94,9 +94,7 @@ def _first_stages(*, mu_0: float, c: float, init_scale: float) -> list[Condition
     ]
     if mu_0 > TIE:
         conditions.append(below("I frozen attention", abs(c) / mu_0, 1.0, "focus rate / condensation rate, in modulus"))
-    conditions.append(
-        above("II positive focus rate", c, 0.0, "negative: attention first turns away from frequent tokens")
-    )
+    conditions.append(above("II positive focus rate", c, 0.0, "negative: attention first turns away from frequent tokens"))
     return conditions
 
 

@@ -1,0 +1,68 @@
+"""What the terminal shows of an experiment: one line, every exception in full; or every claim, with unmet assumptions said once
+on top.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from saccade.experiments.reproduce import Outcome
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Claim
+
+
+def tally(claims: Sequence[Claim]) -> str:
+    """`427 hold, 12 fail as expected, 4 controls fail as they must, 14 outside their assumptions, 1 surprise`; what is none is
+    left out.
+    """
+    controls = [claim for claim in claims if claim.breaks and not claim.is_surprise]
+    plain = [claim for claim in claims if not claim.breaks and not claim.is_surprise]
+    surprises = sum(claim.is_surprise for claim in claims)
+    counts = {
+        "hold": sum(claim.verdict == HOLDS for claim in plain),
+        "fail as expected": sum(claim.verdict == FAILS for claim in plain),
+        "outside their assumptions": sum(claim.verdict == OUTSIDE for claim in plain),
+        "negative controls fail as they must": len(controls),
+        "surprises" if surprises > 1 else "surprise": surprises,
+    }
+    return ", ".join(f"{count} {words}" for words, count in counts.items() if count) or "no claims"
+
+
+def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> None:
+    """One line and every surprise in full; with `every_claim` all of them, grouped by the statement they test."""
+    seconds = outcome.record.attrs.get("wall_time_s")
+    took = f", {seconds:.1f} s" if isinstance(seconds, float) else ""
+    terminal.print(f"[bold]{outcome.name}[/bold]: {escape(tally(outcome.claims))}{took}", soft_wrap=True, highlight=False)
+    shown = outcome.claims if every_claim else [claim for claim in outcome.claims if claim.is_surprise]
+    for sentence in [*(_unmet(shown) if every_claim else ()), *_left_out(outcome)]:
+        terminal.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
+    for key in dict.fromkeys(claim.statement.key for claim in shown):
+        of_statement = [claim for claim in shown if claim.statement.key == key]
+        terminal.print(f"  [bold]{escape(key)}[/bold]: {escape(of_statement[0].statement.title)}", soft_wrap=True, highlight=False)
+        for claim in of_statement:
+            terminal.print(_line(claim), soft_wrap=True, highlight=False)
+
+
+def _line(claim: Claim) -> str:
+    colour = "red" if claim.is_surprise else "yellow" if claim.verdict == OUTSIDE else "green"
+    surprise = f" (expected: {claim.expected})" if claim.is_surprise else ""
+    return f"    [{colour}]{escape(claim.verdict_says)}{surprise}[/{colour}]  {escape(claim.label)}: {escape(claim.says)}"
+
+
+def _unmet(claims: Iterable[Claim]) -> list[str]:
+    """Once, what the claims below miss of their assumptions."""
+    given = dict.fromkeys(condition for claim in claims if not claim.breaks for condition in claim.given)
+    unmet = [condition for condition in given if not condition.holds]
+    return [f"{len(unmet)} of {len(given)} assumptions are not met: {'; '.join(map(str, unmet))}."] if unmet else []
+
+
+def _left_out(outcome: Outcome) -> list[str]:
+    """What could not be asked, and runs that diverged."""
+    sentences = json.loads(outcome.record.attrs.get("left_out", "[]"))
+    lost = int((outcome.record.stop_reason == "diverged").sum()) if "stop_reason" in outcome.record else 0
+    if lost:
+        sentences.append(f"{lost} of {outcome.record.stop_reason.size} runs diverged; their values are missing.")
+    return sentences
