@@ -1,7 +1,7 @@
 """The tables of what is reproduced, made from the experiments: what, command, time, what to expect, verdicts of the last run.
 
 `docs/outcomes.json` keeps what came of the last full run of each experiment: how many claims hold, fail, or are outside their
-assumptions, and its `EXPECTED` with the measured numbers in it. The README shows the tables between two marks; tests hold it to
+assumptions, and its `finding` with the measured numbers in it. The README shows the tables between two marks; tests hold it to
 that file, and the file to runs where those are short (`tests/experiments/outcomes.py`), on text to `docs/findings.md`.
 """
 
@@ -16,33 +16,28 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from saccade.experiments import EXPERIMENTS, experiment
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from saccade.experiments import EXPERIMENTS, FOCUS_AND_DILUTION, REAL_TEXT, SCAN_AND_SNAP, experiment
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 
-_KINDS = {
-    "scan-and-snap": "saccade.experiments.scan_and_snap.",
-    "focus-and-dilution": "saccade.experiments.focus_and_dilution.",
-    "real-text": "saccade.experiments.real_text.",
-}
+_KINDS = {"scan-and-snap": SCAN_AND_SNAP, "focus-and-dilution": FOCUS_AND_DILUTION, "real-text": REAL_TEXT}
 _WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside"}
 
 
 def table(kind: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
     """Markdown rows of the experiments of one kind: `scan-and-snap`, `focus-and-dilution` or `real-text`."""
-    names = [name for name, module in EXPERIMENTS.items() if module.startswith(_KINDS[kind])]
     head = "| what | `saccade reproduce ...` | time | expected | verdicts |\n|---|---|---|---|---|\n"
-    return head + "".join(_row(name, outcomes.get(name, {})) for name in names)
+    return head + "".join(_row(name, outcomes.get(name, {})) for name in _KINDS[kind])
 
 
 def _row(name: str, outcome: Mapping[str, Any]) -> str:
-    module = experiment(name)
-    return f"| {module.WHAT} | `{name}` | {module.SECONDS} s | {outcome.get('expected', '')} | {_said(outcome)} |\n"
+    entry = EXPERIMENTS[name]
+    return f"| {entry.about} | `{name}` | {entry.seconds} s | {outcome.get('finding', '')} | {_said(outcome)} |\n"
 
 
 def _said(outcome: Mapping[str, Any]) -> str:
-    """`12 hold, 2 fail as known`."""
+    """`12 hold, 2 fail as expected`."""
     parts = [f"{outcome[verdict]} {word}" for verdict, word in _WORDS.items() if outcome.get(verdict)]
-    known = " as known" if outcome.get(FAILS) and not outcome.get("surprises") else ""
+    known = " as expected" if outcome.get(FAILS) and not outcome.get("surprises") else ""
     return ", ".join(part + (known if part.endswith(_WORDS[FAILS]) else "") for part in parts) or "not run yet"
 
 
@@ -57,7 +52,7 @@ def with_tables(readme: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
 
 def outcome(name: str, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What `docs/outcomes.json` keeps of an experiment, from its claims as they stand in `claims.json`."""
-    return {**verdict_counts(claims), "expected": filled(name, experiment(name).EXPECTED, claims)}
+    return {**verdict_counts(claims), "finding": filled(name, experiment(name).finding, claims)}
 
 
 def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -68,9 +63,9 @@ def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str:
-    """The template with measured numbers: `{growth rate*law paper:.3f}` is that of the one claim with such a statement.
+    """The template with measured numbers: `{growth rate*law paper:.3f}` is that of the one claim with such a label.
 
-    `*` stands for any part of the statement and `?` for any character, as for `:`, which ends the name of a field.
+    `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field.
     """
     parts = Formatter().parse(template)
     sentence = "".join(
@@ -80,10 +75,10 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
 
 
 def _measured(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> float:
-    found = [claim for claim in claims if fnmatchcase(claim["statement"], field)]
+    found = [claim for claim in claims if fnmatchcase(claim["label"], field)]
     if len(found) != 1:
-        fitting = "".join(f"\n  {claim['statement']}" for claim in found)
-        raise ValueError(f"EXPECTED of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")
+        fitting = "".join(f"\n  {claim['label']}" for claim in found)
+        raise ValueError(f"finding of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")
     measured = found[0]["measured"]
     return float("nan") if measured is None else float(measured)  # `claims.json` has null for NaN
 

@@ -20,16 +20,12 @@ from saccade.records.store import load_record, save_record
 
 def record_of(name: str, **settings: Any) -> xr.Dataset:
     """The record of an experiment with these settings."""
-    run, config = _run_and_config(name, settings)
+    asked = experiment(name)
+    config = asked.settings(**settings)
     folder = Path(os.environ["SACCADE_TEST_RUNS"])  # one for the session: tests/conftest.py
     path = folder / f"{name}-{hashlib.sha256(repr(config).encode()).hexdigest()[:16]}.zarr"
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            save_record(run(config), path)
+            save_record(asked.run(config), path)
     return load_record(path)
-
-
-def _run_and_config(name: str, settings: dict[str, Any]) -> tuple[Any, Any]:
-    module = experiment(name)
-    return module.run, module.Config(**settings)

@@ -8,14 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 import xarray as xr
 
 from saccade.experiments import experiment
+from saccade.lab.experiment import Experiment
 from tests.experiments.default_runs import record_of
 
 SMALL = {"n_vocab": (20,), "draws": 2, "remark_vocab": 20, "remark_all": 8, "remark_draws": 2}
 
 
 def test_a_shared_record_is_what_the_run_gives():
-    module = experiment("decoder-dynamics")
-    xr.testing.assert_equal(record_of("decoder-dynamics", **SMALL), module.run(module.Config(**SMALL)))
+    asked = experiment("decoder-dynamics")
+    xr.testing.assert_equal(record_of("decoder-dynamics", **SMALL), asked.run(asked.settings(**SMALL)))
 
 
 def test_other_settings_are_another_run():
@@ -27,13 +28,13 @@ def test_those_who_ask_at_once_get_one_run(monkeypatch, tmp_path):
     made = record_of("decoder-dynamics", **SMALL)
     runs = []
 
-    def slow(config):
+    def slow(self, config):
         runs.append(config)
         time.sleep(0.2)
         return made
 
     monkeypatch.setenv("SACCADE_TEST_RUNS", str(tmp_path))
-    monkeypatch.setattr(experiment("decoder-dynamics"), "run", slow)
+    monkeypatch.setattr(Experiment, "run", slow)
     with ThreadPoolExecutor(3) as pool:
         records = list(pool.map(lambda _: record_of("decoder-dynamics", **SMALL), range(3)))
     assert len(runs) == 1

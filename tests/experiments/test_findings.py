@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import xarray as xr
+from saccade.experiments.findings import findings_page
 
 from saccade.experiments import REAL_TEXT
-from saccade.experiments.findings import findings_page
 from saccade.experiments.reproduce import Outcome
 from saccade.records.claim import Claim
 

@@ -7,30 +7,29 @@ import pytest
 
 import saccade
 from saccade.errors import InputError
-from saccade.experiments.focus_and_dilution import focus_growth, stage_fits
-from saccade.records.claim import FAILS, HOLDS
-from saccade.records.store import load_record, save_record
+from saccade.experiments.focus_and_dilution import stage_fits
+from saccade.experiments.focus_and_dilution.focus_growth import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS
 from saccade.theory import focus_and_dilution as theory
+from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory):
-    path = tmp_path_factory.mktemp("focus") / "record.zarr"
-    save_record(focus_growth.run(focus_growth.Config(seeds=1)), path)
-    return load_record(path)
+def record():
+    return record_of("focus-growth", seeds=1)
 
 
 def verdicts(record, words):
-    found = {claim.verdict for claim in focus_growth.claims(record) if words in claim.statement}
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if words in claim.label}
     assert found
     return found
 
 
 def test_every_verdict_is_the_expected_one(record):
-    claims = focus_growth.claims(record)
+    claims = list(EXPERIMENT.claims(record))
     assert len(claims) == 24
-    assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert [claim.label for claim in claims if claim.verdict != HOLDS] == []
     assert_as_in_the_readme("focus-growth", claims)
 
 
@@ -43,12 +42,14 @@ def test_query_and_key_follow_the_linear_flow_of_the_theory_from_the_unigram_poi
 
 
 def test_rates_one_percent_off_are_seen(record):
-    assert verdicts(record.assign(grown_rate=0.99 * record.grown_rate), "from the unigram point, law") >= {FAILS}
-    assert verdicts(record.assign(rate=1.01 * record.rate), "growth rate of queries, random") == {FAILS}
+    assert verdicts(record.assign(grown_rate=0.99 * record.grown_rate), "growth rate of queries (law paper, start unigram") == {
+        FAILS
+    }
+    assert verdicts(record.assign(rate=1.01 * record.rate), "growth rate of queries (law paper, start random") == {FAILS}
 
 
 def test_attention_that_turns_away_is_seen(record):
-    assert verdicts(record.assign(cosine=-record.cosine), "pi pi^T, random") == {FAILS}
+    assert verdicts(record.assign(cosine=-record.cosine), "π πᵀ (law zipf-6, start random") == {FAILS}
 
 
 def test_another_loss_on_the_plateau_is_seen(record):
@@ -56,7 +57,7 @@ def test_another_loss_on_the_plateau_is_seen(record):
 
 
 def test_a_stage_that_lasts_five_percent_longer_per_fold_is_seen(record):
-    assert verdicts(record.assign(length=1.05 * record.length), "length of stage II") == {FAILS}
+    assert verdicts(record.assign(length=1.05 * record.length), "how much longer stage II") == {FAILS}
 
 
 def test_a_tilt_that_is_wrong_at_first_order_is_seen(record):
@@ -64,10 +65,10 @@ def test_a_tilt_that_is_wrong_at_first_order_is_seen(record):
 
 
 def test_table_and_figure_hold_every_start(record):
-    assert len(focus_growth.table(record)) == 2 * 4
-    assert len(focus_growth.figure(record).axes) == 4  # three panels and a second scale
+    assert len(EXPERIMENT.rows(record)) == 2 * 3
+    assert len(EXPERIMENT.figure(record).axes) == 3
 
 
 def test_a_chain_on_which_attention_does_not_move_is_named():
     with pytest.raises(InputError, match="zipf-6"):
-        focus_growth.run(focus_growth.Config(stays=(0.3, 0.0)))
+        EXPERIMENT.run(Settings(stays=(0.3, 0.0)))

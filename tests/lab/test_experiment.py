@@ -1,0 +1,95 @@
+"""An experiment object: measured arrays become a defined record, grids keep their axes, tables and figures follow from the
+record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from saccade.lab.claim import Case
+from saccade.lab.experiment import Experiment, Measured, Variable, by_cell, grid, padded
+from saccade.lab.panel import POINTS, Bars, Heat, Line, Lines, specs
+from saccade.theory.statement import Statement
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings."""
+
+    powers: tuple[int, ...] = (1, 2)
+    """powers that are tried"""
+
+
+def measure(settings, on_progress):
+    found = grid(
+        lambda power, x: {"value": x**power, "curve": np.arange(power)}, on_progress, power=settings.powers, x=(2.0, 3.0, 5.0)
+    )
+    return Measured(found, {"power": list(settings.powers), "x": [2.0, 3.0, 5.0]}, {"left_out": "[]"})
+
+
+POWERS = Experiment(
+    "powers",
+    Settings,
+    measure,
+    lambda record: [
+        Case().near(Statement("nobody1999", "Lemma 1", "x"), "5 squared", record.value.sel(power=2, x=5), 25, within=0)
+    ],
+    lambda record: [Lines("powers", "x", "value", [Line(record.x, record.value[0], "first", POINTS)])],
+    variables={"value": Variable("power x", "1", "x to the power"), "curve": Variable("power x sample", "1", "numbers below it")},
+)
+
+
+def test_a_run_is_a_record_with_settings_units_and_definitions():
+    seen = []
+    record = POWERS.run(Settings((2, 3)), seen.append)
+    assert record.value.dims == ("power", "x")
+    assert record.value.attrs == {"units": "1", "definition": "x to the power"}
+    assert float(record.value.sel(power=3, x=5)) == 125
+    assert np.isnan(record.curve.sel(power=2, x=2).values).tolist() == [False, False, True]  # shorter ones are padded
+    assert POWERS.settings_of(record) == Settings((2, 3))
+    assert seen == pytest.approx([(n + 1) / 6 for n in range(6)])
+    assert record.attrs["left_out"] == "[]"
+
+
+def test_the_table_has_a_row_for_each_cell():
+    rows = POWERS.rows(POWERS.run())
+    assert len(rows) == 6
+    assert rows[0] == {"power": 1, "x": 2.0, "value": 2.0}
+
+
+def test_a_variable_without_a_definition_is_refused():
+    other = Experiment("other", Settings, lambda s, p: Measured({"unknown": 1.0}, {}), lambda r: [], lambda r: [])
+    with pytest.raises(KeyError, match="unknown"):
+        other.run()
+
+
+def test_headline_numbers_are_means_over_seeds_that_have_them():
+    assert by_cell({"loss": [[1.0, np.nan], [2.0, 4.0]]}, {"ratio": [1, 10]}) == {"loss, ratio 1": 1.0, "loss, ratio 10": 3.0}
+    assert list(by_cell({"loss": [[1.0]]}, {"ratio": [1]})) == ["loss"]
+
+
+def test_arrays_of_one_shape_are_stacked_as_they_are():
+    assert padded([["a"], ["b"]]).tolist() == [["a"], ["b"]]
+    assert padded([np.array([1], int)] * 2).dtype.kind == "i"
+
+
+def test_panels_are_plain_data_with_missing_numbers_as_none():
+    lines = Lines("t", "x", "y", [Line([1, 2], [np.nan, 1.0], tone=0.5, low=[0, 0], high=[1, np.inf])], "xy", levels={1.0: "one"})
+    spec = lines.spec()
+    assert spec["series"][0] == {
+        "name": "", "x": [1.0, 2.0], "y": [None, 1.0], "style": "line", "shade": 0.5, "low": [0.0, 0.0], "high": [1.0, None]
+    }  # fmt: skip
+    assert (spec["x"]["log"], spec["levels"]) == (True, [{"y": 1.0, "label": "one"}])
+    bars = Bars("t", "x", "y", ["a"], {"one": [1.0], "two": [2.0]}, tones={"two": None}).spec()
+    assert [group["tone"] for group in bars["groups"]] == [0, None]
+    heat = Heat("t", "x", "y", [[1.0, 2.0], [np.nan, 4.0]], ["a", "b"], ["c", "d"]).spec()
+    assert (heat["min"], heat["max"], heat["values"]) == (1.0, 4.0, [1.0, 2.0, None, 4.0])
+
+
+def test_a_figure_is_a_row_of_panels_or_rows_of_them():
+    panel = Lines("t", "x", "y", [])
+    assert [len(row) for row in specs([panel, panel])] == [2]
+    assert [len(row) for row in specs([[panel, panel], [panel]])] == [2, 1]
