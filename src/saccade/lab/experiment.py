@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from saccade.lab.claim import Claim
 from saccade.lab.panel import Layout, specs
 from saccade.records.schema import make_record, settings_of, with_settings
 from saccade.report.drawn import draw_panels
+from saccade.theory.condition import Condition, met
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,6 +96,18 @@ class Experiment:
         if isinstance(found, Measured):
             found = self._record(found, time.perf_counter() - started)
         return with_settings(found, config)
+
+    def run_together(self, several: Sequence[Any], on_progress: Progress = silent) -> list[xr.Dataset]:
+        """A record for each of several settings, in one call where the experiment can do that."""
+        if self.together is None:
+            return [self.run(settings, on_progress) for settings in several]
+        found = self.together(several, on_progress)
+        return [with_settings(record, settings) for record, settings in zip(found, several, strict=True)]
+
+    def as_published(self, record: xr.Dataset, *free: str) -> Condition:
+        """Whether a record was made with the default settings, but for those that are free to be others."""
+        made, defaults = asdict(self.settings_of(record)), asdict(self.settings())
+        return met("the published settings", all(made[name] == defaults[name] for name in defaults if name not in free))
 
     def settings_of(self, record: xr.Dataset) -> Any:
         return settings_of(record, self.settings)

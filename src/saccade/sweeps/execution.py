@@ -53,10 +53,7 @@ def unfinished(identity: str, status: str, reason: str, seconds: float) -> Outco
 
 
 def _records(unit: Unit, on_progress: Callable[[float], None]) -> list[xr.Dataset]:
-    asked = experiment(unit.name)
-    if len(unit.configs) > 1 and asked.together is not None:
-        return asked.together(unit.configs, on_progress)
-    return [asked.run(unit.configs[0], on_progress)]
+    return experiment(unit.name).run_together(unit.configs, on_progress)
 
 
 def _until(seconds: float | None) -> Callable[[float], None]:

@@ -6,32 +6,29 @@ experiment says for itself.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 
 import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.workers import workers
 from saccade.errors import checked_list
-from saccade.experiments.headlines import by_cell
 from saccade.experiments.together import Share, checked_alike, parts, train_together
+from saccade.lab.experiment import Progress, by_cell
+from saccade.records.schema import make_record
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-TOGETHER = ("lr_attention", "ratios", "seeds")
+FREE = ("lr_attention", "ratios", "seeds")
 
 
 @dataclass(frozen=True)
-class Config:
+class Settings:
     """Settings; the defaults are the published ones."""
 
     n_queries: tuple[int, ...] = (1, 3, 5, 10)
@@ -53,19 +50,19 @@ class Config:
 
 
 def run_grids(
-    configs: Sequence[Config],
+    several: Sequence[Settings],
     measure: Callable[[saccade.SequenceClasses, xr.Dataset], xr.DataArray],
     *,
     keep: str,
     definitions: Mapping[str, tuple[str, str]] = MappingProxyType({}),
-    on_progress: Callable[[float], None] = lambda fraction: None,
+    on_progress: Progress,
 ) -> list[xr.Dataset]:
     """Train on every task; keep the loss and what `measure` (rate, seed, ...) makes of the last step, under its name.
 
-    One record for each of `configs`, which may differ in what `TOGETHER` names.
+    One record for each of `several` settings, which may differ in what `FREE` names.
     """
     started = time.perf_counter()
-    shared, shares = checked_alike(configs, TOGETHER), [_share(config) for config in configs]
+    shared, shares = checked_alike(several, FREE), [_share(settings) for settings in several]
     checked_list("n_queries", shared.n_queries, low=1)
     tasks = [saccade.SequenceClasses.syn_medium(n) for n in shared.n_queries]
     fractions = dict.fromkeys(shared.n_queries, 0.0)
@@ -88,18 +85,18 @@ def run_grids(
             by_task = list(pool.map(final, tasks, shared.n_queries))
         finally:
             stopped.set()  # after Ctrl-C the others end at their next report instead of running on
-    wall_time = (time.perf_counter() - started) / len(configs)
-    of_configs = zip(*by_task, strict=True)
-    return [_joined(of_config, config, definitions, wall_time) for of_config, config in zip(of_configs, configs, strict=True)]
+    wall_time = (time.perf_counter() - started) / len(several)
+    of_settings = zip(zip(*by_task, strict=True), several, strict=True)
+    return [_joined(of_one, settings, definitions, wall_time) for of_one, settings in of_settings]
 
 
-def _share(config: Config) -> Share:
-    rates, ratios = checked_list("lr_attention", config.lr_attention, low=0), checked_list("ratios", config.ratios, low=0)
-    return Share([(lr * ratio, lr) for lr in rates for ratio in ratios], checked_seeds(config.seeds))
+def _share(settings: Settings) -> Share:
+    rates, ratios = checked_list("lr_attention", settings.lr_attention, low=0), checked_list("ratios", settings.ratios, low=0)
+    return Share([(lr * ratio, lr) for lr in rates for ratio in ratios], checked_seeds(settings.seeds))
 
 
 def _last_step(
-    task: saccade.SequenceClasses, shared: Config, shares: Sequence[Share], keep: str, on_progress: Callable[[float], None]
+    task: saccade.SequenceClasses, shared: Settings, shares: Sequence[Share], keep: str, on_progress: Progress
 ) -> xr.Dataset:
     record = train_together(
         task,
@@ -117,31 +114,27 @@ def _last_step(
 
 
 def _joined(
-    by_task: Sequence[xr.Dataset], config: Config, definitions: Mapping[str, tuple[str, str]], wall_time: float
+    by_task: Sequence[xr.Dataset], settings: Settings, definitions: Mapping[str, tuple[str, str]], wall_time: float
 ) -> xr.Dataset:
-    from saccade.records.schema import make_record
-
-    shape = (len(by_task), len(config.lr_attention), len(config.ratios))
+    shape = (len(by_task), len(settings.lr_attention), len(settings.ratios))
     variables = {}
     for name, first in by_task[0].data_vars.items():
         values = np.stack([part[name].transpose(*first.dims).values for part in by_task])
         variables[str(name)] = (("n_queries", "lr_attention", "ratio", *first.dims[1:]), values.reshape(shape + first.shape[1:]))
-    record = make_record(
+    return make_record(
         dynamics="A: mini-batch training",
         variables=variables,
         coords={
-            "n_queries": list(config.n_queries),
-            "lr_attention": list(config.lr_attention),
-            "ratio": list(config.ratios),
-            "seed": checked_seeds(config.seeds),
+            "n_queries": list(settings.n_queries),
+            "lr_attention": list(settings.lr_attention),
+            "ratio": list(settings.ratios),
+            "seed": checked_seeds(settings.seeds),
         },
         time_unit="updates",
-        config={"tasks": [f"syn-medium-{n}" for n in config.n_queries], "init": "uniform"},
+        config={"tasks": [f"syn-medium-{n}" for n in settings.n_queries], "init": "uniform"},
         wall_time=wall_time,
         definitions=definitions,
     )
-    record.attrs["settings"] = json.dumps(asdict(config))
-    return record
 
 
 def cells(record: xr.Dataset, measured: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -149,8 +142,3 @@ def cells(record: xr.Dataset, measured: Mapping[str, np.ndarray]) -> dict[str, f
     axes = {name: record[name].values for name in ("n_queries", "lr_attention", "ratio")}
     return by_cell({**measured, "diverged": record.stop_reason.values == "diverged"}, axes)
 
-
-def as_published(record: xr.Dataset) -> dict[str, bool]:
-    """The one assumption of every claim here; which cells of the grid are run, and with how many seeds, is free."""
-    free = {"n_queries": [], "lr_attention": [], "ratios": [], "seeds": 0}
-    return {"the published settings": json.loads(record.attrs["settings"]) | free == asdict(Config()) | free}

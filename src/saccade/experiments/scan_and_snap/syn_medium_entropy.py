@@ -1,38 +1,29 @@
-"""Higher attention rates leave sparser attention, and a moderate ratio of the two rates the sparsest [tian2023, Fig. 6].
+"""Higher attention rates leave sparser attention, and a moderate ratio of the two rates the sparsest.
 
-Entropy of attention among distinct tokens after 100 steps: 1, 3, 5 and 10 query tokens, four attention rates, four ratios
-of decoder to attention rate, ten seeds: 640 runs. Expected: the 32 published means within 0.03 or three combined standard
-errors; entropy falls with the attention rate; for 3 and more queries it is least at ratio 2. About 8 s on two cores.
+Fig. 6 of Scan and Snap: entropy of attention among distinct tokens after 100 steps, for 1, 3, 5 and 10 query tokens, four attention
+rates, four ratios of decoder to attention rate and ten seeds: 640 runs. Expect the 32 published means within 0.03 or three combined
+standard errors; entropy falls with the attention rate; for 3 and more queries it is least at ratio 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import xarray as xr
 
 import saccade
-from saccade.experiments.scan_and_snap.syn_medium import TOGETHER as TOGETHER
-from saccade.experiments.scan_and_snap.syn_medium import Config as Config
-from saccade.experiments.scan_and_snap.syn_medium import as_published, cells, run_grids
-from saccade.records.claim import Claim
-
-if TYPE_CHECKING:
-    import xarray as xr
-    from matplotlib.figure import Figure
-
-SECONDS = 8
-WHAT = "Fig. 6, entropy, 640 runs"
-EXPECTED = (
-    "of the published mean entropies {of the 16*1 query token?*three combined*:.0f} of 16 (one query token) and {of the 16*3 "
-    "query tokens?*three combined*:.0f} of 16 (three) are missed by over 0.03 and three standard errors"
-)
+from saccade.experiments.scan_and_snap.syn_medium import FREE, Settings, cells, run_grids
+from saccade.lab.claim import PUBLISHED, Case, Claim
+from saccade.lab.experiment import Experiment, Progress
+from saccade.lab.panel import RINGS, Layout, Line, Lines
+from saccade.theory.condition import at_least
+from saccade.theory.scan_and_snap.statements import FIG_6
 
 # Mean and standard deviation over ten seeds, stored with the paper's code for 1 and 3 query tokens.
 # Rows: attention rate .5, 1, 2, 3; columns: ratio 1, 2, 5, 10.
 PUBLISHED_LR_ATTENTION, PUBLISHED_RATIOS, PUBLISHED_SEEDS = (0.5, 1.0, 2.0, 3.0), (1.0, 2.0, 5.0, 10.0), 10
-PUBLISHED = {
+PUBLISHED_ENTROPY = {
     1: (
         [[1.971, 2.007, 2.066, 2.092], [1.871, 1.937, 2.022, 2.053], [1.699, 1.810, 1.934, 1.900], [1.551, 1.708, 1.786, 1.825]],
         [[0.028, 0.032, 0.017, 0.016], [0.052, 0.052, 0.036, 0.030], [0.101, 0.099, 0.068, 0.200], [0.155, 0.152, 0.170, 0.331]],
@@ -43,19 +34,9 @@ PUBLISHED = {
     ),
 }
 
-CAPTION = (
-    "Entropy of attention among a class's distinct tokens after training; ln 10 = 2.30 would be even attention. Look at the "
-    "order of the lines, the higher the attention rate the sparser, and at the dip at ratio 2 that appears from three query "
-    "tokens on. Dots and bars: mean and standard deviation over seeds. Black circles: published means (1 and 3 query tokens only)."
-)
 
-
-def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    return together([config], on_progress)[0]
-
-
-def together(configs: Sequence[Config], on_progress: Callable[[float], None] = lambda fraction: None) -> list[xr.Dataset]:
-    return run_grids(configs, _entropy, keep="attention", on_progress=on_progress)
+def together(several: Sequence[Settings], on_progress: Progress) -> list[xr.Dataset]:
+    return run_grids(several, _entropy, keep="attention", on_progress=on_progress)
 
 
 def _entropy(task: saccade.SequenceClasses, last: xr.Dataset) -> xr.DataArray:
@@ -63,132 +44,92 @@ def _entropy(task: saccade.SequenceClasses, last: xr.Dataset) -> xr.DataArray:
     return last.loss.copy(data=by_class.mean(axis=-1)).rename("entropy")
 
 
-def table(record: xr.Dataset) -> list[dict[str, Any]]:
+def table(record: xr.Dataset) -> list[dict[str, float | int | None]]:
     """Diverged runs do not count: `n_seeds` says how many did."""
+    axes = [record[name].values for name in ("n_queries", "lr_attention", "ratio")]
     rows = []
-    for n in record.n_queries.values:
-        for lr_attention in record.lr_attention.values:
-            for ratio in record.ratio.values:
-                entropy = record.entropy.sel(n_queries=n, lr_attention=lr_attention, ratio=ratio).values
-                kept = entropy[np.isfinite(entropy)]
-                rows.append(
-                    {
-                        "n_queries": int(n),
-                        "lr_attention": lr_attention,
-                        "ratio": ratio,
-                        "entropy_mean": kept.mean() if len(kept) else None,
-                        "entropy_std": kept.std(ddof=1) if len(kept) > 1 else None,
-                        "n_seeds": len(kept),
-                    }
-                )
+    for place in np.ndindex(*map(len, axes)):
+        entropy = record.entropy.values[place]
+        kept = entropy[np.isfinite(entropy)]
+        cell = {"n_queries": int(axes[0][place[0]]), "lr_attention": axes[1][place[1]], "ratio": axes[2][place[2]]}
+        mean, std = kept.mean() if len(kept) else None, kept.std(ddof=1) if len(kept) > 1 else None
+        rows.append(cell | {"entropy_mean": mean, "entropy_std": std, "n_seeds": len(kept)})
     return rows
 
 
-def measures(record: xr.Dataset) -> dict[str, float]:
+def claims(record: xr.Dataset) -> Iterator[Claim]:
+    published = EXPERIMENT.as_published(record, "n_queries", *FREE)
+    for n in PUBLISHED_ENTROPY:
+        given = [published, at_least("seeds, for a standard error", record.sizes["seed"], 2)]
+        yield from _published_means(record, n, Case({"query tokens": n}, given, PUBLISHED))
+    case = Case(given=[published])
+    mean = record.entropy.mean("seed")
+    rates = mean.sortby("lr_attention").transpose(..., "lr_attention")
+    yield case.in_order(FIG_6, "entropy falls with the attention rate, neighbouring pairs", -rates.values)
+    if not {1.0, 2.0, 5.0} <= set(record.ratio.values):
+        return
+    for n in record.n_queries.values.tolist():
+        best = 1.0 if n == 1 else 2.0
+        least = record.ratio.values[mean.sel(n_queries=n).fillna(np.inf).argmin("ratio").values]
+        at = case.but(**{"query tokens": n}, against=PUBLISHED)
+        yield at.none(FIG_6, f"entropy is least at ratio {best:g}, at every attention rate", least != best)
+
+
+def _published_means(record: xr.Dataset, n: int, case: Case) -> Iterator[Claim]:
+    here = [np.isin(PUBLISHED_LR_ATTENTION, record.lr_attention), np.isin(PUBLISHED_RATIOS, record.ratio)]
+    if n not in record.n_queries or not (here[0].any() and here[1].any()):
+        return
+    rates, ratios = np.array(PUBLISHED_LR_ATTENTION)[here[0]], np.array(PUBLISHED_RATIOS)[here[1]]
+    entropy = record.entropy.sel(n_queries=n, lr_attention=rates, ratio=ratios)
+    means, stds = (np.array(values)[np.ix_(*here)] for values in PUBLISHED_ENTROPY[n])
+    error = np.sqrt(stds**2 / PUBLISHED_SEEDS + entropy.std("seed", ddof=1) ** 2 / entropy.notnull().sum("seed")).values
+    gap = np.abs(entropy.mean("seed").values - means)
+    for errors, words, allowed in ((3, "three", 1), (5, "five", 0)):
+        off = ~(gap <= np.maximum(0.03, errors * error))
+        yield case.none(FIG_6, f"mean entropies within 0.03 or {words} standard errors of the published ones", off, allowed=allowed)
+
+
+def headlines(record: xr.Dataset) -> dict[str, float]:
     """At the last step, mean over seeds; `diverged` is a share of them."""
     return cells(record, {"entropy": record.entropy.values, "loss": record.loss.values})
 
 
-def claims(record: xr.Dataset) -> list[Claim]:
-    assumptions = as_published(record)
-    with_errors = assumptions | {"two seeds or more, for a standard error": record.sizes["seed"] > 1}
-    return _published_claims(record, with_errors) + _ordering_claims(record, assumptions)
+def panels(record: xr.Dataset) -> Layout:
+    return [_of_task(record.sel(n_queries=n), n) for n in record.n_queries.values.tolist()]
 
 
-def _published_claims(record: xr.Dataset, assumptions: dict[str, bool]) -> list[Claim]:
-    found = []
-    for n, (means, stds) in PUBLISHED.items():
-        here = [np.isin(PUBLISHED_LR_ATTENTION, record.lr_attention), np.isin(PUBLISHED_RATIOS, record.ratio)]
-        if n not in record.n_queries or not (here[0].any() and here[1].any()):
-            continue
-        entropy = record.entropy.sel(
-            n_queries=n,
-            lr_attention=np.array(PUBLISHED_LR_ATTENTION)[here[0]],
-            ratio=np.array(PUBLISHED_RATIOS)[here[1]],
-        )
-        n_kept = entropy.notnull().sum("seed")
-        published, published_std = (np.array(values)[np.ix_(*here)] for values in (means, stds))
-        error = np.sqrt(published_std**2 / PUBLISHED_SEEDS + entropy.std("seed", ddof=1) ** 2 / n_kept).values
-        gap = np.abs(entropy.mean("seed").values - published)
-        cells = f"of the {gap.size} mean entropies, {n} query token{'s' if n > 1 else ''}"
-        source = "[tian2023, Fig. 6], values stored with its code"
-        found += [
-            Claim(
-                statement=f"{cells}: how many are off the published one by more than 0.03 and three combined standard errors",
-                source=source,
-                assumptions=assumptions,
-                predicted=0,
-                measured=int(np.sum(~(gap <= np.maximum(0.03, 3 * error)))),
-                tolerance=1,
-            ),
-            Claim(
-                statement=f"{cells}: how many are off the published one by more than 0.03 and five combined standard errors",
-                source=source,
-                assumptions=assumptions,
-                predicted=0,
-                measured=int(np.sum(~(gap <= np.maximum(0.03, 5 * error)))),
-                tolerance=0,
-            ),
-        ]
-    return found
+def _of_task(record: xr.Dataset, n: int) -> Lines:
+    lines = []
+    for i, rate in enumerate(record.lr_attention.values):
+        entropy = record.entropy.sel(lr_attention=rate).dropna("ratio", how="all")  # no dot where all diverged
+        mean, spread = entropy.mean("seed"), entropy.std("seed")
+        shade = i / max(1, record.sizes["lr_attention"] - 1)
+        lines.append(Line(entropy.ratio, mean, f"η_Z = {rate:g}", tone=float(shade), low=mean - spread, high=mean + spread))
+    for i, means in enumerate(PUBLISHED_ENTROPY.get(n, ([], []))[0]):
+        lines.append(Line(PUBLISHED_RATIOS, means, "published" if i == 0 else "", RINGS, None))
+    lost = int((record.stop_reason == "diverged").sum())
+    title = f"{n} quer{'y' if n == 1 else 'ies'}, {2 * n} classes" + (f", {lost} runs diverged" if lost else "")
+    ticks = {float(ratio): f"{ratio:g}" for ratio in record.ratio.values}
+    return Lines(title, "η_Y/η_Z", "entropy among distinct tokens (nats)", lines, "x", ticks=ticks)
 
 
-def _ordering_claims(record: xr.Dataset, assumptions: dict[str, bool]) -> list[Claim]:
-    mean = record.entropy.mean("seed")
-    falls = mean.sortby("lr_attention").diff("lr_attention") < 0
-    found = [
-        Claim(
-            statement=f"entropy falls with the attention rate: exceptions among {falls.size} neighbouring pairs",
-            source="[tian2023, Fig. 6]",
-            assumptions=assumptions,
-            predicted=0,
-            measured=int((~falls).sum()),
-            tolerance=0,
-        )
-    ]
-    if not {1.0, 2.0, 5.0} <= set(record.ratio.values):
-        return found
-    for n in record.n_queries.values:
-        expected = 1.0 if n == 1 else 2.0
-        rows = mean.sel(n_queries=n)
-        least = rows.ratio.values[rows.fillna(np.inf).argmin("ratio").values]
-        found.append(
-            Claim(
-                statement=f"entropy is least at ratio {expected:g}, {n} query token{'s' if n > 1 else ''}: "
-                f"exceptions among {len(least)} attention rates",
-                source="[tian2023, Fig. 6], its stored values",
-                assumptions=assumptions,
-                predicted=0,
-                measured=int(np.sum(least != expected)),
-                tolerance=0,
-            )
-        )
-    return found
-
-
-def figure(record: xr.Dataset) -> Figure:
-    from saccade.report.style import new_figure, sequential
-
-    drawing = new_figure(width=3.4 * max(2, record.sizes["n_queries"]), height=4.4)
-    panels = drawing.subplots(1, record.sizes["n_queries"], sharey=True, squeeze=False)[0]
-    for axes, n in zip(panels, record.n_queries.values, strict=True):
-        for i, rate in enumerate(record.lr_attention.values):
-            entropy = record.entropy.sel(n_queries=n, lr_attention=rate).dropna("ratio", how="all")  # no dot where all diverged
-            mean, spread = entropy.mean("seed"), entropy.std("seed")
-            style = {"color": sequential(i, record.sizes["lr_attention"]), "label": rf"$\eta_Z$ = {rate:g}"}
-            axes.errorbar(entropy.ratio, mean, yerr=spread, fmt="o-", ms=4, capsize=2, **style)
-        _draw_published(axes, n)
-        n_diverged = int((record.stop_reason.sel(n_queries=n) == "diverged").sum())
-        axes.set_title(f"{n} quer{'y' if n == 1 else 'ies'}, {2 * n} classes" + (f"\n{n_diverged} diverged" if n_diverged else ""))
-        axes.set(xscale="log", xticks=record.ratio.values, xlabel=r"$\eta_Y/\eta_Z$")
-        axes.set_xticks([], minor=True)
-        axes.set_xticklabels([f"{ratio:g}" for ratio in record.ratio.values])
-    panels[0].set_ylabel("entropy among distinct tokens (nats)")
-    panels[-1].legend(loc="lower right")
-    return drawing
-
-
-def _draw_published(axes: Any, n: int) -> None:
-    for i, means in enumerate(PUBLISHED.get(n, ([], []))[0]):
-        label = "published" if i == 0 else None
-        axes.plot(PUBLISHED_RATIOS, means, "o", ms=8, mfc="none", color="black", lw=0, label=label)
+EXPERIMENT = Experiment(
+    "syn-medium-entropy",
+    Settings,
+    lambda settings, on_progress: together([settings], on_progress)[0],
+    claims,
+    panels,
+    caption=(
+        "Entropy of attention among a class's distinct tokens after training; ln 10 = 2.30 would be even attention. Look at the order "
+        "of the lines, the higher the attention rate the sparser, and at the dip at ratio 2 that appears from three query tokens on. "
+        "Lines and bands: mean and standard deviation over seeds. Rings: published means (1 and 3 query tokens only)."
+    ),
+    finding=(
+        "of the published mean entropies, {*three standard errors* (query tokens 1):.0f} of 16 (one query token) and "
+        "{*three standard errors* (query tokens 3):.0f} of 16 (three) are missed by more than 0.03 and three standard errors"
+    ),
+    table=table,
+    headlines=headlines,
+    together=together,
+    free=FREE,
+)
