@@ -2,7 +2,7 @@
 
 | in a page                                | becomes                                                       |
 |------------------------------------------|---------------------------------------------------------------|
-| `<!-- equation: tian2023, Theorem 4 -->` | the equations behind claims of that source, as MathML         |
+| `<!-- equation: tian2023, Theorem 4 -->` | the formula of that statement, as MathML                      |
 | `<!-- include: NOTATION.md -->`          | that file of the repository                                   |
 | `<!-- outcomes: scan-and-snap -->`       | the README's table of that theory                             |
 | `<!-- found: text-cycle -->`             | what came of an experiment, in the words of that table        |
@@ -21,7 +21,8 @@ from typing import Any
 
 from mkdocs.exceptions import PluginError
 
-from saccade.report.equations import EQUATIONS
+from saccade.report.mathml import mathml
+from saccade.theory.statements import STATEMENTS
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path
@@ -42,11 +43,11 @@ def _file(name: str) -> str:
     return path.read_text("utf-8")
 
 
-def _equations(source: str) -> str:
-    if source not in EQUATIONS:
-        raise PluginError(f"there is no equation of {source!r}; known: {', '.join(EQUATIONS)}")
-    lines = "".join(f"<tr><td>{what}</td><td>{mathml}</td></tr>" for what, mathml in EQUATIONS[source])
-    return f'<table aria-label="equations of {source}">{lines}</table>'
+def _equations(key: str) -> str:
+    if key not in STATEMENTS:
+        raise PluginError(f"there is no statement {key!r}; known: {'; '.join(STATEMENTS)}")
+    lines = "".join(f"<tr><td>{mathml(line)}</td></tr>" for line in STATEMENTS[key].formula)
+    return f'<table aria-label="equations of {key}">{lines}</table>'
 
 
 def _table(kind: str) -> str:

@@ -1,81 +1,90 @@
-"""Every theorem that a claim is about has its equation, as MathML that an XML reader accepts."""
+"""Formulas of statements as MathML that an XML reader accepts, with nothing of the LaTeX lost."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from dataclasses import asdict
 from xml.etree import ElementTree
 
 import pytest
 
-import saccade.experiments
-from saccade.report.equations import EQUATIONS, equation_of, theorem
-from saccade.report.mathml import equation, frac, sub, total
-from saccade.report.scan_and_snap_errata import ERRATA
+from saccade.lab.claim import Case
+from saccade.report.equations import equation_of, theorem
+from saccade.report.mathml import mathml
+from saccade.theory.scan_and_snap.statements import PLAIN_SNAP, THEOREM_4
+from saccade.theory.statements import ERRATA, STATEMENTS
+
+FORMULAS = [(each.key, line) for each in STATEMENTS.values() for line in each.formula]
+FORMULAS += [(f"erratum {each.number}", line) for each in ERRATA.values() for line in each.printed + each.corrected]
+ARITIES = {"mfrac": 2, "mover": 2, "msub": 2, "msup": 2, "munder": 2, "msubsup": 3, "munderover": 3}
 
 
-def sources() -> set[str]:
-    """What experiments write in brackets, in their code."""
-    folder = Path(saccade.experiments.__file__).parent
-    code = "\n".join(path.read_text("utf-8") for path in folder.rglob("*.py"))
-    return set(re.findall(r"""["']\[((?:tian2023|chen2026|derived)[^\]{]*)\]""", code))
+@pytest.mark.parametrize("key, latex", FORMULAS, ids=[f"{key} {place}" for place, (key, _) in enumerate(FORMULAS)])
+def test_formulas_become_well_formed_mathml(key, latex):
+    root = ElementTree.fromstring(mathml(latex))
+    assert root.tag == "math"
+    assert not set("\\{}_$") & set("".join(root.itertext()))
+    for element in root.iter():
+        assert len(element) == ARITIES.get(element.tag, len(element)), element.tag
 
 
-def test_every_theorem_lemma_proposition_and_derived_rule_has_an_equation():
-    found = {source for source in sources() if re.search(r"Theorem|Lemma|Proposition|Corollary|Assumption|Remark|derived", source)}
-    assert len(found) > 40
-    assert [source for source in sorted(found) if not equation_of(f"[{source}]")[0]] == []
-
-
-@pytest.mark.parametrize("source", sorted(EQUATIONS))
-def test_equations_are_well_formed_and_say_what_they_are(source):
-    for name, markup in EQUATIONS[source]:
-        assert name
-        root = ElementTree.fromstring(markup.replace("&nbsp;", " "))
-        assert root.tag == "math"
-        arities = {"mfrac": 2, "msub": 2, "msup": 2, "munder": 2, "msubsup": 3, "munderover": 3}
-        for element in root.iter():
-            assert len(element) == arities.get(element.tag, len(element)), (source, element.tag)
+@pytest.mark.parametrize("key, latex", FORMULAS, ids=[f"{key} {place}" for place, (key, _) in enumerate(FORMULAS)])
+def test_letters_and_digits_of_a_formula_come_out_in_their_order(key, latex):
+    plain = re.sub(r"\\(?:text|mathrm)\s*", "", latex)
+    plain = re.sub(r"\\(?!exp|ln|log|max|min|cos|sup)[A-Za-z]+", "", plain)
+    shown = "".join(ElementTree.fromstring(mathml(latex)).itertext())
+    assert re.findall("[A-Za-z0-9]", shown) == re.findall("[A-Za-z0-9]", plain)
 
 
 @pytest.mark.parametrize(
-    "source, key",
+    "latex, inside",
     [
-        ("[tian2023, Theorem 4], erratum 0.4 corrected", "tian2023, Theorem 4"),
-        ("[tian2023, Theorem 2(a)], at finite length", "tian2023, Theorem 2"),
-        ("[tian2023, Theorem 1(b)], erratum 0.7 as printed", "tian2023, Theorem 1(b)"),
-        ("[asked of text, after tian2023 Theorem 3]", "tian2023, Theorem 3"),
-        ("[independent replication]", ""),
-        ("asked here", ""),
+        ("x_{i+1}^2", "<msubsup><mi>x</mi><mrow><mi>i</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></msubsup>"),
+        ("x^2_i", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"),
+        ("E'_n", "<msubsup><mi>E</mi><mi>n</mi><mo>′</mo></msubsup>"),
+        (r"\dot z_m", "<msub><mover><mi>z</mi><mo>˙</mo></mover><mi>m</mi></msub>"),
+        (r"\frac{1}{K}", "<mfrac><mrow><mn>1</mn></mrow><mrow><mi>K</mi></mrow></mfrac>"),
+        (r"\sqrt{2}", "<msqrt><mrow><mn>2</mn></mrow></msqrt>"),
+        (r"\sum_l^M", "<munderover><mo>∑</mo><mi>l</mi><mi>M</mi></munderover>"),
+        (r"\int_0^t", "<msubsup><mo>∫</mo><mn>0</mn><mi>t</mi></msubsup>"),
+        (r"\ln M", '<mi>ln</mi><mspace width=".17em"/><mi>M</mi>'),
+        (r"\ln(M)", "<mi>ln</mi><mo>(</mo><mi>M</mi><mo>)</mo>"),
+        (r"\text{ if } a < 0.9", "<mtext>&#160;if&#160;</mtext><mi>a</mi><mo>&lt;</mo><mn>0.9</mn>"),
+        ("-1", "<mo>−</mo><mn>1</mn>"),
     ],
 )
-def test_an_equation_is_found_by_the_source_of_a_claim(source, key):
-    assert equation_of(source)[0] == key
-    assert theorem("[a, b], c") == "a, b"
+def test_latex_becomes_elements(latex, inside):
+    assert mathml(latex) == f'<math display="block"><mrow>{inside}</mrow></math>'
 
 
-def errata() -> list[tuple[str, str]]:
-    """Number and place of every erratum, as the page of errata lists them."""
-    page = Path(__file__).parents[2] / "docs" / "errata.md"
-    return sorted(set(re.findall(r"^\| ([\d.]+) \|.*\| (\[[^\]]*\])[^|]*\|", page.read_text("utf-8"), re.MULTILINE)))
+@pytest.mark.parametrize("latex", [r"\nosuch", r"\frac{1}", "{x", "x}", r"\text x"])
+def test_latex_that_is_not_understood_is_an_error(latex):
+    with pytest.raises(ValueError, match=r"this formula|MathML|braces"):
+        mathml(latex)
 
 
-@pytest.mark.parametrize("number, place", errata())
-def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(number, place):
-    lines = equation_of(f"{place}, erratum {number} corrected")[1]
-    printed = [markup for name, markup in lines if name.startswith(f"erratum {number}, as printed")]
-    corrected = [markup for name, markup in lines if name.startswith(f"erratum {number}, corrected")]
-    assert printed
-    assert corrected
-    assert not set(printed) & set(corrected)
+def test_a_claim_has_the_equations_of_its_statement():
+    claim = Case().near(THEOREM_4, "onset", 1.0, 1.0, within=0.1).as_dict()
+    assert theorem(claim) == "tian2023, Theorem 4"
+    key, lines = equation_of(claim)
+    assert key == "tian2023, Theorem 4"
+    assert [markup for _, markup in lines] == [mathml(line) for line in THEOREM_4.formula]
+    assert equation_of(Case().near(PLAIN_SNAP, "onset", 1.0, 1.0, within=0.1).as_dict()) == ("", [])
 
 
-def test_the_page_of_errata_was_read():
-    assert {number for number, _ in errata()} == set(ERRATA)
+@pytest.mark.parametrize("number", sorted(number for _, number in ERRATA))
+def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(number):
+    correction = ERRATA["tian2023", number]
+    claim = Case().erratum(correction.statement, "", 0.0, number=number, printed=1.0, corrected=0.0, within=0.1).as_dict()
+    key, lines = equation_of(claim)
+    assert key == f"{correction.statement.key}, erratum {number}"
+    names = [name for name, _ in lines]
+    printed, corrected = lines[names.index("as printed")][1], lines[names.index("corrected")][1]
+    assert printed == mathml(correction.printed[0])
+    assert corrected == mathml(correction.corrected[0])
+    assert printed != corrected
 
 
-def test_indices_powers_fractions_and_words_become_elements():
-    written = equation("x_{i+1}^2 =", frac("1", "K"), "'if' y' < 3", total("j", "n"), sub("Var", "π"))
-    tags = [element.tag for element in ElementTree.fromstring(written).iter()]
-    assert [tags.count(tag) for tag in ("msub", "msup", "mfrac", "mtext", "munderover")] == [2, 2, 1, 1, 1]
-    assert "&lt;" in written
+def test_a_statement_read_from_claims_json_is_shown_as_well():
+    claim = {"statement": asdict(THEOREM_4) | {"key": THEOREM_4.key, "formula": ["a_b"]}, "relation": {"kind": "near"}}
+    assert equation_of(claim) == (THEOREM_4.key, [("", mathml("a_b"))])

@@ -60,7 +60,7 @@ def claims_table(results: list[Result]) -> str:
 
 def equation_templates(results: list[Result]) -> str:
     """Each equation that a claim is about, once, for rows to copy."""
-    found = dict(equation_of(claim["statement"]["key"]) for result in results for claim in result.claims)
+    found = dict(equation_of(claim) for result in results for claim in result.claims)
     return "".join(f'<template data-equation="{text(key)}">{_lines(lines)}</template>' for key, lines in found.items() if key)
 
 
@@ -71,8 +71,8 @@ def claim_data(results: list[Result]) -> list[dict[str, Any]]:
             **claim,
             "result": result.name,
             "kind": kind_of(claim),
-            "theorem": theorem(claim["statement"]["key"]),
-            "equation": equation_of(claim["statement"]["key"])[0],
+            "theorem": theorem(claim),
+            "equation": equation_of(claim)[0],
             "command": str(result.about.get("command", "")),
             "off": off_by(claim),
         }
@@ -99,7 +99,7 @@ def _row(place: int, result: str, claim: dict[str, Any]) -> str:
     under = f"<small>{text(result)}</small>" if result else ""
     cells = [
         f'<td class="statement"><span class="claim-text">{text(claim["label"])}</span>{under}</td>',
-        f'<td data-title="theorem">{text(theorem(claim["statement"]["key"]))}</td>',
+        f'<td data-title="theorem">{text(theorem(claim))}</td>',
         *(
             f'<td class="number" data-title="{key}" data-value="{_plain(claim[key])}">{number(claim[key])}</td>'
             for key in ("measured", "measured")

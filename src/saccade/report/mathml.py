@@ -1,7 +1,7 @@
-"""MathML in a few words: `row("a = b", frac("1", "K"))` instead of a dozen tags.
+r"""LaTeX to MathML, as much of it as formulas of statements use: a page without network has no other way to show them.
 
-In a plain string letters become identifiers, digits numbers, 'quoted words' text, all else operators; a letter before `_` or `^`
-takes the next letter, digit or {group} as its index or power. Nothing of a record ever goes through here.
+Indices, powers, primes, `\frac`, `\sqrt`, `\text`, `\mathrm`, accents, sums with what they run over, and the symbols of `_SYMBOLS`.
+A command that is not known is an error, so that nothing is lost in silence.
 """
 
 from __future__ import annotations
@@ -9,95 +9,119 @@ from __future__ import annotations
 import html
 import re
 
-_TOKEN = re.compile(r"'[^']*'|\d+(?:\.\d+)?|[^\W\d_][\u0300-\u036f]*'*|ln|\S", re.UNICODE)
-_FUNCTIONS = ("softmax", "exp", "ln", "log", "diag", "Cov", "Var", "max", "min", "cos", "sup", "LN", "erank")
-_WORD = re.compile("|".join(_FUNCTIONS))
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S")
+_GREEK = {
+    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ϵ", "zeta": "ζ", "eta": "η", "theta": "θ", "iota": "ι"},
+    **{"kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "ϕ"},
+    **{"chi": "χ", "psi": "ψ", "omega": "ω", "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω"},
+}
+_SYMBOLS = {
+    **{"le": "≤", "ge": "≥", "ll": "≪", "gg": "≫", "ne": "≠", "approx": "≈", "sim": "∼", "lesssim": "≲", "propto": "∝", "in": "∈"},
+    **{"to": "→", "Rightarrow": "⇒", "circ": "∘", "cdot": "·", "times": "×", "pm": "±", "mid": "|", "top": "⊤", "perp": "⊥"},
+    **{"parallel": "∥", "langle": "⟨", "rangle": "⟩", "partial": "∂", "infty": "∞", "ldots": "…", "sum": "∑", "int": "∫"},
+    **{"{": "{", "}": "}", "|": "‖"},
+}
+_FUNCTIONS = ("exp", "ln", "log", "max", "min", "cos", "sup")
+_NAMED = {rf"\{name}" for name in (*_FUNCTIONS, "mathrm")}
+_ACCENTS = {"dot": "˙", "hat": "^", "tilde": "~", "bar": "¯"}
+_SPACES = {"quad": "1em", ",": ".17em", ";": ".28em", " ": ".25em"}
+_INDEXED = {(True, False): "msub", (False, True): "msup", (True, True): "msubsup"}
 
 
-def equation(*parts: str) -> str:
+def mathml(latex: str) -> str:
     """One displayed equation."""
-    return f'<math display="block">{row(*parts)}</math>'
+    return f'<math display="block">{_Reader(latex).row()}</math>'
 
 
-def row(*parts: str) -> str:
-    return f"<mrow>{''.join(_markup(part) for part in parts)}</mrow>"
+class _Reader:
+    """Reads LaTeX from the left; every method takes what it needs and returns one element."""
+
+    def __init__(self, latex: str) -> None:
+        self.latex, self.place = latex, 0
+
+    def peek(self) -> str:
+        found = _TOKEN.search(self.latex, self.place)
+        return found[0] if found else ""
+
+    def take(self) -> str:
+        found = _TOKEN.search(self.latex, self.place)
+        if not found:
+            raise ValueError(f"this formula ends too early: {self.latex}")
+        self.place = found.end()
+        return found[0]
+
+    def row(self, end: str = "") -> str:
+        parts = []
+        while self.peek() != end:
+            parts.append(self.item())
+        if end:
+            self.take()
+        return f"<mrow>{''.join(parts)}</mrow>"
+
+    def item(self) -> str:
+        """An element with its primes, index and power, in whatever order the last two stand."""
+        first = self.peek()
+        base, index, power = self.element(), "", ""
+        while self.peek() in ("_", "^", "'"):
+            mark = self.take()
+            if mark == "'":
+                power += "<mo>′</mo>"
+            elif mark == "_":
+                index = self.element()
+            else:
+                power += self.element()
+        if index or power:
+            tag = _INDEXED[bool(index), bool(power)]
+            if first == r"\sum":
+                tag = tag.replace("sub", "under").replace("sup", "over")
+            base = f"<{tag}>{base}{index}{_one(power)}</{tag}>"
+        # a function stands apart from its argument unless that is in parentheses
+        apart = first in _NAMED and self.peek() not in ("", "(", ")", "}", ",")
+        return base + '<mspace width=".17em"/>' if apart else base
+
+    def element(self) -> str:
+        word = self.take()
+        if word == "{":
+            return self.row("}")
+        if word == "}":
+            raise ValueError(f"this formula closes a brace too many: {self.latex}")
+        if word[0] == "\\":
+            return self.command(word[1:])
+        if word[0].isdigit():
+            return f"<mn>{word}</mn>"
+        if word.isalpha():
+            return f"<mi>{word}</mi>"
+        return f"<mo>{'−' if word == '-' else html.escape(word)}</mo>"
+
+    def command(self, name: str) -> str:
+        if name in _GREEK:
+            return f"<mi>{_GREEK[name]}</mi>"
+        if name in _SYMBOLS:
+            return f"<mo>{_SYMBOLS[name]}</mo>"
+        if name in _FUNCTIONS:
+            return f"<mi>{name}</mi>"
+        if name in _SPACES:
+            return f'<mspace width="{_SPACES[name]}"/>'
+        if name in _ACCENTS:  # not an accent in MathML: fonts without mathematics would put the dot into the letter
+            return f"<mover>{self.element()}<mo>{_ACCENTS[name]}</mo></mover>"
+        if name == "frac":
+            return f"<mfrac>{self.element()}{self.element()}</mfrac>"
+        if name == "sqrt":
+            return f"<msqrt>{self.element()}</msqrt>"
+        if name == "text":
+            return f"<mtext>{html.escape(self.words()).replace(' ', '&#160;')}</mtext>"
+        if name == "mathrm":
+            return f"<mi>{html.escape(self.words())}</mi>"
+        raise ValueError(f"there is no MathML for \\{name} in {self.latex}")
+
+    def words(self) -> str:
+        """What stands in the next braces, as it is."""
+        if not (found := re.compile(r"\s*\{([^{}]*)\}").match(self.latex, self.place)):
+            raise ValueError(f"words must stand in braces: {self.latex}")
+        self.place = found.end()
+        return found[1]
 
 
-def frac(above: str, below: str) -> str:
-    return f"<mfrac>{row(above)}{row(below)}</mfrac>"
-
-
-def sub(base: str, index: str) -> str:
-    return f"<msub>{row(base)}{row(index)}</msub>"
-
-
-def sup(base: str, power: str) -> str:
-    return f"<msup>{row(base)}{row(power)}</msup>"
-
-
-def both(base: str, index: str, power: str) -> str:
-    return f"<msubsup>{row(base)}{row(index)}{row(power)}</msubsup>"
-
-
-def root(inside: str) -> str:
-    return f"<msqrt>{row(inside)}</msqrt>"
-
-
-def total(under: str, over: str = "") -> str:
-    """A sum sign with what it runs over."""
-    if over:
-        return f"<munderover><mo>∑</mo>{row(under)}{row(over)}</munderover>"
-    return f"<munder><mo>∑</mo>{row(under)}</munder>"
-
-
-def rate(letter: str, index: str = "") -> str:
-    """A letter with the dot of a time derivative."""
-    dotted = f"<mover>{row(letter)}<mo>˙</mo></mover>"  # not an accent: fonts without mathematics would put the dot into the letter
-    return f"<msub>{dotted}{row(index)}</msub>" if index else dotted
-
-
-def said(words: str) -> str:
-    return f"<mtext>{html.escape(words)}</mtext>"
-
-
-def _markup(part: str) -> str:
-    return part if re.match("<m", part) else _parsed(part)
-
-
-def _parsed(text: str) -> str:
-    """A plain string: tokens one after the other, `_` and `^` binding to the one before."""
-    words = re.findall(rf"{_WORD.pattern}|{_TOKEN.pattern}", text)
-    done: list[str] = []
-    place = 0
-    while place < len(words):
-        tag = {"_": "msub", "^": "msup"}.get(words[place])
-        if tag and done:
-            inside, place = _argument(words, place + 1)
-            done.append(f"<{tag}>{done.pop()}{inside}</{tag}>")
-        else:
-            done.append(_leaf(words[place]))
-            place += 1
-    return "".join(done)
-
-
-def _argument(words: list[str], place: int) -> tuple[str, int]:
-    """The argument that begins at `place`, as one element, and the place after it."""
-    if words[place] != "{":
-        return _leaf(words[place]), place + 1
-    depth, end = 1, place + 1
-    while depth:
-        depth += (words[end] == "{") - (words[end] == "}")
-        end += 1
-    return row(" ".join(words[place + 1 : end - 1])), end
-
-
-def _leaf(word: str) -> str:
-    if word.startswith("'") and word.endswith("'") and len(word) > 1:
-        return f"<mtext>{html.escape(word[1:-1]).replace(' ', '&nbsp;')}</mtext>"
-    if word[0].isdigit():
-        return f"<mn>{word}</mn>"
-    if word.endswith("'"):
-        return f"<msup><mi>{word.rstrip(chr(39))}</mi><mo>{'′' * word.count(chr(39))}</mo></msup>"
-    if word in _FUNCTIONS or word[0].isalpha():
-        return f"<mi>{html.escape(word, quote=False)}</mi>"
-    return f"<mo>{html.escape(word)}</mo>"
+def _one(power: str) -> str:
+    """Primes and a power are one argument."""
+    return f"<mrow>{power}</mrow>" if power.startswith("<mo>′") and power != "<mo>′</mo>" else power

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Statement"]
+__all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Correction", "Statement"]
 
 THEOREM, FIGURE, OURS, QUESTION = "theorem", "figure", "ours", "question"
 
@@ -40,3 +40,13 @@ class Statement:
     def key(self) -> str:
         """`tian2023, Theorem 4`."""
         return f"{self.paper}, {self.number}"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A printed formula that is wrong, and what is right: LaTeX lines as in `Statement`. `number` is that of `docs/errata.md`."""
+
+    number: str
+    statement: Statement
+    printed: tuple[str, ...]
+    corrected: tuple[str, ...]

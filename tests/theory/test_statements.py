@@ -1,0 +1,75 @@
+"""Statements are listed once, in order, each with what a reader needs."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from saccade.theory import questions
+from saccade.theory import statements as every
+from saccade.theory.focus_and_dilution import statements as focus_and_dilution
+from saccade.theory.scan_and_snap import statements as scan_and_snap
+from saccade.theory.statement import FIGURE, OURS, QUESTION, THEOREM
+
+MODULES = [scan_and_snap, focus_and_dilution, questions]
+LISTED = [each for module in MODULES for each in module.STATEMENTS]
+ROOT = Path(every.__file__).parents[3]
+by_key = pytest.mark.parametrize("statement", LISTED, ids=lambda each: each.key)
+
+
+def test_no_two_statements_share_a_key():
+    assert len(every.STATEMENTS) == len(LISTED)
+
+
+@by_key
+def test_a_statement_says_what_it_says_what_it_assumes_and_where_it_stands(statement):
+    assert 10 <= len(statement.title) <= 80
+    assert statement.title[0].isupper()
+    assert statement.title.endswith("?") == (statement.kind == QUESTION)
+    assert statement.place
+    assert statement.kind in (THEOREM, FIGURE, OURS, QUESTION)
+    assert (statement.paper == "saccade") == (statement.kind in (OURS, QUESTION))
+    if statement.kind == THEOREM:
+        assert statement.formula
+    if statement.kind != QUESTION:
+        assert statement.hypotheses
+    assert "\\" not in statement.title + statement.place + "".join(statement.hypotheses)  # shown as plain text
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_numbers_rise(module):
+    numbered = [re.fullmatch(r"(\w+\.?) ([\d.]+)(?:\((\w)\))?", each.number) for each in module.STATEMENTS]
+    found = sorted(
+        (match[1], place, [int(part) for part in match[2].split(".")], match[3] or "")
+        for place, match in enumerate(numbered)
+        if match
+    )
+    for _, group in groupby(found, key=lambda entry: entry[0]):
+        order = [(number, part) for _, _, number, part in group]
+        assert order == sorted(order)
+
+
+@pytest.mark.parametrize("module", MODULES[:2], ids=lambda module: module.__name__)
+def test_constants_are_named_after_their_numbers(module):
+    names = {name: value for name, value in vars(module).items() if value in module.STATEMENTS}
+    for name, statement in names.items():
+        if re.match(r"(Theorem|Lemma|Proposition|Corollary|Remark|Assumption|Fig\.) \d", statement.number):
+            assert name == re.sub(r"\W+", "_", statement.number.replace("(a)", "A").replace("(b)", "B")).upper()
+
+
+def test_papers_are_in_the_references():
+    bibliography = (Path(every.__file__).parent / "references.bib").read_text("utf-8")
+    assert all(f"{{{paper}," in bibliography for paper in {each.paper for each in LISTED} - {"saccade"})
+
+
+def errata() -> set[tuple[str, str]]:
+    """Statement and number of every erratum on the page that is made from the claims."""
+    page = (ROOT / "docs" / "errata.md").read_text("utf-8")
+    return set(re.findall(r"^\| ([\d.]+) \|.*\| \[([^\]]*)\][^|]*\|", page, re.MULTILINE))
+
+
+def test_errata_are_those_that_claims_measure():
+    assert {(each.number, each.statement.key) for each in every.ERRATA.values()} == errata()
