@@ -50,6 +50,7 @@ def test_letters_and_digits_of_a_formula_come_out_in_their_order(key, latex):
         (r"\ln M", '<mi>ln</mi><mspace width=".17em"/><mi>M</mi>'),
         (r"\ln(M)", "<mi>ln</mi><mo>(</mo><mi>M</mi><mo>)</mo>"),
         (r"\text{ if } a < 0.9", "<mtext>&#160;if&#160;</mtext><mi>a</mi><mo>&lt;</mo><mn>0.9</mn>"),
+        ("|a|", '<mo lspace="0" rspace="0">|</mo><mi>a</mi><mo lspace="0" rspace="0">|</mo>'),
         ("-1", "<mo>−</mo><mn>1</mn>"),
     ],
 )

@@ -91,6 +91,8 @@ class _Reader:
             return f"<mn>{word}</mn>"
         if word.isalpha():
             return f"<mi>{word}</mi>"
+        if word in "|/":  # bars and slashes are set tight
+            return f'<mo lspace="0" rspace="0">{word}</mo>'
         return f"<mo>{'−' if word == '-' else html.escape(word)}</mo>"
 
     def command(self, name: str) -> str:

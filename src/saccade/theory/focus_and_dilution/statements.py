@@ -212,10 +212,11 @@ DEGENERATE_POINT = _ours(
     "degenerate point at finite attention",
     "Equal low tokens: both gradients vanish; asymmetry opens a direction",
     (
-        r"\frac{\partial L}{\partial M} = 0, \quad \frac{\partial L}{\partial \Phi} = 0,"
-        r" \quad \mu_\perp = s_1(\frac{\partial L}{\partial M}) = \Theta(\delta), \quad \mu_\parallel = 0",
+        r"\text{equal low tokens: } \frac{\partial L}{\partial M} = 0, \quad \frac{\partial L}{\partial \Phi} = 0",
+        r"\text{frequencies that differ by } \delta \text{: } \mu_\perp = s_1(\frac{\partial L}{\partial M}) ="
+        r" \Theta(\delta), \quad \mu_\parallel = 0",
     ),
-    (_EQUAL, _LAZY, "λ below its critical value"),
+    (_LAZY, "λ below its critical value"),
     "extends chen2026, Proposition 3.8 and Theorem 3.9, to finite attention",
 )
 ESCAPE_TIME = _ours(
