@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import asdict
 from xml.etree import ElementTree
@@ -12,10 +13,11 @@ from saccade.lab.claim import Case
 from saccade.report.equations import equation_of, theorem
 from saccade.report.mathml import mathml
 from saccade.theory.scan_and_snap.statements import PLAIN_SNAP, THEOREM_4
-from saccade.theory.statements import ERRATA, STATEMENTS
+from saccade.theory.statements import STATEMENTS
 
 FORMULAS = [(each.key, line) for each in STATEMENTS.values() for line in each.formula]
-FORMULAS += [(f"erratum {each.number}", line) for each in ERRATA.values() for line in each.printed + each.corrected]
+ERRATA = [(statement, each) for statement in STATEMENTS.values() for each in statement.errata]
+FORMULAS += [(f"erratum {each.number}", line) for _, each in ERRATA for line in each.printed + each.corrected]
 ARITIES = {"mfrac": 2, "mover": 2, "msub": 2, "msup": 2, "munder": 2, "msubsup": 3, "munderover": 3}
 
 
@@ -41,6 +43,7 @@ def test_letters_and_digits_of_a_formula_come_out_in_their_order(key, latex):
     [
         ("x_{i+1}^2", "<msubsup><mi>x</mi><mrow><mi>i</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></msubsup>"),
         ("x^2_i", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"),
+        ("h'^2", "<msup><mi>h</mi><mrow><mo>′</mo><mn>2</mn></mrow></msup>"),
         ("E'_n", "<msubsup><mi>E</mi><mi>n</mi><mo>′</mo></msubsup>"),
         (r"\dot z_m", "<msub><mover><mi>z</mi><mo>˙</mo></mover><mi>m</mi></msub>"),
         (r"\frac{1}{K}", "<mfrac><mrow><mn>1</mn></mrow><mrow><mi>K</mi></mrow></mfrac>"),
@@ -73,19 +76,28 @@ def test_a_claim_has_the_equations_of_its_statement():
     assert equation_of(Case().near(PLAIN_SNAP, "onset", 1.0, 1.0, within=0.1).as_dict()) == ("", [])
 
 
-@pytest.mark.parametrize("number", sorted(number for _, number in ERRATA))
-def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(number):
-    correction = ERRATA["tian2023", number]
-    claim = Case().erratum(correction.statement, "", 0.0, number=number, printed=1.0, corrected=0.0, within=0.1).as_dict()
+@pytest.mark.parametrize("statement, erratum", ERRATA, ids=[each.number for _, each in ERRATA])
+def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(statement, erratum):
+    claim = Case().erratum(statement, "", 0.0, number=erratum.number, printed=1.0, corrected=0.0, within=0.1).as_dict()
     key, lines = equation_of(claim)
-    assert key == f"{correction.statement.key}, erratum {number}"
+    assert key == f"{statement.key}, erratum {erratum.number}"
     names = [name for name, _ in lines]
     printed, corrected = lines[names.index("as printed")][1], lines[names.index("corrected")][1]
-    assert printed == mathml(correction.printed[0])
-    assert corrected == mathml(correction.corrected[0])
+    assert printed == mathml(erratum.printed[0])
+    assert corrected == mathml(erratum.corrected[0])
     assert printed != corrected
 
 
 def test_a_statement_read_from_claims_json_is_shown_as_well():
     claim = {"statement": asdict(THEOREM_4) | {"key": THEOREM_4.key, "formula": ["a_b"]}, "relation": {"kind": "near"}}
     assert equation_of(claim) == (THEOREM_4.key, [("", mathml("a_b"))])
+
+
+@pytest.mark.parametrize("latex", [r"\href{<script>}", "{" * 10_000, "x_"])
+def test_latex_of_a_record_that_is_not_understood_is_shown_as_it_is(latex):
+    claim = {"statement": asdict(THEOREM_4) | {"key": THEOREM_4.key, "formula": [latex]}, "relation": {"kind": "near"}}
+    assert equation_of(claim)[1] == [("", f"<code>{html.escape(latex)}</code>")]
+
+
+def test_no_letter_of_a_formula_becomes_a_tag():
+    assert "<script" not in mathml(r"<script> \text{<script>} \mathrm{<script>}")

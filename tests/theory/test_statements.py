@@ -72,4 +72,4 @@ def errata() -> set[tuple[str, str]]:
 
 
 def test_errata_are_those_that_claims_measure():
-    assert {(each.number, each.statement.key) for each in every.ERRATA.values()} == errata()
+    assert {(each.number, statement.key) for statement in LISTED for each in statement.errata} == errata()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Sequence
 from typing import Any
 
 from saccade.report.mathml import mathml
-from saccade.theory.statements import ERRATA
 
 Lines = list[tuple[str, str]]  # (what it is, MathML)
 
@@ -17,15 +18,23 @@ def theorem(claim: dict[str, Any]) -> str:
 
 def equation_of(claim: dict[str, Any]) -> tuple[str, Lines]:
     """A key that claims with the same equations share, and the equations; both empty if the statement has none."""
-    lines = shown(claim["statement"]["formula"])
-    relation, key = claim["relation"], theorem(claim)
-    correction = ERRATA.get((claim["statement"]["paper"], relation.get("number", ""))) if relation["kind"] == "erratum" else None
-    if correction:
-        key += f", erratum {correction.number}"
-        lines += shown(correction.printed, "as printed") + shown(correction.corrected, "corrected")
+    statement, key = claim["statement"], theorem(claim)
+    lines = shown(statement["formula"])
+    for erratum in statement["errata"]:
+        if erratum["number"] == claim["relation"].get("number"):
+            key += f", erratum {erratum['number']}"
+            lines += shown(erratum["printed"], "as printed") + shown(erratum["corrected"], "corrected")
     return (key, lines) if lines else ("", [])
 
 
-def shown(formula: tuple[str, ...] | list[str], name: str = "") -> Lines:
+def shown(formula: Sequence[str], name: str = "") -> Lines:
     """Each line of a formula as MathML, the first under a name."""
-    return [(name if not place else "", mathml(line)) for place, line in enumerate(formula)]
+    return [(name if not place else "", _markup(line)) for place, line in enumerate(formula)]
+
+
+def _markup(line: str) -> str:
+    """MathML, or the LaTeX itself where a record holds some that is not understood."""
+    try:
+        return mathml(line)
+    except (ValueError, RecursionError):
+        return f"<code>{html.escape(line)}</code>"

@@ -60,21 +60,17 @@ class _Reader:
 
     def item(self) -> str:
         """An element with its primes, index and power, in whatever order the last two stand."""
-        first = self.peek()
-        base, index, power = self.element(), "", ""
-        while self.peek() in ("_", "^", "'"):
-            mark = self.take()
-            if mark == "'":
-                power += "<mo>′</mo>"
-            elif mark == "_":
-                index = self.element()
-            else:
-                power += self.element()
+        first, base = self.peek(), self.element()
+        index: list[str] = []
+        power: list[str] = []
+        while (mark := self.peek()) in ("_", "^", "'"):
+            self.take()
+            (index if mark == "_" else power).append("<mo>′</mo>" if mark == "'" else self.element())
         if index or power:
             tag = _INDEXED[bool(index), bool(power)]
             if first == r"\sum":
                 tag = tag.replace("sub", "under").replace("sup", "over")
-            base = f"<{tag}>{base}{index}{_one(power)}</{tag}>"
+            base = f"<{tag}>{base}{_one(index)}{_one(power)}</{tag}>"
         # a function stands apart from its argument unless that is in parentheses
         apart = first in _NAMED and self.peek() not in ("", "(", ")", "}", ",")
         return base + '<mspace width=".17em"/>' if apart else base
@@ -124,6 +120,6 @@ class _Reader:
         return found[1]
 
 
-def _one(power: str) -> str:
-    """Primes and a power are one argument."""
-    return f"<mrow>{power}</mrow>" if power.startswith("<mo>′") and power != "<mo>′</mo>" else power
+def _one(elements: list[str]) -> str:
+    """Several elements as one argument, such as primes and a power."""
+    return elements[0] if len(elements) == 1 else f"<mrow>{''.join(elements)}</mrow>" if elements else ""

@@ -14,6 +14,15 @@ THEOREM, FIGURE, OURS, QUESTION = "theorem", "figure", "ours", "question"
 
 
 @dataclass(frozen=True)
+class Correction:
+    """A printed formula that is wrong, and what is right, as lines of LaTeX. `number` is that of `docs/errata.md`."""
+
+    number: str
+    printed: tuple[str, ...]
+    corrected: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Statement:
     """One numbered statement.
 
@@ -26,6 +35,7 @@ class Statement:
     | `hypotheses` | what it assumes, a short phrase each                                                              |
     | `place`      | where it stands: section, equation, appendix                                                      |
     | `kind`       | theorem (lemmas and definitions too), figure, ours (derived here), question (left open, asked here) |
+    | `errata`     | where the printed formula is wrong                                                                   |
     """
 
     paper: str
@@ -35,18 +45,9 @@ class Statement:
     hypotheses: tuple[str, ...] = ()
     place: str = ""
     kind: str = THEOREM
+    errata: tuple[Correction, ...] = ()
 
     @property
     def key(self) -> str:
         """`tian2023, Theorem 4`."""
         return f"{self.paper}, {self.number}"
-
-
-@dataclass(frozen=True)
-class Correction:
-    """A printed formula that is wrong, and what is right: LaTeX lines as in `Statement`. `number` is that of `docs/errata.md`."""
-
-    number: str
-    statement: Statement
-    printed: tuple[str, ...]
-    corrected: tuple[str, ...]

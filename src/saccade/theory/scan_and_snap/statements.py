@@ -8,6 +8,7 @@ follows the gradient itself (eq. 7). Not here: what is computed from the formula
 from functools import partial
 
 from ..statement import FIGURE, OURS, Statement
+from . import errata
 
 _stated = partial(Statement, "tian2023")
 _shown = partial(Statement, "tian2023", kind=FIGURE)
@@ -37,6 +38,7 @@ ASSUMPTION_2 = _stated(
     (r"F^\top F = I + E, \quad |\lambda_1(E)| < \frac{1}{K}, \quad |\lambda_i(E)| \ge \frac{6}{\sqrt{M}}, \quad M \gg K^2",),
     ("a condition on the data, not a result",),
     "section 4",
+    errata=(errata.ERRATUM_13,),
 )
 
 LEMMA_1 = _stated(
@@ -74,6 +76,7 @@ LEMMA_4 = _stated(
     (r"\dot z_m = \eta_Z \gamma \sum_{n: \psi(n) = m} \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}",),
     (_WEAK, "a decoder much faster than attention"),
     "section 5, eq. 10",
+    errata=(errata.ERRATUM_6,),
 )
 LEMMA_5 = _stated(
     "Lemma 5",
@@ -175,6 +178,11 @@ THEOREM_1 = _stated(
     ),
     (_WEAK, "modified gradient (eq. 26)", "Y(0) = 0", "M ≫ 100", "M^-0.99 ≪ η_Y < 1", "t ≫ K²", "classes equally likely"),
     "section 4, App. D, eq. 88",
+    errata=(
+        errata.ERRATUM_2,
+        errata.ERRATUM_8,
+        errata.ERRATUM_9,
+    ),
 )
 THEOREM_1A = _stated(
     "Theorem 1(a)",
@@ -192,6 +200,7 @@ THEOREM_1B = _stated(
     ),
     THEOREM_1.hypotheses,
     "section 4",
+    errata=(errata.ERRATUM_7,),
 )
 THEOREM_2A = _stated(
     "Theorem 2(a)",
@@ -216,6 +225,7 @@ THEOREM_3 = _stated(
     ),
     (_WEAK, _MODIFIED, "for the bounds: l leads all other distinct tokens, common tokens fall"),
     "section 5, App. E",
+    errata=(errata.ERRATUM_1,),
 )
 THEOREM_4 = _stated(
     "Theorem 4",
@@ -227,6 +237,11 @@ THEOREM_4 = _stated(
     ),
     (_WEAK, _MODIFIED, _ZERO, _ONE_COMMON, "features of constant norm"),
     "section 6, eqs. 13 and 14, App. F",
+    errata=(
+        errata.ERRATUM_4,
+        errata.ERRATUM_5,
+        errata.ERRATUM_10,
+    ),
 )
 THEOREM_5 = _stated(
     "Theorem 5",
@@ -265,6 +280,7 @@ REMARK_1 = _stated(
     (r"w_n = (1 - \rho) (M - 1) h^* \zeta_n",),
     (_PLAIN, "equal overlaps ρ"),
     "App. D.2, eq. 43",
+    errata=(errata.ERRATUM_3,),
 )
 
 FIG_3 = _shown(
@@ -280,6 +296,7 @@ FIG_4 = _shown(
     (_ATTENTION,),
     ("Syn-Small, SGD with momentum 0.9",),
     "section 8",
+    errata=(errata.ERRATUM_12,),
 )
 FIG_5 = _shown("Fig. 5", "Under Adam the rate decides which distinct tokens win", (_ATTENTION,), ("Syn-Small, Adam",), "section 8")
 FIG_6 = _shown(
@@ -288,6 +305,10 @@ FIG_6 = _shown(
     (_ENTROPY,),
     ("Syn-Medium, SGD with momentum 0.9, ten seeds",),
     "section 8",
+    errata=(
+        errata.ERRATUM_14,
+        errata.ERRATUM_15,
+    ),
 )
 FIG_7 = _shown(
     "Fig. 7",
@@ -320,12 +341,7 @@ FIG_12 = _shown(
 PLAIN_COUPLING = _ours(
     "coupling of plain descent",
     "Plain descent couples classes far more weakly than Theorem 1 says",
-    (
-        r"\gamma \beta = b (1 - p_n) + a p_{n'} - (K - 2) b p_{n'} - (M - K) c p_o",
-        r"\dot a = \frac{\eta_Y}{K} (1 - p_n), \quad \dot b = \frac{\eta_Y}{K} p_{n'},"
-        r" \quad \dot c = \frac{\eta_Y}{K} p_o, \quad p = \mathrm{softmax}(w_n)",
-        r"w_n[n] = a - \rho (K - 1) b, \quad w_n[n'] = -b + \rho (a - (K - 2) b), \quad w_n[o] = -c (1 + \rho (K - 1))",
-    ),
+    (errata.PLAIN_BETA, *errata.PLAIN_LOGITS),
     (_PLAIN, "equal overlaps ρ", "classes equally likely"),
     "replaces tian2023, Theorem 1",
 )
