@@ -1,9 +1,9 @@
 """With Adam the learning rate chooses which distinct tokens win attention: rare, middling or frequent ones.
 
-Fig. 5 of Scan and Snap: Adam on Syn-Small, both rates .1, .5 and 1, zero start, 100 steps. Adam divides every gradient by its size, so
-frequency no longer sets the pace: at rate 1 the logits of all distinct tokens end alike, at lower rates those of frequent ones end
-lower, and attention, which is frequency times exp(z), peaks in between. Expect the favoured token of an independent replication within
-two ranks, and its attention, common mass and entropy within rounding and three standard errors of both means.
+Fig. 5 of Scan and Snap: Adam on Syn-Small, both rates .1, .5 and 1, zero start, 100 steps. Adam divides every gradient by its
+size, so frequency no longer sets the pace: at rate 1 the logits of all distinct tokens end alike, at lower rates those of frequent
+ones end lower, and attention, which is frequency times exp(z), peaks in between. Expect the favoured token of an independent
+replication within two ranks, and its attention, common mass and entropy within rounding and three standard errors of both means.
 """
 
 from __future__ import annotations

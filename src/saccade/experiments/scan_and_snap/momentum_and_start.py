@@ -1,12 +1,13 @@
 """Momentum is not a larger rate, and Fig. 6 did not start from zero.
 
-Section 8 of Scan and Snap, on Syn-Medium with one query and both rates 1: entropy of attention among distinct tokens after momentum .9
-for 100 steps, without momentum for ten times as long or at ten times the rate, and with momentum from the uniform start of the paper's
-code. Expect momentum to leave attention sparser than any rescaling, and the published entropy and its spread to need the uniform start.
+Section 8 of Scan and Snap, on Syn-Medium with one query and both rates 1: entropy of attention among distinct tokens after
+momentum .9 for 100 steps, without momentum for ten times as long or at ten times the rate, and with momentum from the uniform
+start of the paper's code. Expect momentum to leave attention sparser than any rescaling, and the published entropy and its spread
+to need the uniform start.
 
-The evidence on the start is weaker than two errata look: the setting was picked after all 32 published ones had been seen (with three
-queries the two starts are hardly told apart), and the spread is compared in logarithms because a first version that compared standard
-deviations directly could not reject the zero start.
+The evidence on the start is weaker than two errata look: the setting was picked after all 32 published ones had been seen (with
+three queries the two starts are hardly told apart), and the spread is compared in logarithms because a first version that compared
+standard deviations directly could not reject the zero start.
 """
 
 from __future__ import annotations
@@ -169,16 +170,16 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Entropy of attention among distinct tokens at the end of training, one dot a seed. Left three: momentum .9 leaves attention "
-        "sparser (lower) than ten times the steps or ten times the rate without it, so it is not a larger rate in disguise; rings: an "
-        "independent replication. Right: the published value and its spread over seeds (band: one standard deviation) come from a "
-        "uniform start; a zero start (far left) is too high and far too narrow."
+        "Entropy of attention among distinct tokens at the end of training, one dot a seed. Left three: momentum .9 leaves "
+        "attention sparser (lower) than ten times the steps or ten times the rate without it, so it is not a larger rate in "
+        "disguise; rings: an independent replication. Right: the published value and its spread over seeds (band: one standard "
+        "deviation) come from a uniform start; a zero start (far left) is too high and far too narrow."
     ),
     finding=(
         "entropy {entropy after 100 steps*:.2f} with momentum, {entropy at the end (trained no momentum, 10 x rate):.2f} with ten "
         "times the rate instead"
     ),
-    variables={"entropy": Variable("case seed", "nats", "entropy of attention among distinct tokens, mean over classes, at the end")},
+    variables={"entropy": Variable("case seed", "nats", "entropy of attention among distinct tokens, mean over classes")},
     dynamics="A: mini-batch training",
     time_unit="updates",
     table=table,

@@ -141,4 +141,3 @@ def cells(record: xr.Dataset, measured: Mapping[str, np.ndarray]) -> dict[str, f
     """Headline numbers (n_queries, lr_attention, ratio, seed) and the share of seeds that diverged, in each cell of the grid."""
     axes = {name: record[name].values for name in ("n_queries", "lr_attention", "ratio")}
     return by_cell({**measured, "diverged": record.stop_reason.values == "diverged"}, axes)
-

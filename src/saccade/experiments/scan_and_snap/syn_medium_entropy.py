@@ -120,9 +120,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Entropy of attention among a class's distinct tokens after training; ln 10 = 2.30 would be even attention. Look at the order "
-        "of the lines, the higher the attention rate the sparser, and at the dip at ratio 2 that appears from three query tokens on. "
-        "Lines and bands: mean and standard deviation over seeds. Rings: published means (1 and 3 query tokens only)."
+        "Entropy of attention among a class's distinct tokens after training; ln 10 = 2.30 would be even attention. Look at the "
+        "order of the lines, the higher the attention rate the sparser, and at the dip at ratio 2 that appears from three query "
+        "tokens on. Lines and bands: mean and standard deviation over seeds. Rings: published means (1 and 3 query tokens only)."
     ),
     finding=(
         "of the published mean entropies, {*three standard errors* (query tokens 1):.0f} of 16 (one query token) and "

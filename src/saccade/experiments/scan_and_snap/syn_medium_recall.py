@@ -1,9 +1,9 @@
 """Recall falls less steeply with its threshold at a higher attention rate: attention is sparser.
 
-Figs. 11 and 12 of Scan and Snap, for the 640 runs of `syn-medium-entropy`: a query marks the tokens whose attention, softmax(z) over the
-whole vocabulary, is above a threshold near one over the number of context tokens; recall is the share of the distinct tokens of its
-classes that are marked. Sparse attention is clear-cut, so its recall falls little over the range of thresholds; even attention hovers
-at the threshold and falls steeply. Expect the fall to shrink with the attention rate in all comparisons.
+Figs. 11 and 12 of Scan and Snap, for the 640 runs of `syn-medium-entropy`: a query marks the tokens whose attention, softmax(z)
+over the whole vocabulary, is above a threshold near one over the number of context tokens; recall is the share of the distinct
+tokens of its classes that are marked. Sparse attention is clear-cut, so its recall falls little over the range of thresholds; even
+attention hovers at the threshold and falls steeply. Expect the fall to shrink with the attention rate in all comparisons.
 """
 
 from __future__ import annotations
@@ -132,15 +132,16 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Share of distinct tokens that a query marks, against the threshold of marking; mean over ten seeds. First rows (Fig. 11): a "
-        "panel for each attention rate, a line for each ratio of the rates. Last rows (Fig. 12): the same numbers, a panel for each "
-        "ratio, a line for each attention rate. Look at the slopes: the higher the attention rate (darker, last rows) the flatter the "
-        "line, because attention is sparse and few tokens are near the threshold. Rings: ends of two lines in an independent "
-        "replication. Vertical line: one over the number of context tokens."
+        "Share of distinct tokens that a query marks, against the threshold of marking; mean over ten seeds. First rows (Fig. "
+        "11): a panel for each attention rate, a line for each ratio of the rates. Last rows (Fig. 12): the same numbers, a "
+        "panel for each ratio, a line for each attention rate. Look at the slopes: the higher the attention rate (darker, last "
+        "rows) the flatter the line, because attention is sparse and few tokens are near the threshold. Rings: ends of two lines "
+        "in an independent replication. Vertical line: one over the number of context tokens."
     ),
     finding=(
-        "recall falls less over the thresholds at a higher attention rate, with {recall falls less*:.0f} exceptions among neighbouring "
-        "rates; with one query token and equal rates from {*threshold 0.028, ratio 1):.3f} to {*threshold 0.038, ratio 1):.3f}"
+        "recall falls less over the thresholds at a higher attention rate, with {recall falls less*:.0f} exceptions among "
+        "neighbouring rates; with one query token and equal rates from {*threshold 0.028, ratio 1):.3f} to {*threshold 0.038, "
+        "ratio 1):.3f}"
     ),
     table=table,
     headlines=headlines,

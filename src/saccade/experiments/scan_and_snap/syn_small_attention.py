@@ -1,8 +1,8 @@
 """Attention leaves the common tokens for the distinct ones, the frequent first.
 
-Fig. 4 of Scan and Snap: two classes with ten common and ten distinct tokens each, trained with momentum from a zero start, with decoder
-and attention at equal rates and with the decoder ten times faster. Expect the published loss within 15 % at every logged step, and at
-iteration 48 the attention on common tokens of an independent replication within .03.
+Fig. 4 of Scan and Snap: two classes with ten common and ten distinct tokens each, trained with momentum from a zero start, with
+decoder and attention at equal rates and with the decoder ten times faster. Expect the published loss within 15 % at every logged
+step, and at iteration 48 the attention on common tokens of an independent replication within .03.
 """
 
 from __future__ import annotations
@@ -185,9 +185,9 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "How the attention of each class is shared out among its tokens, averaged over seeds. The lowest part, the ten common "
-        "tokens, shrinks, and what it loses goes to the distinct tokens that are frequent (dark), not to the rare ones (light). With "
-        "the decoder ten times faster (right) attention moves less before it freezes. Below: the loss (line: mean over seeds, band: "
-        "their range) against the published log (rings)."
+        "tokens, shrinks, and what it loses goes to the distinct tokens that are frequent (dark), not to the rare ones (light). "
+        "With the decoder ten times faster (right) attention moves less before it freezes. Below: the loss (line: mean over "
+        "seeds, band: their range) against the published log (rings)."
     ),
     finding=(
         "loss within 15 % of the published log; attention on common tokens {attention of class 1*ratio 1):.3f} at equal rates, "
