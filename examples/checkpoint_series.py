@@ -73,3 +73,4 @@ axes.plot(recorder.record.time, recorder.record.entropy.values.reshape(-1, 4), "
 axes.set(xlabel="step", ylabel="entropy of attention (nats)")
 axes.legend()
 figure.savefig(out / "checkpoint_series.png", dpi=150)
+kept.cleanup()

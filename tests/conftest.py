@@ -1,11 +1,16 @@
-"""For all tests: the same fuzzed inputs in every run, and compiled code kept out of the user's own cache."""
+"""For all tests: the same fuzzed inputs in every run, compiled code kept out of the user's own cache, and nothing left open."""
 
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 
 from hypothesis import settings
+
+from tests.leaks import long_lived, nothing_is_left_open
+
+__all__ = ["long_lived", "nothing_is_left_open"]  # fixtures of all tests
 
 settings.register_profile("saccade", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("saccade")
@@ -21,3 +26,7 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _runs = tempfile.TemporaryDirectory(prefix="saccade-test-runs-")
     os.environ["SACCADE_TEST_RUNS"] = _runs.name
+
+# A shell that starts the tests in the background makes them ignore Ctrl-C, and processes that they start would do so too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
