@@ -15,7 +15,7 @@ test: .venv/test browser
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # two processes on two cores: their threads would only wait
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # two processes on two cores: their threads would only wait
 
 # A browser for the tests of the pages: one that is there, else Debian's where we are root; without one those tests say that they skip.
 browser:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from tests.leaks import long_lived, nothing_is_left_open
@@ -30,3 +32,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 # A shell that starts the tests in the background makes them ignore Ctrl-C, and processes that they start would do so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Folders with the longest files come first, so that no process of pytest-xdist gets one of them when the other is done."""
+    here, longest = Path(__file__).parent, ("experiments", "sweeps", "examples")
+    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in longest)
