@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -18,47 +20,48 @@ import zarr
 
 # Not files: one that nobody holds warns when it is collected, and one that is mapped into memory is open as long as its array.
 _KINDS = ("socket:", "pipe:", "anon_inode:[event")  # the last are event loops
+_PATIENCE = 5.0  # seconds for threads that are closing theirs: a server's, when the browser has gone
 
 
-def open_descriptors() -> set[str]:
+def open_descriptors() -> dict[str, str]:
     """Sockets, pipes and event loops of this process; none where the system does not list them."""
-    found = set()
-    for entry in _listed("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{entry}")
-        except OSError:  # the one that listed the others
-            continue
-        if target.startswith(_KINDS):
-            found.add(f"descriptor {entry}: {target}")
+    found = {}
+    for number in _listed("/proc/self/fd"):
+        with suppress(OSError):  # the one that listed the others is closed by now
+            target = os.readlink(f"/proc/self/fd/{number}")
+            if target.startswith(_KINDS):
+                found[f"descriptor {number} {target}"] = target
     return found
 
 
-def child_processes() -> set[str]:
-    """Processes that this one started and that are still there, also those that ended and were not waited for."""
-    found = set()
+def child_processes() -> dict[str, str]:
+    """Processes that this one started, with their commands, until they have ended and were waited for."""
+    found = {}
     for thread in _listed("/proc/self/task"):
-        try:
-            children = Path(f"/proc/self/task/{thread}/children").read_text().split()
-        except OSError:  # a thread that has ended
-            continue
-        found |= {f"process {child}: {_command(child)}" for child in children}
+        with suppress(OSError):  # a thread that has ended
+            for number in Path(f"/proc/self/task/{thread}/children").read_text().split():
+                found[f"process {number}"] = Path(f"/proc/{number}/cmdline").read_text().replace("\0", " ")
     return found
 
 
-def collected() -> set[str]:
+def collected() -> list[str]:
     """What the garbage collector had to close: the warnings of a collection."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
         gc.collect()
-    return {str(warning.message) for warning in caught if issubclass(warning.category, ResourceWarning)}
+    return [str(warning.message) for warning in caught if issubclass(warning.category, ResourceWarning)]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left_open(long_lived: None) -> Iterator[None]:
     before = open_descriptors() | child_processes()
     yield
-    left = collected() | (open_descriptors() | child_processes()) - before
-    assert not left, f"left open by this module: {sorted(left)}"
+    unclosed = collected()
+    assert unclosed == []
+    end = time.monotonic() + _PATIENCE
+    while left := {name: what for name, what in (open_descriptors() | child_processes()).items() if name not in before}:
+        assert time.monotonic() < end, f"left open by this module: {left}"
+        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")
@@ -71,10 +74,3 @@ def long_lived() -> None:
 
 def _listed(folder: str) -> list[str]:
     return os.listdir(folder) if os.path.isdir(folder) else []
-
-
-def _command(process: str) -> str:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ").strip()
-    except OSError:
-        return ""

@@ -13,16 +13,16 @@ from tests.leaks import child_processes, collected, open_descriptors
 def test_a_socket_and_an_event_loop_that_are_open_are_seen_until_they_are_closed():
     before = open_descriptors()
     connection, loop = socket.socket(), asyncio.new_event_loop()
-    left = open_descriptors() - before
+    left = open_descriptors().keys() - before.keys()
     connection.close()
     loop.close()
     assert any("socket:" in one for one in left)
     assert any("eventpoll" in one for one in left)
-    assert open_descriptors() <= before
+    assert open_descriptors().keys() <= before.keys()
 
 
 def test_a_socket_that_nobody_holds_is_named_by_the_collection():
-    assert collected() == set()
+    assert collected() == []
     circle = [socket.socket()]
     circle.append(circle)
     address = repr(circle[0])
@@ -34,7 +34,5 @@ def test_a_socket_that_nobody_holds_is_named_by_the_collection():
 def test_a_child_process_is_seen_until_it_has_ended():
     before = child_processes()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        (left,) = child_processes() - before
-    assert f"process {child.pid}: " in left
-    assert "input()" in left
-    assert child_processes() <= before
+        assert child_processes().keys() - before.keys() == {f"process {child.pid}"}
+    assert child_processes().keys() <= before.keys()
