@@ -111,4 +111,4 @@ def test_help_of_a_run_lists_the_settings(capsys):
         main(["run", "syn-small-attention", "--help"])
     assert not stopped.value.code
     printed = capsys.readouterr().out
-    assert all(f"--{field.name.replace('_', '-')} " in printed for field in fields(experiment("syn-small-attention").Config))
+    assert all(f"--{field.name.replace('_', '-')} " in printed for field in fields(experiment("syn-small-attention").settings))

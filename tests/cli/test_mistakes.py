@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from saccade.experiments.scan_and_snap import syn_small_attention
+from saccade.lab.experiment import Experiment
 from tests.cli.calls import SHORT, called, one_sentence
 
 
@@ -90,7 +90,7 @@ def test_a_list_that_is_empty_or_says_a_value_twice_is_one_sentence(tmp_path, se
 
 def test_an_output_folder_that_cannot_be_made_is_found_out_before_the_work(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr(syn_small_attention, "run", lambda *_: pytest.fail("the experiment was run first"))
+    monkeypatch.setattr(Experiment, "run", lambda *_: pytest.fail("the experiment was run first"))
     for out in (tmp_path / "file", tmp_path / "file" / "results", "/proc/no-such-place"):
         code, _, err = called("run", "syn-small-attention", "--out", out)
         assert code == 2

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xarray as xr
 
 from saccade.experiments import experiment
 from saccade.experiments.reproduce import reproduce
+from saccade.lab.experiment import Experiment
 from saccade.report.page import write_report
 from saccade.report.style import new_figure
 from tests.browser import browser
@@ -43,15 +45,19 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tree of results of both theories. Two of them with an empty figure: theirs take longer to draw than to run."""
     out = tmp_path_factory.mktemp("results")
+    draw = Experiment.figure
+
+    def drawn(self: Experiment, record: xr.Dataset, *size: float | None) -> Any:
+        return new_figure(3, 2) if self.name in ("syn-small-attention", "focus-dilution-cycle") else draw(self, record, *size)
+
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("syn-small-attention", "focus-dilution-cycle"):
-            patch.setattr(experiment(name), "figure", lambda record: new_figure(3, 2))
+        patch.setattr(Experiment, "figure", drawn)
         for name, settings in (
             ("syn-small-attention", {"seeds": 3}),
             ("growth-figures", {}),
             ("focus-dilution-cycle", {"n_times": 400}),
         ):
-            reproduce(name, out, experiment(name).Config(**settings))
+            reproduce(name, out, experiment(name).settings(**settings))
     return out
 
 

@@ -29,7 +29,7 @@ SETTINGS = [word for name, value in SMALL.items() for word in ("--setting", f"{n
 
 
 def small_config(**changes: Any) -> Any:
-    return experiment(NAME).Config(**{**SMALL, "n_vocab": (20,), **changes})
+    return experiment(NAME).settings(**{**SMALL, "n_vocab": (20,), **changes})
 
 
 def small_grid(n_seeds: int = 3, **changes: Any) -> Grid:

@@ -67,7 +67,7 @@ def test_a_sweep_does_not_go_on_over_damage(whole, tmp_path):
 
 
 def test_runs_computed_together_are_repaired_together_to_the_same_bits(tmp_path):
-    config = experiment(TOGETHER).Config(batch=2, context=7)
+    config = experiment(TOGETHER).settings(batch=2, context=7)
     sweep(TOGETHER, {"lr_attention": [0.5, 1.0]}, seeds=3, out=tmp_path / "whole", config=config, workers=1)
     shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
     (file,) = (tmp_path / "damaged" / "runs").glob("*.npz")
@@ -147,7 +147,7 @@ def test_a_damaged_record_of_any_kind_of_experiment_is_run_again_to_the_same_bit
         pytest.importorskip("torch")
         pytest.importorskip("tokenizers")
         monkeypatch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # processes would take longer than the runs
-    kind = experiment(name).Config
+    kind = experiment(name).settings
     settings = {key: value for key, value in SMALL_RECORDS[name].items() if key in kind.__dataclass_fields__}
     done = reproduce(name, tmp_path, kind(**settings))
     file = next(path for path in sorted((done.folder / "record.zarr").rglob("0*")) if path.is_file())

@@ -17,7 +17,7 @@ TOGETHER = "syn-small-attention"
 
 
 def attention_config():
-    return experiment(TOGETHER).Config(batch=2, context=7)
+    return experiment(TOGETHER).settings(batch=2, context=7)
 
 
 def attention_grid(n_rates: int = 2, n_seeds: int = 12) -> Grid:
@@ -45,7 +45,7 @@ def test_runs_computed_together_are_those_that_the_experiment_gives_alone_to_rou
 
     dataset = saccade.load_record(attention_sweeps["one"] / "dataset.zarr")
     module = experiment(TOGETHER)
-    alone = module.run(module.Config(batch=2, context=7, lr_attention=0.5, ratios=(10.0,), seeds=(3,)))
+    alone = module.run(module.settings(batch=2, context=7, lr_attention=0.5, ratios=(10.0,), seeds=(3,)))
     place = {"lr_attention": 0.5, "ratio": 10.0, "seed": 3}
     np.testing.assert_allclose(dataset.loss.sel(place), alone.loss.values.squeeze(), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(dataset.attention.sel(place), alone.attention.values.squeeze(), rtol=1e-4, atol=1e-6)

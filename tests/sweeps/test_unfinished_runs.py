@@ -12,6 +12,7 @@ import numpy as np
 
 import saccade
 from saccade.experiments import experiment
+from saccade.lab.experiment import Experiment
 from saccade.sweeps import processes
 from saccade.sweeps.execution import execute
 from saccade.sweeps.grid import Grid
@@ -56,10 +57,10 @@ def test_a_run_that_raises_is_kept_with_its_reason_and_the_others_finish(tmp_pat
 
 
 def test_any_exception_is_a_reason(monkeypatch):
-    def broken(config, on_progress):
+    def broken(*_):
         raise ZeroDivisionError("by\nzero")
 
-    monkeypatch.setattr(experiment(NAME), "run", broken)
+    monkeypatch.setattr(Experiment, "run_together", broken)
     (outcome,) = execute(one_unit())
     assert (outcome.status, outcome.reason, outcome.record) == (FAILED, "ZeroDivisionError: by zero", None)
 
@@ -89,7 +90,7 @@ def test_if_no_run_finishes_the_table_says_so_and_nothing_is_drawn(tmp_path):
 
 
 def test_a_run_that_diverges_is_kept_with_its_record_and_counted(tmp_path):
-    config = experiment("syn-small-attention").Config(batch=2, context=7)
+    config = experiment("syn-small-attention").settings(batch=2, context=7)
     rates = [1.0, 1e25]
     dataset = sweep("syn-small-attention", {"lr_attention": rates, "ratio": [1.0]}, seeds=1, out=tmp_path, config=config, workers=1)
     assert list(dataset.status.values.ravel()) == [FINISHED, DIVERGED]
@@ -135,7 +136,7 @@ def test_a_run_beyond_its_share_of_memory_fails_and_the_others_finish(tmp_path):
 
 
 def a_vectorised_unit():
-    config = experiment("syn-small-attention").Config(batch=7, context=11)
+    config = experiment("syn-small-attention").settings(batch=7, context=11)
     grid = Grid.of("syn-small-attention", {"ratio": [1, 10]}, 4, config)
     (unit,) = units_of(grid.name, grid.runs, {run.identity for run in grid.runs})
     return unit
