@@ -56,35 +56,35 @@ def assert_alike(found: xr.Dataset, alone: xr.Dataset) -> None:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_together_equals_one_by_one(name: str) -> None:
-    module = experiment(name)
-    configs = [module.Config(**settings) for settings in CONFIGS[name]]
-    found = module.together(configs)
+    asked = experiment(name)
+    configs = [asked.settings(**settings) for settings in CONFIGS[name]]
+    found = asked.run_together(configs)
     assert len(found) == len(configs)
     for record, config in zip(found, configs, strict=True):
-        assert_alike(record, module.run(config))
+        assert_alike(record, asked.run(config))
         assert record.attrs["settings"] == json.dumps(config.__dict__)
 
 
 def test_every_experiment_that_runs_together_is_looked_at_here() -> None:
-    able = {name for name in EXPERIMENTS if hasattr(experiment(name), "together")}
+    able = {name for name in EXPERIMENTS if experiment(name).together is not None}
     assert able == set(CONFIGS)
     for name in able:
-        assert set(experiment(name).TOGETHER) <= set(experiment(name).Config.__dataclass_fields__)
+        assert set(experiment(name).free) <= set(experiment(name).settings.__dataclass_fields__)
 
 
 def test_a_run_that_diverges_leaves_the_others_as_they_are() -> None:
-    module = experiment("syn-medium-entropy")
-    calm = module.Config(**SMALL, n_queries=(1,), lr_attention=(0.5,), ratios=(1.0,), seeds=(1,))
+    asked = experiment("syn-medium-entropy")
+    calm = asked.settings(**SMALL, n_queries=(1,), lr_attention=(0.5,), ratios=(1.0,), seeds=(1,))
     wild = replace(calm, lr_attention=(1e12,), seeds=(2,))
-    found = module.together([wild, calm])
+    found = asked.run_together([wild, calm])
     assert found[0].stop_reason.item() == "diverged"
-    assert_alike(found[1], module.run(calm))
+    assert_alike(found[1], asked.run(calm))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_other_settings_must_agree(name: str) -> None:
-    module = experiment(name)
+    asked = experiment(name)
     with pytest.raises(InputError, match="batch"):
-        module.together([module.Config(batch=16), module.Config(batch=17)])
+        asked.run_together([asked.settings(batch=16), asked.settings(batch=17)])
     with pytest.raises(InputError, match="at least one"):
-        module.together([])
+        asked.run_together([])
