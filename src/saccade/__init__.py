@@ -32,7 +32,18 @@ _PUBLIC = {
     "TrainerCallback": "saccade.observe.transformers_callback",
     "LightningCallback": "saccade.observe.lightning_callback",
     "observe_checkpoints": "saccade.observe.checkpoints",
+    "Experiment": "saccade.lab.experiment",
+    "Measured": "saccade.lab.experiment",
+    "Variable": "saccade.lab.experiment",
+    "grid": "saccade.lab.experiment",
+    "Case": "saccade.lab.claim",
     "Claim": "saccade.lab.claim",
+    "Statement": "saccade.theory.statement",
+    "Condition": "saccade.theory.condition",
+    "Line": "saccade.lab.panel",
+    "Lines": "saccade.lab.panel",
+    "Bars": "saccade.lab.panel",
+    "Heat": "saccade.lab.panel",
     "save_record": "saccade.records.store",
     "load_record": "saccade.records.store",
     "write_report": "saccade.report.page",
@@ -56,7 +67,16 @@ if TYPE_CHECKING:
     from saccade.errors import InputError as InputError
     from saccade.experiments import EXPERIMENTS as EXPERIMENTS
     from saccade.forecasting.forecast import forecast as forecast
+    from saccade.lab.claim import Case as Case
     from saccade.lab.claim import Claim as Claim
+    from saccade.lab.experiment import Experiment as Experiment
+    from saccade.lab.experiment import Measured as Measured
+    from saccade.lab.experiment import Variable as Variable
+    from saccade.lab.experiment import grid as grid
+    from saccade.lab.panel import Bars as Bars
+    from saccade.lab.panel import Heat as Heat
+    from saccade.lab.panel import Line as Line
+    from saccade.lab.panel import Lines as Lines
     from saccade.laboratory import flow as flow
     from saccade.laboratory import reduced_flow as reduced_flow
     from saccade.laboratory import train as train
@@ -76,6 +96,8 @@ if TYPE_CHECKING:
     from saccade.report.notebook import show as show
     from saccade.report.page import write_report as write_report
     from saccade.sweeps.sweep import sweep as sweep
+    from saccade.theory.condition import Condition as Condition
+    from saccade.theory.statement import Statement as Statement
 
 
 def __getattr__(name: str) -> Any:

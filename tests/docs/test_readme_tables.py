@@ -1,6 +1,6 @@
 """The README's tables are made from the experiments and from what came of their runs, and its Python lines run.
 
-Tests of the experiments hold `docs/outcomes.json` to their runs; what runs on text is held here to `docs/findings.md`.
+Tests of the experiments hold `docs/outcomes.json` to their runs, and `docs/findings.md` to it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,15 @@ from types import SimpleNamespace
 import pytest
 
 import saccade
-from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE, Claim
+from saccade.experiments import EXPERIMENTS, experiment
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case
+from saccade.theory.condition import met
+from saccade.theory.statement import Statement
 from tools.readme_tables import filled, table, verdict_counts, with_tables
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-FINDINGS = (ROOT / "docs" / "findings.md").read_text("utf-8")
 OUTCOMES = json.loads((ROOT / "docs" / "outcomes.json").read_text("utf-8"))
-
-
-def found_on_text(name: str) -> list[dict]:
-    """The rows of an experiment in `docs/findings.md`, as claims."""
-    section = re.split(rf"^## {name} .*$", FINDINGS, flags=re.MULTILINE)[1].partition("\n## ")[0]
-    rows = [re.split(r" \| ", line.strip("| ")) for line in section.splitlines() if line.startswith("| ")][1:]
-    return [{"statement": row[0], "measured": float(row[-3]), "verdict": row[-1]} for row in rows]
 
 
 def test_the_tables_in_the_readme_are_those_the_experiments_make():
@@ -46,41 +40,33 @@ def test_every_experiment_has_been_run_and_none_surprised():
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_to_expect_is_the_sentence_of_the_experiment_with_a_number_in_every_field(name):
-    parts = list(Formatter().parse(experiment(name).EXPECTED))
+    parts = list(Formatter().parse(experiment(name).finding))
     number = r"-?\d+(\.\d+)?(e[+-]\d+)?( %)?"
     assert any(field for _, field, _, _ in parts)
     assert re.fullmatch(
-        "".join(re.escape(text) + (number if field else "") for text, field, _, _ in parts), OUTCOMES[name]["expected"]
+        "".join(re.escape(text) + (number if field else "") for text, field, _, _ in parts), OUTCOMES[name]["finding"]
     )
 
 
-@pytest.mark.parametrize("name", REAL_TEXT)
-def test_what_to_expect_on_text_is_what_the_page_of_findings_says(name):
-    claims = found_on_text(name)
-    assert [sum(claim["verdict"] == verdict for claim in claims) for verdict in (HOLDS, FAILS, OUTSIDE)] == [
-        OUTCOMES[name][verdict] for verdict in (HOLDS, FAILS, OUTSIDE)
-    ]
-    assert filled(name, experiment(name).EXPECTED, claims) == OUTCOMES[name]["expected"]
-
-
-def test_a_field_is_the_number_of_the_one_claim_with_such_a_statement():
+def test_a_field_is_the_number_of_the_one_claim_with_such_a_label():
     claims = [
-        {"statement": text, "measured": value} for text, value in (("rate, M = 10", 0.25), ("rate, M = 100", 4), ("gap: x", None))
+        {"label": text, "measured": value} for text, value in (("rate, M = 10", 0.25), ("rate, M = 100", 4), ("gap: x", None))
     ]
     assert filled("one", "at 1 %: {rate*10:.0%} and {*100:.2f}, {gap? x:.1f}", claims) == "at 1 %: 25 % and 4.00, nan"
-    with pytest.raises(ValueError, match=r"EXPECTED of one: the field `rate\*` must fit one claim; it fits 2.\n  rate, M = 10\n"):
+    with pytest.raises(ValueError, match=r"finding of one: the field `rate\*` must fit one claim; it fits 2.\n  rate, M = 10\n"):
         filled("one", "{rate*:.2f}", claims)
-    with pytest.raises(ValueError, match=r"EXPECTED of one: the field `rat` must fit one claim; it fits 0."):
+    with pytest.raises(ValueError, match=r"finding of one: the field `rat` must fit one claim; it fits 0."):
         filled("one", "{rat:.2f}", claims)
 
 
 def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
-    known = Claim("a", "s", 1.0, 2.0, 0.1, expected=FAILS)
-    surprising = Claim("b", "s", 1.0, 2.0, 0.1)
-    outside = Claim("c", "s", 1.0, 2.0, 0.1, assumptions={"x": False})
+    lemma = Statement("nobody1999", "Lemma 1", "all is well")
+    known = Case().near(lemma, "a", 2.0, 1.0, within=0.1, expected=FAILS)
+    surprising = Case().near(lemma, "b", 2.0, 1.0, within=0.1)
+    outside = Case(given=[met("x", False)]).near(lemma, "c", 2.0, 1.0, within=0.1)
     counts = verdict_counts([claim.as_dict() for claim in (known, surprising, outside)])
     assert counts == {HOLDS: 0, FAILS: 2, OUTSIDE: 1, "surprises": 1}
-    assert "1 fail as known |" in table("scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])})
+    assert "1 fail as expected |" in table("scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])})
     assert "1 fail |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
 
 
