@@ -72,7 +72,7 @@ def test_thinning_keeps_the_peak_and_the_csv_keeps_everything(page):
       const y = x.map((at) => (at === 77777 ? 1 : 0));
       const spec = { title: "t", x: { label: "x" }, y: { label: "y", min: 0, max: 1 }, series: [{ name: "s", x, y }] };
       const chart = Charts.line(document.getElementById("chart"), spec);
-      return [chart.element.querySelector(".chart-line").getAttribute("d"), chart.toCSV()];
+      return [chart.element.querySelector("svg svg .chart-line").getAttribute("d"), chart.toCSV()];
     }""")
     heights = [float(point.split()[1]) for point in drawn[1:].replace("M", "L").split("L")]
     assert len(heights) < 8000
@@ -86,7 +86,7 @@ def test_missing_values_break_a_line_and_are_empty_in_the_csv(page):
       const series = [{ name: 'a,"b"', x: [1, 2, 3, 4, 5], y: [1, 2, null, NaN, 3] }];
       const spec = { title: "t", x: { label: "x", log: true }, y: { label: "y", log: true }, series };
       const chart = Charts.line(document.getElementById("chart"), spec);
-      return [chart.element.querySelector(".chart-line").getAttribute("d"), chart.toCSV()];
+      return [chart.element.querySelector("svg svg .chart-line").getAttribute("d"), chart.toCSV()];
     }""")
     assert drawn.count("M") == 2
     assert list(csv.reader(io.StringIO(saved)))[1:] == [

@@ -1,4 +1,4 @@
-"""A real browser, and results to report: two quick experiments, a watched model, a large watched record."""
+"""A real browser, and results to report."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import xarray as xr
 
-from saccade.experiments import experiment
-from saccade.experiments.reproduce import reproduce
-from saccade.lab.experiment import Experiment
 from saccade.report.page import write_report
-from saccade.report.style import new_figure
 from tests.browser import browser
+from tests.report.made_results import write_all
 
 __all__ = ["browser"]  # a fixture of the tests here
 
@@ -43,22 +39,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tree of results of both theories. Two of them with an empty figure: theirs take longer to draw than to run."""
-    out = tmp_path_factory.mktemp("results")
-    draw = Experiment.figure
-
-    def drawn(self: Experiment, record: xr.Dataset, *size: float | None) -> Any:
-        return new_figure(3, 2) if self.name in ("syn-small-attention", "focus-dilution-cycle") else draw(self, record, *size)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Experiment, "figure", drawn)
-        for name, settings in (
-            ("syn-small-attention", {"seeds": 3}),
-            ("growth-figures", {}),
-            ("focus-dilution-cycle", {"n_times": 400}),
-        ):
-            reproduce(name, out, experiment(name).settings(**settings))
-    return out
+    return write_all(tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture(scope="session")

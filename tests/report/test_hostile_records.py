@@ -8,9 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from saccade.lab.claim import Case
+from saccade.lab.panel import Bars, Heat, Line, Lines, specs
+from saccade.records.json_files import write_json
 from saccade.records.schema import make_record
 from saccade.records.store import save_record
 from saccade.report.page import write_report
+from saccade.theory.condition import Condition
+from saccade.theory.statement import Statement
 from tests.report.watched_records import watched_record
 
 MARKUP = '</script><img src=x onerror="window.ran=1"><style>*{display:none}</style>{{script}}'
@@ -40,13 +45,23 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         definitions=definitions,
     )
     save_record(record, folder / "record.zarr")
-    missing = {"statement": MARKUP, "source": f"[{MARKUP}, Theorem 4]", "assumptions": {MARKUP: False}, "predicted": None}
-    giant = {"statement": "giant", "source": "[tian2023, Theorem 4]", "assumptions": {}, "predicted": -1e308}
+    condition = Condition(MARKUP, 1.0, "<", 0.0, MARKUP)
+    statement = Statement(MARKUP, MARKUP, MARKUP, place=MARKUP)
+    case = Case({MARKUP: MARKUP}, [condition])
     claims = [
-        missing | {"measured": 1e308, "tolerance": 1e-300, "verdict": "outside its assumptions", "expected": "holds"},
-        giant | {"measured": 1e308, "tolerance": 1.0, "verdict": "fails", "expected": "holds"},
+        case.near(statement, MARKUP, 1e308, float("nan"), within=1e-300, sentence=MARKUP),
+        Case().between(statement, "giant", 1e308, -1e308, -1e307),
     ]
-    (folder / "claims.json").write_text(json.dumps(claims))
+    giant = np.array([1.0, 1e308, -1e308, np.nan, np.inf])
+    panels = [
+        Lines(
+            MARKUP, MARKUP, MARKUP, [Line(giant, giant, MARKUP)], levels={1e308: MARKUP}, marks={1.0: MARKUP}, ticks={1.0: MARKUP}
+        ),
+        Bars(MARKUP, MARKUP, MARKUP, [MARKUP], {MARKUP: [1e308]}, stacked=True),
+        Heat(MARKUP, MARKUP, MARKUP, [[1.0, np.nan]], [MARKUP, MARKUP], [MARKUP], unit=MARKUP),
+    ]
+    write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
+    write_json(folder / "panels.json", specs(panels))
     (folder / "about.json").write_text(json.dumps({"statement": MARKUP, "caption": MARKUP, "command": MARKUP, MARKUP: MARKUP}))
     (folder / "events.csv").write_text(f'event,query,time,value\n"{MARKUP.replace(chr(34), chr(34) * 2)}",1,2,3\nnan,1,nan,1\n')
     picture = '<script>window.top.ran = 2</script><image href="http://127.0.0.1:9/x.png"/>'
@@ -66,6 +81,8 @@ def test_markup_in_a_record_is_text_and_runs_nothing(visit, hostile, tmp_path):
     assert page.locator(".asked").inner_text() == MARKUP
     assert page.locator("h1").inner_text() == hostile.name
     assert page.locator("#claims-table .opener").first.inner_text() == MARKUP
+    assert page.locator("tr.detail").first.inner_text().count(MARKUP) >= 4
+    assert page.locator(".panel figcaption").all_inner_texts() == [MARKUP] * 3
     assert page.locator("img[src=x]").count() == 0
     assert "The 60 largest of 10000" in page.locator('[data-figure="attention"]').first.inner_text()
 

@@ -10,15 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from saccade.records.claim import Claim
-from saccade.records.schema import make_record
-from saccade.records.store import save_record
+from saccade.lab.claim import Case
 from saccade.report.page import write_report
+from tests.report.made_results import THEOREM_4, descent_panels, written
 
 
 @pytest.fixture(scope="module")
 def claims(results: Path) -> list[dict]:
-    return [claim for path in sorted(results.glob("*/claims.json")) for claim in json.loads(path.read_text())]
+    return [claim for name in ("descent", "growth", "cycle") for claim in json.loads((results / name / "claims.json").read_text())]
 
 
 def shown(page) -> list[str]:
@@ -27,13 +26,16 @@ def shown(page) -> list[str]:
 
 def test_the_first_screen_says_what_was_asked_and_how_it_came_out(visit, report, results, claims):
     page = visit(report)
-    n_hold = sum(claim["verdict"] == claim["expected"] == "holds" for claim in claims)
-    assert page.locator(".tile-holds b").inner_text() == str(n_hold)
-    assert page.locator(".commands code", has_text="saccade reproduce growth-figures").count() == 1
+    tiles = page.locator(".tile b").all_inner_texts()
+    assert tiles == ["8", "0", "1", "1", "3"]  # hold, fail as expected, controls, outside, surprises
+    assert sum(map(int, tiles)) == len(claims)
+    assert "published numbers (5)" in page.locator(".tiles + .note").inner_text()
+    assert page.locator(".commands code", has_text="saccade reproduce growth").count() == 1
     statements = [json.loads(path.read_text())["statement"] for path in results.glob("*/about.json")]
     listed = page.locator(".asked-list li").all_inner_texts()
     assert sorted(line.split(": ", 1)[1] for line in listed) == sorted(statements)
-    assert page.locator("#story .claim-dot").count() == len(claims)
+    assert page.locator("#story .claim-square").count() == len(claims)
+    assert page.locator('#story .claim-square[data-kind="surprise"]').count() == 3
     assert page.locator("#story .chart-svg").bounding_box()["y"] < 900  # on the first screen
 
 
@@ -54,115 +56,204 @@ def test_text_that_a_spreadsheet_would_run_is_saved_as_text(visit, report):
     assert cells == "'=1+1,'+a,'@b,'-c,-2,-3,a=b\n"
 
 
-def test_a_page_of_one_result_tells_its_story_with_that_results_own_figure(visit, results, tmp_path):
-    page = visit(write_report(results / "growth-figures", tmp_path / "one.html"))
+def test_panels_are_drawn_in_place_of_the_picture(visit, results, tmp_path):
+    page = visit(write_report(results / "descent", tmp_path / "one.html"))
+    panels = page.locator("#story .panel")
+    assert panels.locator("figcaption").all_inner_texts() == ["Loss of ⟨two⟩ classes", "Fates", "Map", "Rates by law"]
+    assert page.locator("img").count() == 0
+    first, second = (panels.nth(place).bounding_box() for place in (0, 1))
+    assert first["y"] == second["y"]  # side by side
+    lines = panels.first.locator(".chart-line")
+    drawn = lines.evaluate_all(
+        "all => all.filter((one) => one.closest('svg svg')).map((one) => [one.getAttribute('class'), one.getAttribute('d') !== ''])"
+    )
+    assert [is_line for _, is_line in drawn] == [True] * 5 + [False] * 2  # rings and points have no line
+    assert "chart-dash" in drawn[1][0]
+    assert "chart-stroke-7" in drawn[1][0]  # ink
+    assert panels.first.locator(".chart-ribbon").first.get_attribute("d").startswith("M")
+    assert panels.first.locator(".chart-ring[d*=a]").count() == 2  # its points, and its key
+    words = panels.first.locator("svg text").all_text_contents()
+    assert {"measured", "theory", "published", "replicated", "one nat", "snap", "late"} <= set(
+        words
+    )  # the axis reaches the late mark
+    assert {"zipf", "flat", "own"} <= set(panels.nth(3).locator("svg text").all_text_contents())
+
+
+def test_stacked_bars_stand_on_each_other_in_the_page(visit, results, tmp_path):
+    page = visit(write_report(results / "descent", tmp_path / "one.html"))
+    one, two = (
+        page.locator("#story .panel")
+        .nth(1)
+        .locator("svg > path[class^=chart-fill]")
+        .evaluate_all("all => all.map((one) => one.getAttribute('d'))")
+    )
+    foot, top = ([float(bar.split()[1].split("V")[0]) for bar in path[1:].split("M")] for path in (one, two))
+    tops = [float(bar.split("V")[1].split("h")[0]) for bar in one[1:].split("M")]
+    assert top[0] == tops[0]  # the second stands where the first ends
+    assert top[1] == foot[1]  # below zero it hangs from the base line
+
+
+def test_numbers_of_a_panel_are_saved_with_their_band(visit, results, tmp_path):
+    page = visit(write_report(results / "descent", tmp_path / "one.html"))
+    with page.expect_download() as download:
+        page.locator("#story .panel").first.locator(".chart-save-button", has_text="CSV").click()
+    assert download.value.suggested_filename == "descent-1.csv"
+    rows = [row for row in csv.DictReader(io.StringIO(Path(download.value.path()).read_text())) if row["series"] == "measured"]
+    (line, *_) = descent_panels()[0].lines
+    for key, values in (("step", line.x), ("loss, nats", line.y), ("low", line.low), ("high", line.high)):
+        np.testing.assert_allclose([float(row[key]) for row in rows], values, rtol=1e-5)
+
+
+def test_a_result_without_panels_shows_its_own_figure(visit, results, tmp_path):
+    page = visit(write_report(results / "growth", tmp_path / "one.html"))
     image = page.locator("#story img")
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
-    about = json.loads((results / "growth-figures" / "about.json").read_text())
-    assert page.locator(".asked").inner_text() == about["statement"]
+    assert page.locator(".asked").inner_text() == json.loads((results / "growth" / "about.json").read_text())["statement"]
 
 
-def test_claims_are_filtered_by_theorem_verdict_and_words(visit, report, claims):
+def test_claims_of_another_version_are_not_shown_and_the_page_says_so(visit, tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "about.json").write_text(json.dumps({"statement": "Found."}))
+    old = {
+        "statement": "loss",
+        "source": "[x]",
+        "predicted": 0,
+        "measured": 0,
+        "tolerance": 0,
+        "verdict": "holds",
+        "expected": "holds",
+    }
+    (tmp_path / "old" / "claims.json").write_text(json.dumps([old]))
+    page = visit(write_report(tmp_path, tmp_path / "report.html"))
+    assert page.locator("#claims-table").count() == 0
+    assert "written by another version of Saccade" in page.locator(".result .note").inner_text()
+
+
+def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claims):
     page = visit(report)
     assert len(shown(page)) == len(claims)
-    page.select_option('[data-filter="theorem"]', "derived, invariants")
-    assert len(shown(page)) == 2
-    page.select_option('[data-filter="theorem"]', "")
+    page.select_option('[data-filter="statement"]', "saccade, invariants")
+    assert len(shown(page)) == 4
+    page.select_option('[data-filter="statement"]', "")
+    page.select_option('[data-filter="against"]', "published")
+    assert len(shown(page)) == 5
+    page.select_option('[data-filter="against"]', "")
     page.fill('[data-filter="words"]', "iteration LOSS")
-    expected = [
-        claim["statement"] for claim in claims if "iteration" in claim["statement"] and "loss" in claim["statement"].lower()
-    ]
-    assert sorted(shown(page)) == sorted(expected)
+    assert shown(page) == ["loss"] * 4
     page.fill('[data-filter="words"]', "")
     page.locator(".tile-surprise").click()
-    surprises = [claim for claim in claims if claim["verdict"] not in (claim["expected"], "outside its assumptions")]
-    assert len(shown(page)) == len(surprises)
-    assert page.locator("#claims-count").inner_text() == f"{len(surprises)} of {len(claims)} claims"
+    assert len(shown(page)) == 3
+    assert page.locator("#claims-count").inner_text() == f"3 of {len(claims)} claims"
 
 
-def test_claims_are_sorted_by_a_column_up_and_down(visit, report, claims):
+def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
     page = visit(report)
-    page.get_by_role("button", name="measured", exact=True).click()
-    up = [
-        float(value)
-        for value in page.locator('td[data-title="measured"]').evaluate_all("cells => cells.map(cell => cell.dataset.value)")
-        if value
-    ]
-    assert up == sorted(float(claim["measured"]) for claim in claims if claim["measured"] is not None)
-    page.get_by_role("button", name="measured", exact=True).click()
-    down = [
-        float(value)
-        for value in page.locator('td[data-title="measured"]').evaluate_all("cells => cells.map(cell => cell.dataset.value)")
-        if value
-    ]
-    assert down == up[::-1]
+    page.get_by_role("button", name="verdict", exact=True).click()
+    page.get_by_role("button", name="verdict", exact=True).click()  # the other way round: surprises on top
+    kinds = page.locator("#claims-table tr[data-kind]").evaluate_all("rows => rows.map((row) => row.dataset.kind)")
+    assert kinds == ["surprise"] * 3 + ["outside", "control"] + ["holds"] * 8
+    page.get_by_role("button", name="claim", exact=True).click()
+    assert sorted(claim["title"] for claim in claims) == sorted(shown(page), key=str.lower)
+    assert shown(page)[0] == "a number that is missing"
 
 
-def test_an_opened_claim_shows_its_equation_its_numbers_over_time_and_the_command(visit, report, claims):
+def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report):
     page = visit(report)
-    page.locator(".opener", has_text="loss at iteration 6,").click()
-    detail = page.locator("tr.detail")
+    row = page.locator("tr[data-claim]", has_text="share of pairs")
+    assert row.locator("td").nth(1).inner_text() == "tian2023, Theorem 4\ngrowth is logarithmic, then log-logarithmic"
+    assert row.locator("td").nth(2).inner_text() == "measured 0.43 [0.4, 0.47], needed > 0.56"
+    assert row.locator(".verdict").inner_text() == "surprise: fails"
+    outside = page.locator("tr[data-kind=outside]")
+    assert outside.locator(".verdict").inner_text() == "outside (1 of 2 assumptions); 0.1 too high"
+    assert outside.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
+    control = page.locator("tr[data-kind=control]")
+    assert control.locator(".verdict").inner_text() == "fails, as a control must"
+    assert "control: one common token is broken" in control.inner_text()
+
+
+def opened(page, words: str):
+    page.locator("tr[data-claim]", has_text=words).locator(".opener").click()
+    return page.locator("tr.detail")
+
+
+def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit, report):
+    page = visit(report)
+    detail = opened(page, "outside (1 of 2")
     assert detail.locator("math").count() >= 1
-    assert detail.locator("code", has_text="saccade reproduce syn-small-attention").count() == 1
-    (claim,) = [claim for claim in claims if claim["statement"].startswith("loss at iteration 6,")]
-    assert detail.locator("dd").first.inner_text() == f"{claim['predicted']:g}"
-    assert all(name in detail.locator(".assumptions").inner_text() for name in claim["assumptions"])
-    detail.locator("figcaption", has_text="First run of the record").wait_for()  # of three seeds
-    titles = detail.locator("figcaption").all_inner_texts()
-    assert titles == ["Predicted against measured over iteration", "First run of the record: Loss"]
-    page.locator(".opener", has_text="loss at iteration 6,").press("Enter")  # by keyboard
+    assert detail.locator("code").inner_text() == "saccade reproduce descent"
+    met, unmet = detail.locator(".assumptions li").all()
+    assert met.inner_text() == "met: 1(b) largest eigenvalue: 0.2, needed < 0.333\nof the overlap matrix"
+    assert unmet.inner_text() == "not met: T4 rate of the decoder: 0.5, needed > 1"
+    page.locator(".opener[aria-expanded=true]").press("Enter")  # by keyboard
     assert page.locator("tr.detail").count() == 0
+    assert opened(page, "growth bound at zero").locator("math").count() == 3  # the statement, as printed, corrected
 
 
-def of_two_cases(folder: Path) -> Path:
-    """A result whose record has two cases, with onsets at 300 and 600; its claims are about the second."""
-    onset, time = np.array([[300.0], [600.0]]), np.linspace(0, 1000, 101)
-    record = make_record(
-        dynamics="C",
-        variables={"growth": (("case", "time"), np.log1p(time / onset))},
-        coords={"case": ["base", "slow"], "time": time},
-        time_unit="steps",
-        config={},
-        wall_time=0.0,
-        definitions={"growth": ("1", "log growth")},
+def test_the_line_of_a_claim_shows_measured_inside_or_outside_what_is_allowed(visit, report):
+    page = visit(report)
+
+    def places(words: str) -> tuple[float, float, float]:
+        detail = opened(page, words)
+        bar, dot = detail.locator(".claim-allowed"), detail.locator(".claim-bar circle")
+        left, width, at = (float(part.get_attribute(name)) for part, name in ((bar, "x"), (bar, "width"), (dot, "cx")))
+        page.locator(".opener[aria-expanded=true]").click()
+        return left, left + width, at
+
+    left, right, at = places("snap onset")
+    assert left < at < right
+    assert (at - left) / (right - left) == pytest.approx((46.6 - 35) / (91 - 35), abs=1e-3)
+    left, right, at = places("share of pairs")  # needed more than .56: allowed up to the end of the line
+    assert at < left
+    assert right == 290
+    left, right, at = places("drift of the norm")
+    assert left == 10
+    assert at < right
+    detail = opened(page, "share of pairs")
+    assert detail.locator(".claim-interval").count() == 1
+    assert "missing" in opened(page, "a number that is missing").last.inner_text()
+
+
+def test_claims_that_differ_in_one_setting_are_drawn_over_it(visit, report):
+    page = visit(report)
+    page.locator(".opener", has_text="loss").first.click()
+    chart = page.locator("tr.detail figure")
+    assert chart.locator("figcaption").inner_text() == "loss, over iteration"
+    with page.expect_download() as download:
+        chart.locator(".chart-save-button", has_text="CSV").click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
+    assert [float(row["iteration"]) for row in rows if row["series"] == "measured"] == [2, 4, 6, 8]
+    assert {row["series"] for row in rows} == {"measured", "lower bound", "upper bound"}
+
+
+def test_markup_in_every_part_of_a_claim_is_text(visit, tmp_path):
+    markup = '<img src=x onerror="window.ran=1">'
+    claim = next(iter([Case({markup: markup}).at_most(THEOREM_4, markup, 1.0, 2.0, sentence=markup)])).as_dict()
+    condition = {"name": markup, "value": 1, "relation": markup, "bound": 2, "holds": False, "says": markup, "why": markup}
+    statement = dict.fromkeys(claim["statement"], markup) | {"formula": [markup], "errata": []}
+    words = dict.fromkeys(("label", "says", "verdict_says", "breaks", "against"), markup)
+    folder = written(tmp_path / "hostile", panels=[])
+    (folder / "claims.json").write_text(
+        json.dumps([claim | words | {"assumptions": [condition], "statement": statement, "bounds": [None, 2.0]}])
     )
-    save_record(record, folder / "record.zarr")
-    tail = ", M = 1000, rates {} and 100"
-    statements = [f"onset time of growth, flow (C), K = {K}{tail.format(1)}" for K in (2, 5, 10)]
-    statements += [f"slope of growth, flow (C){tail.format(rate)}" for rate in (1, 2, 3)]
-    claims = [Claim(statement, "[tian2023, Theorem 4]", 600.0, 590.0, 60.0).as_dict() for statement in statements]
-    (folder / "claims.json").write_text(json.dumps(claims))
-    (folder / "about.json").write_text(json.dumps({"statement": "Growth slows down.", "command": "saccade reproduce growth"}))
-    return folder
+    page = visit(write_report([folder, written(tmp_path / "other")], tmp_path / "report.html"))
+    page.locator(".opener").click()
+    row, detail = page.locator("tr[data-claim]").inner_text(), page.locator("tr.detail").inner_text()
+    assert row.count(markup) >= 6
+    assert detail.count(markup) >= 6
+    assert page.locator(".claim-square title").text_content().count(markup) == 3
+    assert page.evaluate("window.ran") is None
+    assert page.locator("img[src=x]").count() == 0
 
 
-def test_a_claim_about_another_case_is_not_marked_on_the_curve_of_the_first(visit, tmp_path):
-    page = visit(write_report(of_two_cases(tmp_path), tmp_path / "report.html"))
-    page.locator(".opener", has_text="K = 5").click()
-    detail = page.locator("tr.detail")
-    detail.locator("figcaption", has_text="First run of the record: Growth").wait_for()
-    assert detail.locator("figcaption").all_inner_texts()[0] == "Predicted against measured over K"
-    drawn = detail.locator("figure", has=page.locator("figcaption", has_text="First run"))
-    assert "The run with case base; the claim may be about another." in drawn.inner_text()
-    assert drawn.locator(".chart-mark").count() == 0
-
-
-def test_a_number_whose_name_is_not_certain_is_not_named(visit, tmp_path):
-    page = visit(write_report(of_two_cases(tmp_path), tmp_path / "report.html"))
-    page.locator(".opener", has_text="rates 2").click()
-    title = page.locator("tr.detail figcaption").first
-    assert title.inner_text() == "Predicted against measured over the claims of this statement"
-
-
-def test_a_point_of_the_overview_opens_its_claim_even_if_it_is_filtered_away(visit, report):
+def test_a_square_of_the_overview_opens_its_claim_even_if_it_is_filtered_away(visit, report):
     page = visit(report)
     page.fill('[data-filter="words"]', "nothing is called so")
     assert shown(page) == []
-    dot = page.locator(".claim-dot").first
-    statement = dot.locator("title").text_content().split(": ", 1)[1]
-    dot.click(force=True)
+    square = page.locator(".claim-square", has=page.locator("title", has_text="snap onset"))
+    assert square.locator("title").text_content() == "snap onset: measured 46.6, must lie in [35, 91]; holds"
+    square.click()
     assert page.locator("tr.detail").count() == 1
-    assert page.locator(".opener[aria-expanded=true]").inner_text() == statement
+    assert page.locator(".opener[aria-expanded=true]").inner_text() == "snap onset"
 
 
 def test_figures_are_saved_as_svg_png_and_csv(visit, report, claims):
@@ -176,17 +267,19 @@ def test_figures_are_saved_as_svg_png_and_csv(visit, report, claims):
     assert saved["PNG"].startswith(b"\x89PNG")
     assert b"<svg" in saved["SVG"]
     rows = list(csv.DictReader(io.StringIO(saved["CSV"].decode())))
-    assert sorted(float(row["measured"]) for row in rows) == sorted(float(claim["measured"]) for claim in claims)
+    measured = [None if row["measured"] == "" else float(row["measured"]) for row in rows]
+    assert measured == [claim["measured"] for claim in claims]
+    assert [row["says"] for row in rows] == [claim["says"] for claim in claims]
 
 
 def test_a_results_own_figure_and_table_can_be_saved_as_they_were_written(visit, report, results):
     page = visit(report)
-    section = page.locator("section.result", has=page.locator("h2", has_text="growth-figures"))
+    section = page.locator("section.result", has=page.locator("h2", has_text="growth"))
     section.scroll_into_view_if_needed()
     section.locator("img").wait_for()
     with page.expect_download() as download:
         section.locator(".own-figure .chart-save-button", has_text="CSV").click()
-    written = (results / "growth-figures" / "table.csv").read_text().splitlines()
+    written = (results / "growth" / "table.csv").read_text().splitlines()
     assert Path(download.value.path()).read_text().splitlines() == written
 
 

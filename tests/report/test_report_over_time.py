@@ -44,7 +44,7 @@ def numbers(page, plot, kind: str = "CSV") -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def cycle(results, tmp_path_factory) -> Path:
-    return write_report(results / "focus-dilution-cycle", tmp_path_factory.mktemp("cycle") / "cycle.html")
+    return write_report(results / "cycle", tmp_path_factory.mktemp("cycle") / "cycle.html")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_the_slider_moves_attention_and_the_cursors_of_all_curves(visit, cycle, 
     before = cursor()
     slide(page, 150)
     assert cursor() != before
-    record = load_record(results / "focus-dilution-cycle" / "record.zarr").isel(seed=0, time=150)
+    record = load_record(results / "cycle" / "record.zarr").isel(seed=0, time=150)
     assert page.locator('[data-player="readout"]').inner_text() == f"{float(record.time):.6g}"
     rows = numbers(page, page.locator('[data-figure="attention"]'))
     saved = np.array([[float(value) for value in list(row.values())[1:]] for row in rows])  # token by query
@@ -100,10 +100,10 @@ def test_play_moves_on_and_stops_at_the_end(visit, cycle):
 
 def test_an_event_can_be_jumped_to_and_stages_are_shaded(visit, cycle, results):
     page = visit(cycle)
-    with (results / "focus-dilution-cycle" / "events.csv").open() as file:
+    with (results / "cycle" / "events.csv").open() as file:
         events = sorted(csv.DictReader(file), key=lambda row: float(row["time"]))
     page.select_option('[data-player="events"]', index=3)
-    record = load_record(results / "focus-dilution-cycle" / "record.zarr")
+    record = load_record(results / "cycle" / "record.zarr")
     nearest = int(np.abs(record.time.values - float(events[2]["time"])).argmin())
     assert page.locator(SLIDER).input_value() == str(nearest)
     page.locator('[data-figure="loss"] .chart-band').first.wait_for(state="attached")
@@ -115,7 +115,7 @@ def test_two_seeds_stand_side_by_side_and_differ(visit, report, results):
     assert page.locator(".view").count() == 2
     plots = page.locator('.view [data-figure="loss"]')
     plots.nth(1).locator(".chart-save-button").first.wait_for()
-    record = load_record(results / "syn-small-attention" / "record.zarr")
+    record = load_record(results / "descent" / "record.zarr")
     for seed in (0, 1):
         saved = [float(list(row.values())[-1]) for row in numbers(page, plots.nth(seed))]
         np.testing.assert_allclose(saved, record.loss.isel(rate=0, seed=seed).values, rtol=1e-3)
@@ -127,7 +127,7 @@ def test_two_seeds_stand_side_by_side_and_differ(visit, report, results):
 
 def test_the_page_fits_the_axis_of_a_line_to_its_run_as_python_does(visit, report, results):
     page = visit(report)
-    for name in ("syn-small-attention", "focus-dilution-cycle"):
+    for name in ("descent", "cycle"):
         for figure in figures(load_record(results / name / "record.zarr")):
             if figure["kind"] != "line":
                 continue
@@ -147,8 +147,8 @@ def test_the_page_fits_the_axis_of_a_line_to_its_run_as_python_does(visit, repor
 
 def test_another_record_brings_its_own_clock(visit, report, results):
     page = visit(report)
-    page.locator(".view select").first.select_option(label="focus-dilution-cycle")
-    record = load_record(results / "focus-dilution-cycle" / "record.zarr")
+    page.locator(".view select").first.select_option(label="cycle")
+    record = load_record(results / "cycle" / "record.zarr")
     until(page, f"document.querySelector('[data-player=\"slider\"]').max === '{record.sizes['time'] - 1}'")
 
 

@@ -17,7 +17,7 @@ from tests.report.watched_records import watched_record
 
 
 def test_a_tree_of_results_is_read_in_the_order_of_its_runs(results):
-    assert [result.name for result in results_of([results])] == ["syn-small-attention", "growth-figures", "focus-dilution-cycle"]
+    assert [result.name for result in results_of([results])] == ["descent", "growth", "cycle"]
 
 
 def test_sources_of_all_kinds_go_into_one_page(results, tmp_path):
@@ -33,11 +33,11 @@ def test_sources_of_all_kinds_go_into_one_page(results, tmp_path):
     about = {"axes": {"loss": []}, "coords": {}, "definitions": {}, "config": {"task": "net"}, "wall_time_s": 1.0}
     (unfinished / "about.json").write_text(json.dumps(about))
     np.savez(unfinished / "000000000003.npz", loss=np.asarray(1.5))
-    found = results_of([results / "growth-figures", tmp_path / "mine.zarr", sweep, tmp_path / "watched"])
-    assert [result.name for result in found] == ["growth-figures", "mine", "sweep", "watched"]
+    found = results_of([results / "growth", tmp_path / "mine.zarr", sweep, tmp_path / "watched"])
+    assert [result.name for result in found] == ["growth", "mine", "sweep", "watched"]
     assert "2 runs" in found[2].about["statement"]
     assert "net" in found[3].about["statement"]
-    page = write_report([results / "growth-figures", tmp_path], tmp_path / "report.html").read_text("utf-8")
+    page = write_report([results / "growth", tmp_path], tmp_path / "report.html").read_text("utf-8")
     assert page.count('<section class="result"') == 4
 
 
@@ -68,24 +68,24 @@ def test_a_long_table_is_cut_and_its_numbers_are_short(visit, tmp_path):
 
 def test_two_results_of_one_name_are_told_apart_by_their_folders(results, tmp_path):
     for parent in ("slow", "fast"):
-        shutil.copytree(results / "growth-figures", tmp_path / parent / "growth-figures")
-    named = [result.name for result in results_of([tmp_path / "slow", results / "syn-small-attention", tmp_path / "fast"])]
-    assert named == ["slow/growth-figures", "syn-small-attention", "fast/growth-figures"]
+        shutil.copytree(results / "growth", tmp_path / parent / "growth")
+    named = [result.name for result in results_of([tmp_path / "slow", results / "descent", tmp_path / "fast"])]
+    assert named == ["slow/growth", "descent", "fast/growth"]
 
 
 def test_a_folder_that_is_given_twice_is_shown_once(results):
-    named = [result.name for result in results_of([results / "growth-figures", results / "growth-figures"])]
-    assert named == ["growth-figures"]
+    named = [result.name for result in results_of([results / "growth", results / "growth"])]
+    assert named == ["growth"]
 
 
 def test_leftovers_and_other_peoples_folders_are_passed_over(results, tmp_path):
-    shutil.copytree(results / "growth-figures", tmp_path / "growth-figures")
-    shutil.copytree(results / "growth-figures", tmp_path / ".growth-figures.0123.unfinished")
+    shutil.copytree(results / "growth", tmp_path / "growth")
+    shutil.copytree(results / "growth", tmp_path / ".growth.0123.unfinished")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "about.json").write_text("{}")
     (tmp_path / "yours" / "record.zarr").mkdir(parents=True)
     (tmp_path / "yours" / "about.json").write_text("not JSON")
-    assert [result.name for result in results_of([tmp_path])] == ["growth-figures"]
+    assert [result.name for result in results_of([tmp_path])] == ["growth"]
     assert write_page(tmp_path) == tmp_path / "report.html"
 
 

@@ -71,7 +71,7 @@ def test_a_choice_that_is_not_there_is_a_sentence(record):
 
 
 def test_singular_values_are_shown_in_place_of_matrices(results):
-    run = load_record(results / "focus-dilution-cycle" / "record.zarr")
+    run = load_record(results / "cycle" / "record.zarr")
     found = figures(run)
     assert not {"embedding", "query_matrix"} & {figure["name"] for figure in found}
     shown = by_name(found, "embedding_singular_values")["values"]

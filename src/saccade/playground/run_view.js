@@ -26,8 +26,8 @@ const RunView = (() => {
   /** A line for one number of each sample: the run's (filled while it runs), theory's, the record's. */
   function bundle(name, tone, pick, { run, record }, predicted) {
     const lines = [{ kind: "run", name, tone, pick, x: [], y: [] }];
-    const over = (kind, dash, x, y) => lines.push({ kind, name: `${name}, ${kind}`, tone, quiet: true, dash, x, y });
-    if (predicted) over("theory", true, run.times.slice(1), predicted);
+    const over = (kind, style, x, y) => lines.push({ kind, name: `${name}, ${kind}`, tone, quiet: true, style, x, y });
+    if (predicted) over("theory", "dashes", run.times.slice(1), predicted);
     if (record) over("record", "dots", record.time, record.samples.map(pick));
     return lines;
   }

@@ -2,8 +2,9 @@
 
 | kind     | verdict                                                                    |
 |----------|----------------------------------------------------------------------------|
-| holds    | as predicted                                                               |
-| known    | fails, as is known of a printed formula                                    |
+| holds    | holds, as expected                                                         |
+| known    | fails, as expected: known not to be true                                   |
+| control  | a negative control, with an assumption broken on purpose, fails as it must |
 | outside  | outside its assumptions: decides nothing                                   |
 | surprise | neither what was expected nor outside its assumptions                      |
 """
@@ -11,41 +12,41 @@
 from __future__ import annotations
 
 import html
-import math
 from typing import Any
 
-from saccade.lab.claim import FAILS, OUTSIDE
 from saccade.report.equations import equation_of, theorem
 from saccade.report.sources import Result
 
-KINDS = {"holds": "hold", "known": "fail as known", "outside": "outside assumptions", "surprise": "surprises"}
-_WORDS = {"holds": "holds", "known": "fails, as known", "outside": "outside", "surprise": "surprise"}
-_COLUMNS = ("statement", "theorem", "predicted", "measured", "off by", "verdict")
+KINDS = {
+    "holds": "hold",
+    "known": "fail as expected",
+    "control": "controls fail as they must",
+    "outside": "outside assumptions",
+    "surprise": "surprises",
+}
+AGAINST = {
+    "simulation": "simulation",
+    "published": "published numbers",
+    "replication": "an independent replication",
+    "calculus": "calculus",
+}
+_COLUMNS = ("claim", "statement", "result", "verdict")
 
 
 def kind_of(claim: dict[str, Any]) -> str:
-    if claim["verdict"] == OUTSIDE:
+    if claim["verdict"] == "outside":
         return "outside"
     if claim["verdict"] != claim["expected"]:
         return "surprise"
-    return "known" if claim["verdict"] == FAILS else "holds"
+    if claim["breaks"]:
+        return "control"
+    return "known" if claim["verdict"] == "fails" else "holds"
 
 
 def counts(results: list[Result]) -> dict[str, int]:
     """How many claims of each kind."""
     kinds = [kind_of(claim) for result in results for claim in result.claims]
     return {kind: kinds.count(kind) for kind in KINDS}
-
-
-def off_by(claim: dict[str, Any]) -> float | None:
-    """How far measured is from predicted, in tolerances, with its sign; None where a number is missing or exactness was asked."""
-    numbers = [claim["measured"], claim["measured"], 1.0]
-    if any(number is None or not math.isfinite(number) for number in numbers):
-        return None
-    predicted, measured, tolerance = numbers
-    if tolerance == 0:
-        return 0.0 if measured == predicted else None
-    return (measured - predicted) / tolerance
 
 
 def claims_table(results: list[Result]) -> str:
@@ -71,18 +72,12 @@ def claim_data(results: list[Result]) -> list[dict[str, Any]]:
             **claim,
             "result": result.name,
             "kind": kind_of(claim),
-            "theorem": theorem(claim),
             "equation": equation_of(claim)[0],
             "command": str(result.about.get("command", "")),
-            "off": off_by(claim),
         }
         for result in results
         for claim in result.claims
     ]
-
-
-def number(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.4g}"
 
 
 def text(value: object) -> str:
@@ -95,28 +90,20 @@ def _lines(lines: list[tuple[str, str]]) -> str:
 
 def _row(place: int, result: str, claim: dict[str, Any]) -> str:
     """A claim; `result` is the name to show under it, empty where all claims are of one."""
-    kind, off = kind_of(claim), off_by(claim)
-    under = f"<small>{text(result)}</small>" if result else ""
+    kind = kind_of(claim)
+    under = "".join(f"<small>{text(words)}</small>" for words in (_settings(claim), result) if words)
+    surprise = "surprise: " if kind == "surprise" else ""
     cells = [
-        f'<td class="statement"><span class="claim-text">{text(claim["label"])}</span>{under}</td>',
-        f'<td data-title="theorem">{text(theorem(claim))}</td>',
-        *(
-            f'<td class="number" data-title="{key}" data-value="{_plain(claim[key])}">{number(claim[key])}</td>'
-            for key in ("measured", "measured")
-        ),
-        f'<td class="number" data-title="off by" data-value="{_plain(off)}">{_tolerances(off)}</td>',
-        f'<td data-title="verdict"><span class="verdict verdict-{kind}">{_WORDS[kind]}</span></td>',
+        f'<td class="claim"><span class="claim-text">{text(claim["title"])}</span>{under}</td>',
+        f'<td data-title="statement">{text(theorem(claim))}<small>{text(claim["statement"]["title"])}</small></td>',
+        f'<td data-title="result">{text(claim["says"])}</td>',
+        f'<td data-title="verdict" data-value="{list(KINDS).index(kind)}">'
+        f'<span class="verdict verdict-{kind}">{surprise}{text(claim["verdict_says"])}</span></td>',
     ]
     return f'<tr id="claim-{place}" data-claim="{place}" data-kind="{kind}">{"".join(cells)}</tr>'
 
 
-def _tolerances(off: float | None) -> str:
-    """How far off, in words that fit a column; a minus sign that lines up with digits."""
-    if off is None:
-        return ""
-    shown = f"{off:.2f}" if abs(off) < 1e3 else f"{off:.0e}"
-    return f"{'0.00' if shown == '-0.00' else shown.replace('-', '−')} tol"
-
-
-def _plain(value: float | None) -> str:
-    return "" if value is None else repr(float(value))
+def _settings(claim: dict[str, Any]) -> str:
+    """The case of a claim: `law zipf-6, rate 0.5`; of a control, what it breaks."""
+    settings = [f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in claim["case"].items()]
+    return ", ".join([*settings, *([f"control: {claim['breaks']} is broken"] if claim["breaks"] else [])])

@@ -17,7 +17,7 @@ from typing import Any
 
 from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
-from saccade.report.claims_table import KINDS, claim_data, claims_table, counts, equation_templates, text
+from saccade.report.claims_table import AGAINST, KINDS, claim_data, claims_table, counts, equation_templates, text
 from saccade.report.page_data import Blobs, record_data, result_data
 from saccade.report.sources import Result, results_of
 
@@ -148,11 +148,11 @@ def _verdicts(results: list[Result]) -> str:
     if not sum(found.values()):
         return ""
     tiles = "".join(_tile(kind, found[kind]) for kind in KINDS)
-    said = {"are as expected": found["holds"] + found["known"], "are not": found["surprise"]}
-    said["are outside their assumptions, which decides nothing"] = found["outside"]
+    against = [claim["against"] for result in results for claim in result.claims]
+    compared = ", ".join(f"{words} ({against.count(name)})" for name, words in AGAINST.items() if name in against)
     note = (
-        f"Verdicts: {', '.join(f'{count} {words}' for words, count in said.items() if count)}. "
-        "A printed formula that is known to be wrong is expected to fail."
+        f"{len(against)} claims, compared with {compared}. A claim that is known not to be true is expected to fail. "
+        "A control breaks one assumption on purpose and must fail. Outside its assumptions a claim decides nothing."
     )
     return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div><p class="note">{note}</p>'
 

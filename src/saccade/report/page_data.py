@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,15 +35,25 @@ class Blobs:
 
 
 def result_data(result: Result, blobs: Blobs) -> dict[str, Any]:
-    """Name, figure and tables of a result."""
+    """Name, figure and tables of a result. Its SVG is only for where there are no panels to draw."""
     return {
         "name": result.name,
         "statement": str(result.about.get("statement", "")),
-        "svg": blobs.add(packed_text(result.svg)) if result.svg else None,
+        "panels": blobs.add(packed_text(json.dumps(_rounded(result.panels), allow_nan=False))) if result.panels else None,
+        "svg": blobs.add(packed_text(result.svg)) if result.svg and not result.panels else None,
         "tables": {name: blobs.add(packed_text(rows)) for name, rows in result.tables.items()},
         "table": next((name for name in ("summary.csv", "table.csv") if name in result.tables), None),
         "isSweep": "summary.csv" in result.tables,
     }
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers as a chart needs them: six digits halve the page, and what is not finite is missing."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return (float(f"{value:.6g}") if math.isfinite(value) else None) if isinstance(value, float) else value
 
 
 def record_data(place: int, result: Result, blobs: Blobs) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 | what lies there                        | read as                                                |
 |----------------------------------------|--------------------------------------------------------|
-| `about.json` and `claims.json`         | a result: its claims, figure, tables, record if any    |
+| `about.json` and `claims.json`         | a result: its claims, panels, tables, record if any    |
 | `summary.csv` or `dataset.zarr`        | a sweep: its table and figure                          |
 | `observations/about.json`, no record   | a watched run that goes on, or was killed              |
 | `NAME.zarr`, or a folder that is Zarr  | a bare record                                          |
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _DEPTH = 4  # of folders below a tree: results/observed/NAME/record.zarr
+_CLAIM = {"title", "label", "sentence", "statement", "case", "relation", "bounds", "measured", "interval", "says", "assumptions"}
+_CLAIM |= {"verdict", "verdict_says", "agrees", "expected", "against", "breaks"}
+_STATEMENT = {"key", "title", "place", "formula", "errata"}
+_PANEL = {  # what each kind of panel is drawn from
+    "line": {"title", "x", "y", "series"},
+    "bars": {"title", "x", "y", "labels", "groups"},
+    "heat": {"title", "x", "y", "rows", "columns", "values", "min", "max", "scale"},
+}
+_OLD_CLAIMS = (
+    "Its claims.json was written by another version of Saccade and is not shown; run the experiment again to see its claims."
+)
 _MOST_TABLE = 4_000_000  # bytes of a table that a page carries; larger ones are named, with the place where they lie
 
 
@@ -40,6 +51,7 @@ class Result:
     about: dict[str, Any]
     claims: list[dict[str, Any]] = field(default_factory=list)
     record: xr.Dataset | None = None
+    panels: list[list[dict[str, Any]]] = field(default_factory=list)  # rows of what `drawn.py` and the page draw
     svg: str = ""
     tables: dict[str, str] = field(default_factory=dict)  # name of a CSV file -> its text
     left_out: list[str] = field(default_factory=list)  # in sentences
@@ -128,30 +140,27 @@ def _read_kind(folder: Path, kind: str) -> Result | None:
 def _read_result(folder: Path) -> Result | None:
     record = load_record(folder / "record.zarr") if (folder / "record.zarr").exists() else None
     about = _json(folder / "about.json") or (_about_record(record) if record is not None else None)
-    claims = _json(folder / "claims.json")
-    if not isinstance(about, dict) or "statement" not in about or not isinstance(claims, list | None):
+    if not isinstance(about, dict) or "statement" not in about:
         return None
-    tables, left_out = _tables(folder)
-    return Result(folder.resolve().name, about, claims or [], record, _svg(folder), tables, left_out)
+    return _filled(folder, about, record)
 
 
 def _read_sweep(folder: Path) -> Result:
     """A sweep: its summary has a row for each run, its dataset the swept axes."""
     record = load_record(folder / "dataset.zarr") if (folder / "dataset.zarr").exists() else None
     about = _json(folder / "about.json") or {}
+    said = {"caption": "", "command": "saccade sweep"} | (dict(record.attrs) if record is not None else {})
+    found = _filled(folder, said | about, record)
+    return replace(found, about={"statement": f"A sweep of {len(found.rows('summary.csv'))} runs."} | found.about)
+
+
+def _filled(folder: Path, about: dict[str, Any], record: xr.Dataset | None) -> Result:
+    """A result with everything else that lies in its folder."""
     tables, left_out = _tables(folder)
-    n_runs = len(list(csv.DictReader(io.StringIO(tables.get("summary.csv", "")))))
-    said = {"statement": f"A sweep of {n_runs} runs.", "caption": "", "command": "saccade sweep"}
-    attributes = dict(record.attrs) if record is not None else {}
-    return Result(
-        folder.resolve().name,
-        said | attributes | about,
-        _json(folder / "claims.json") or [],
-        record,
-        _svg(folder),
-        tables,
-        left_out,
-    )
+    claims = _json(folder / "claims.json") or []
+    if not isinstance(claims, list) or not all(map(_is_claim, claims)):
+        claims, left_out = [], [_OLD_CLAIMS, *left_out]
+    return Result(folder.resolve().name, about, claims, record, _panels(folder), _svg(folder), tables, left_out)
 
 
 def _read_watched(folder: Path) -> Result:
@@ -180,6 +189,25 @@ def _tables(folder: Path) -> tuple[dict[str, str], list[str]]:
         else:
             tables[path.name] = path.read_text("utf-8", errors="replace")
     return tables, left_out
+
+
+def _is_claim(entry: Any) -> bool:
+    """Whether an entry of `claims.json` says all that a page shows."""
+    return (
+        isinstance(entry, dict)
+        and entry.keys() >= _CLAIM
+        and isinstance(entry["statement"], dict)
+        and entry["statement"].keys() >= _STATEMENT
+    )
+
+
+def _panels(folder: Path) -> list[list[dict[str, Any]]]:
+    """Rows of panels; none if one of them is not a panel, since the figure is then drawn from `figure.svg`."""
+    rows = _json(folder / "panels.json")
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        return []
+    known = (isinstance(panel, dict) and panel.keys() >= _PANEL.get(panel.get("kind", ""), {""}) for row in rows for panel in row)
+    return [row for row in rows if row] if all(known) else []
 
 
 def _svg(folder: Path) -> str:

@@ -1,4 +1,4 @@
-/* A bar chart: groups of bars over named places, with theory's values as outlines.
+/* A bar chart: groups of bars over named places, side by side or stacked, with theory's values as outlines.
  *
  * One path for each group, so that an update at every frame is one attribute. With more bars than pixels one stands for several
  * and shows the highest.
@@ -9,24 +9,36 @@ const ChartBars = (() => {
   const { svg, text, html } = ChartFrame;
   const MOST_BARS = 1500; // more than a wide screen's columns
 
-  /** Path of bars from the base line: `outline` leaves the foot open. */
-  function path(values, place, y, box) {
+  /** Where each bar of a stacked group begins: on those before it, upwards above zero and downwards below. */
+  function feet(groups) {
+    const [up, down] = [[], []];
+    return groups.map(({ values }) => Array.from(values, (value, at) => {
+      const stack = value < 0 ? down : up;
+      const foot = stack[at] ?? 0;
+      stack[at] = foot + (Number.isFinite(value) ? value : 0);
+      return foot;
+    }));
+  }
+
+  /** Path of bars from the base line, or from where each one's foot stands. */
+  function path(values, place, y, box, foot) {
     const step = Math.max(1, Math.ceil(values.length / MOST_BARS));
-    const base = Math.min(box.bottom, Math.max(box.top, y(Math.max(0, y.domain[0]))));
+    const within = (value) => Math.min(box.bottom, Math.max(box.top, y(value)));
     let line = "";
     for (let at = 0; at < values.length; at += step) {
       const value = step === 1 ? values[at] : Math.max(...Array.from(values.slice(at, at + step)).filter(Number.isFinite));
       if (!Number.isFinite(value)) continue;
-      const top = Math.min(box.bottom, Math.max(box.top, y(value)));
-      const [left, foot, width] = [place.left(at), base, place.width * step].map((pixel) => pixel.toFixed(1));
-      line += `M${left} ${foot}V${top.toFixed(1)}h${width}V${foot}`;
+      const start = foot ? foot[at] : Math.max(0, y.domain[0]);
+      const top = within(foot ? start + value : value);
+      const [left, base, width] = [place.left(at), within(start), place.width * step].map((pixel) => pixel.toFixed(1));
+      line += `M${left} ${base}V${top.toFixed(1)}h${width}V${base}`;
     }
     return line;
   }
 
   /** @param {Element} container @param {Object} given see charts.js */
   function create(container, given) {
-    let spec = { ...given };
+    let spec = { levels: [], ...given };
     let drawn = null;
     const frame = ChartFrame.create(container, spec, () => { drawn = null; draw(); });
     const tip = html("div", "chart-tip", undefined, frame.stage);
@@ -35,12 +47,14 @@ const ChartBars = (() => {
 
     function domain() {
       const values = spec.groups.flatMap((group) => (group.ghost ? [group.values, group.ghost] : [group.values]));
-      const [low, high] = extent(values, false);
+      const ends = spec.stacked ? feet(spec.groups).map((foot, index) => foot.map((value, at) => value + (spec.groups[index].values[at] ?? 0))) : [];
+      const [low, high] = extent([...values, ...ends, spec.levels.map((level) => level.y)], false);
       return [spec.y.min ?? Math.min(0, low), spec.y.max ?? Math.max(0, high)];
     }
 
     function entries() {
-      const groups = spec.groups.map((group, index) => ({ ...group, index, box: true, ghost: false }));
+      const shown = spec.groups.map((group, index) => ({ ...group, ...ChartFrame.looks(group, index), box: true, ghost: false }));
+      const groups = ChartFrame.named(shown, spec.title);
       if (spec.groups.some((group) => group.ghost)) groups.push({ name: ghostName(), index: 0, box: true, ghost: true });
       return groups;
     }
@@ -49,7 +63,7 @@ const ChartBars = (() => {
       const { width, height, picture } = frame;
       picture.replaceChildren();
       const shown = entries();
-      const listed = shown.length > 1 && spec.legend !== false;
+      const listed = shown.length > 0 && spec.legend !== false;
       const legendHeight = listed ? ChartFrame.legend(svg("g", {}, picture), shown, 2, width - 8) : 0;
       const box = { top: legendHeight + 24, right: width - 8, bottom: height - 38, left: 0 };
       const y = scale(limits, [box.bottom, box.top]);
@@ -61,7 +75,8 @@ const ChartBars = (() => {
       const x = (at) => box.left + (at + 0.5) * slot;
       const letters = Math.max(2, Math.floor(labelRoom(slot) / ChartFrame.LETTER));
       ChartFrame.xAxis(under, x, box, spec.x.label, labelled(slot), (at) => ChartFrame.shortened(spec.labels[at], letters));
-      const bars = spec.groups.map((group, index) => shapes(picture, group, index));
+      const bars = spec.groups.map((group, index) => shapes(picture, ChartFrame.looks(group, index)));
+      ChartFrame.levels(svg("g", {}, picture), spec.levels, y, box);
       drawn = { key: axesKey(limits), y, box, slot, bars };
     }
 
@@ -71,24 +86,25 @@ const ChartBars = (() => {
       return Array.from({ length: Math.ceil(spec.labels.length / step) }, (_, index) => index * step);
     };
 
-    function shapes(parent, group, index) {
+    function shapes(parent, { index, colour }) {
       const bar = svg("path", { class: `chart-fill-${index % 8}` }, parent);
-      if (group.colour) bar.style.fill = group.colour;
+      if (colour) bar.style.fill = colour;
       return { bar, ghost: svg("path", { class: "chart-ghost" }, parent) };
     }
 
-    const axesKey = (limits) => JSON.stringify([limits, frame.width, spec.labels, spec.x, spec.y,
-      spec.groups.map(({ name, colour, ghost }) => [name, colour, Boolean(ghost)])]);
+    const axesKey = (limits) => JSON.stringify([limits, frame.width, spec.labels, spec.levels, spec.x, spec.y,
+      spec.groups.map(({ name, colour, tone, shade, ghost }) => [name, colour, tone, shade, Boolean(ghost)])]);
 
     function draw() {
       const limits = domain();
       if (!drawn || drawn.key !== axesKey(limits)) drawAxes(limits);
       const { y, box, slot, bars } = drawn;
       const gap = slot > 8 ? slot * 0.16 : 0;
-      const width = (slot - gap) / Math.max(1, spec.groups.length);
+      const width = (slot - gap) / (spec.stacked ? 1 : Math.max(1, spec.groups.length));
+      const stacks = spec.stacked ? feet(spec.groups) : [];
       spec.groups.forEach((group, index) => {
-        const place = { left: (at) => box.left + at * slot + gap / 2 + index * width, width };
-        bars[index].bar.setAttribute("d", path(group.values, place, y, box));
+        const place = { left: (at) => box.left + at * slot + gap / 2 + (spec.stacked ? 0 : index * width), width };
+        bars[index].bar.setAttribute("d", path(group.values, place, y, box, stacks[index]));
         bars[index].ghost.setAttribute("d", group.ghost ? path(group.ghost, place, y, box) : "");
       });
       frame.describe(spec, summary());

@@ -97,7 +97,19 @@ const ChartFrame = (() => {
     return frame;
   }
 
-  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, dash?, marker?, box?, ghost?} */
+  const INK = 7; // number of the colour that is black on a light page and white on a dark one
+
+  /** Colour number and, of a shade from 0 (light) to 1 (dark), the colour itself. @param {Object} item a series or group @param {number} place */
+  function looks({ tone, shade, colour }, place) {
+    if (shade === undefined) return { index: tone === null ? INK : tone ?? place, colour };
+    const darkest = matchMedia("(prefers-color-scheme: dark)").matches ? 0.3 : 0.06; // that stands out from the page
+    return { index: place, colour: ChartScales.sequential(0.92 - (0.92 - darkest) * shade) };
+  }
+
+  /** Names that the title does not say already. @param {Object[]} items series or groups */
+  const named = (items, title) => (items.length === 1 && items[0].name === title ? [] : items.filter((item) => item.name && !item.quiet));
+
+  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, style?, marker?, box?, ghost?} */
   function legend(parent, entries, left, width) {
     let x = left;
     let y = 10;
@@ -119,15 +131,42 @@ const ChartFrame = (() => {
       if (entry.colour && !entry.ghost) box.style.fill = entry.colour;
       return;
     }
-    const line = svg("path", { d: `M${x} ${y}H${x + 20}`, class: lineClass(entry) }, parent);
-    const outline = entry.marker ? marker(entry.index, x + 10, y) : "";
-    const shape = svg("path", { d: outline, class: `chart-fill-${entry.index % 8}` }, parent);
-    if (entry.colour) [line.style.stroke, shape.style.fill] = [entry.colour, entry.colour];
+    const line = svg("path", { d: isCloud(entry) ? "" : `M${x} ${y}H${x + 20}`, class: lineClass(entry) }, parent);
+    const outline = isCloud(entry) ? dot(entry, x + 10, y) : entry.marker ? marker(entry.index, x + 10, y) : "";
+    const shape = svg("path", { d: outline, class: markerClass(entry) }, parent);
+    if (entry.colour) coloured(entry, line, shape);
   }
 
-  function lineClass({ index, dash }) {
-    const pattern = dash === "dots" ? " chart-dots" : dash ? " chart-dash" : "";
-    return `chart-line chart-stroke-${index % 8}${pattern}`;
+  /** Points and rings have no line. */
+  const isCloud = ({ style }) => style === "points" || style === "rings";
+
+  function lineClass({ index, style }) {
+    return `chart-line chart-stroke-${index % 8}${{ dashes: " chart-dash", dots: " chart-dots" }[style] ?? ""}`;
+  }
+
+  const markerClass = ({ index, style }) => (style === "rings" ? `chart-ring chart-stroke-${index % 8}` : `chart-fill-${index % 8}`);
+
+  function coloured({ style, colour }, line, markers) {
+    line.style.stroke = colour;
+    markers.style[style === "rings" ? "stroke" : "fill"] = colour;
+  }
+
+  /** Outline of one point of a cloud. */
+  function dot({ style }, x, y) {
+    const r = style === "rings" ? 3.6 : 2.6;
+    return `M${x.toFixed(1)} ${y.toFixed(1)}m${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
+  }
+
+  /** Horizontal lines at given values, each with its label above its right end. */
+  function levels(parent, given, y, box) {
+    for (const { y: value, label } of given) {
+      const at = y(value);
+      if (!(at >= box.top - 0.5 && at <= box.bottom + 0.5)) continue;
+      svg("path", { d: `M${box.left} ${at.toFixed(1)}H${box.right}`, class: "chart-mark" }, parent);
+      const words = shortened(label, Math.floor((box.right - box.left) / LETTER));
+      const above = at - 4 > box.top + 8 ? at - 4 : at + 12;
+      text(words, { x: box.right - 2, y: above, class: "chart-text chart-name chart-end chart-halo" }, parent);
+    }
   }
 
   /** Outline of marker number `index`: shapes tell lines apart where colours cannot. */
@@ -153,6 +192,15 @@ const ChartFrame = (() => {
     text(shortened(label, Math.floor(box.right / LETTER)), { x: 2, y: (box.nameTop ?? box.top) - 9, class: "chart-text chart-name" }, parent);
   }
 
+  /** Names of places along an axis, as many and as long as fit. @returns {{at: number, label: string}[]} */
+  function fitted(places, x) {
+    const sorted = [...places].sort((a, b) => a.at - b.at);
+    const gap = Math.min(...sorted.slice(1).map((place, index) => x(place.at) - x(sorted[index].at)), 160);
+    const step = Math.ceil(26 / Math.max(1, gap)); // below 26 pixels no name could be read
+    const letters = Math.max(2, Math.floor((gap * step - 4) / LETTER));
+    return sorted.filter((_, index) => index % step === 0).map(({ at, label }) => ({ at, label: shortened(label, letters) }));
+  }
+
   /** Ticks and labels under the plot, the axis' name at their right end. */
   function xAxis(parent, x, box, label, ticks, format) {
     svg("path", { d: `M${box.left} ${box.bottom}H${box.right}`, class: "chart-axis" }, parent);
@@ -165,5 +213,8 @@ const ChartFrame = (() => {
     text(name, { x: box.right, y: box.bottom + 32, class: "chart-text chart-name chart-end" }, parent);
   }
 
-  return Object.freeze({ LETTER, svg, text, html, speaker, shortened, widthOf, create, legend, lineClass, marker, roomFor, xAxis, yAxis });
+  return Object.freeze({
+    LETTER, svg, text, html, speaker, shortened, widthOf, create, looks, named, legend, lineClass, markerClass, coloured, isCloud, dot, marker,
+    roomFor, fitted, levels, xAxis, yAxis,
+  });
 })();

@@ -80,8 +80,9 @@ const ChartHeat = (() => {
         const label = ChartFrame.shortened(tickLabel(spec.y, at), 12);
         words(label, box.left - 5, box.top + (at + 0.5) * box.cellHeight + 4, "chart-end");
       }
-      words(spec.y.label, 2, box.top - 9, "chart-name");
-      words(spec.x.label, box.right, box.bottom + 31, "chart-name chart-end");
+      const named = (label) => ChartFrame.shortened(label, Math.floor((box.right - 20) / ChartFrame.LETTER));
+      words(named(spec.y.label), 2, box.top - 9, "chart-name");
+      words(named(spec.x.label), box.right, box.bottom + 31, "chart-name chart-end");
     }
 
     function drawKey() {

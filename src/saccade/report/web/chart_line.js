@@ -1,4 +1,4 @@
-/* A line chart: several series over one horizontal axis, with marks, bands and a cursor.
+/* A line chart: several series, each a line or a cloud of points, over one horizontal axis, with levels, marks, bands and a cursor.
  *
  * An update that leaves the axes where they are redraws only the curves; that is what a live page does at every frame. Long
  * series are thinned for drawing, never in the numbers that are saved.
@@ -9,21 +9,58 @@ const ChartLine = (() => {
   const { svg, text, html } = ChartFrame;
   const MARKER_GAP = 90; // pixels between two markers of one series: enough to tell lines apart, few enough to read them
 
+  const MOST_DOTS = 4000; // of one cloud: more would lie on each other
+
   const EDGE = 5; // pixels beyond the plot that a line at its edge or a marker may use
   const MARK_ROW = 14; // pixels for a row of marks' labels
 
+  /** A little wider at both ends, so that a point there is seen whole. */
+  function roomy([low, high], log) {
+    const room = 0.04 * (log ? Math.log(high / low) : high - low);
+    const wider = log ? [low / Math.exp(room), high * Math.exp(room)] : [low - room, high + room];
+    return wider.every(Number.isFinite) ? wider : [low, high];
+  }
+
   function domains(spec) {
     const across = extent(spec.series.map((series) => series.x), spec.x.log);
-    const up = extent(spec.series.map((series) => series.y), spec.y.log);
-    const one = (axis, found) => {
+    const heights = spec.series.flatMap((series) => (series.low ? [series.y, series.low, series.high] : [series.y]));
+    const up = extent([...heights, spec.levels.map((level) => level.y)], spec.y.log);
+    const one = (axis, tight) => {
+      const found = spec.series.some(ChartFrame.isCloud) ? roomy(tight, axis.log) : tight;
       const [low, high] = [axis.min ?? found[0], axis.max ?? found[1]];
       return high > low && (!axis.log || low > 0) ? [low, high] : found;
     };
     return { x: one(spec.x, across), y: one(spec.y, up) };
   }
 
+  /** Path of the band around a series: along its upper edge and back along the lower, in as many pieces as it has. */
+  function ribbon(series, x, y, spec) {
+    if (!series.low) return "";
+    const height = (value) => Math.min(spec.lowest, Math.max(spec.highest, y(value))).toFixed(1);
+    const low = (at) => (isShown(series.low[at], spec.y.log) ? height(series.low[at]) : spec.lowest.toFixed(1)); // 0 on an axis of powers of ten
+    const able = (at) => isShown(series.x[at], spec.x.log) && isShown(series.high[at], spec.y.log) && Number.isFinite(series.low[at] ?? NaN);
+    const pieces = [[]];
+    for (const at of series.x.keys()) able(at) ? pieces.at(-1).push(at) : pieces.push([]);
+    return pieces.filter((piece) => piece.length > 1).map((piece) => {
+      const upper = piece.map((at) => `${x(series.x[at]).toFixed(1)} ${height(series.high[at])}`);
+      const lower = piece.map((at) => `${x(series.x[at]).toFixed(1)} ${low(at)}`).reverse();
+      return `M${[...upper, ...lower].join("L")}Z`;
+    }).join("");
+  }
+
+  /** Path of a cloud: one outline a point. */
+  function cloud(series, x, y, spec) {
+    const step = Math.ceil(series.x.length / MOST_DOTS);
+    let dots = "";
+    for (let at = 0; at < series.x.length; at += step) {
+      if (isShown(series.x[at], spec.x.log) && isShown(series.y[at], spec.y.log)) dots += ChartFrame.dot(series, x(series.x[at]), y(series.y[at]));
+    }
+    return { line: "", markers: dots };
+  }
+
   /** Path of one series and path of its markers. */
   function paths(series, index, x, y, spec) {
+    if (ChartFrame.isCloud(series)) return cloud(series, x, y, spec);
     const across = Array.from(series.x, (value) => (isShown(value, spec.x.log) ? x(value) : NaN));
     const kept = thinned(across, series.y);
     let [line, markers, pen, next] = ["", "", "M", across[0] + 20 + ((index * 37) % MARKER_GAP)];
@@ -36,7 +73,7 @@ const ChartLine = (() => {
       }
       const height = Math.min(lowest, Math.max(highest, y(value)));
       line += `${pen}${across[at].toFixed(1)} ${height.toFixed(1)}`;
-      if (!series.dash && across[at] >= next) {
+      if (spec.hasMarkers(series) && across[at] >= next) {
         markers += ChartFrame.marker(index, across[at], height);
         next = across[at] + MARKER_GAP;
       }
@@ -57,21 +94,22 @@ const ChartLine = (() => {
 
   /** @param {Element} container @param {Object} given see charts.js */
   function create(container, given) {
-    let spec = { marks: [], bands: [], ...given };
+    let spec = { marks: [], bands: [], levels: [], ...given };
     let drawn = null; // what the axes on the page were drawn for
     let cursorAt = null;
     const frame = ChartFrame.create(container, spec, () => { drawn = null; draw(); });
     const tip = html("div", "chart-tip", undefined, frame.stage);
     tip.hidden = true;
-    const tone = (series, index) => series.tone ?? index;
-    const entry = (series, index) => ({ ...series, index: tone(series, index), marker: !series.dash && spec.series.length > 1 });
-    const entries = () => spec.series.map(entry).filter((series) => !series.quiet);
+    const entry = (series, index) => ({ ...series, ...ChartFrame.looks(series, index), marker: hasMarkers(series) });
+    const entries = () => ChartFrame.named(spec.series.map(entry), spec.title);
+    /** Shapes tell named lines apart where colours cannot. */
+    const hasMarkers = ({ name, quiet, style }) => (style ?? "line") === "line" && Boolean(name) && !quiet && spec.series.length > 1;
 
     function drawAxes(domain) {
       const { width, height, picture } = frame;
       picture.replaceChildren();
       const listed = entries();
-      const legendHeight = listed.length > 1 ? ChartFrame.legend(svg("g", {}, picture), listed, 2, width - 8) : 0;
+      const legendHeight = listed.length ? ChartFrame.legend(svg("g", {}, picture), listed, 2, width - 8) : 0;
       const box = { top: legendHeight + 24, right: width - 20, bottom: height - 38, left: 0 };
       const rough = scale(domain.y, [box.bottom, box.top], spec.y.log).ticks(Math.max(2, (box.bottom - box.top) / 34));
       box.left = ChartFrame.roomFor(rough.map((tick) => format(tick)));
@@ -83,11 +121,19 @@ const ChartLine = (() => {
       const under = svg("g", {}, picture);
       drawBands(under, x, box);
       ChartFrame.yAxis(under, y, { ...box, nameTop }, spec.y.label, rough, format);
-      ChartFrame.xAxis(under, x, box, spec.x.label, x.ticks(Math.max(2, (box.right - box.left) / 70)), format);
+      drawTicks(under, x, box);
       const plot = inside(picture, box);
-      const curves = spec.series.map((series, index) => curve(plot, series, tone(series, index)));
+      const curves = spec.series.map((series, index) => curve(plot, entry(series, index)));
+      ChartFrame.levels(svg("g", {}, picture), spec.levels, y, box);
       drawMarks(svg("g", {}, picture), marks, nameTop, box);
       drawn = { key: axesKey(domain), x, y, box, curves, cursor: svg("g", {}, picture) };
+    }
+
+    function drawTicks(parent, x, box) {
+      if (!spec.x.places?.length) return ChartFrame.xAxis(parent, x, box, spec.x.label, x.ticks(Math.max(2, (box.right - box.left) / 70)), format);
+      const shown = ChartFrame.fitted(spec.x.places.filter(({ at }) => x(at) >= box.left - 0.5 && x(at) <= box.right + 0.5), x);
+      const names = new Map(shown.map(({ at, label }) => [at, label]));
+      return ChartFrame.xAxis(parent, x, box, spec.x.label, [...names.keys()], (at) => names.get(at));
     }
 
     /** A window onto the plot: an inner SVG cuts off what lies outside, and needs no name as a clip path would. */
@@ -96,11 +142,15 @@ const ChartLine = (() => {
       return svg("svg", { ...size, viewBox: `${size.x} ${size.y} ${size.width} ${size.height}` }, parent);
     }
 
-    function curve(parent, series, index) {
-      const line = svg("path", { class: ChartFrame.lineClass({ ...series, index }) }, parent);
-      const markers = svg("path", { class: `chart-fill-${index % 8}` }, parent);
-      if (series.colour) [line.style.stroke, markers.style.fill] = [series.colour, series.colour];
-      return { line, markers };
+    function curve(parent, series) {
+      const band = svg("path", { class: `chart-fill-${series.index % 8} chart-ribbon` }, parent);
+      const line = svg("path", { class: ChartFrame.lineClass(series) }, parent);
+      const markers = svg("path", { class: ChartFrame.markerClass(series) }, parent);
+      if (series.colour) {
+        ChartFrame.coloured(series, line, markers);
+        band.style.fill = series.colour;
+      }
+      return { band, line, markers };
     }
 
     function drawBands(parent, x, box) {
@@ -141,8 +191,8 @@ const ChartLine = (() => {
       }
     }
 
-    const axesKey = (domain) => JSON.stringify([domain, frame.width, spec.marks, spec.bands, spec.x, spec.y,
-      spec.series.map(({ name, dash, colour, tone: one, quiet }) => [name, dash, colour, one, quiet])]);
+    const axesKey = (domain) => JSON.stringify([domain, frame.width, spec.marks, spec.bands, spec.levels, spec.x, spec.y,
+      spec.series.map(({ name, style, colour, tone, shade, quiet }) => [name, style, colour, tone, shade, quiet])]);
 
     function draw() {
       const domain = domains(spec);
@@ -150,17 +200,19 @@ const ChartLine = (() => {
       const { x, y, box, curves } = drawn;
       spec.lowest = box.bottom;
       spec.highest = box.top;
+      spec.hasMarkers = hasMarkers;
       spec.series.forEach((series, index) => {
-        const { line, markers } = paths(series, tone(series, index), x, y, spec);
+        const { line, markers } = paths(series, ChartFrame.looks(series, index).index, x, y, spec);
+        curves[index].band.setAttribute("d", ribbon(series, x, y, spec));
         curves[index].line.setAttribute("d", line);
-        curves[index].markers.setAttribute("d", spec.series.length > 1 ? markers : "");
+        curves[index].markers.setAttribute("d", markers);
       });
       frame.describe(spec, summary(domain));
       drawCursor();
     }
 
     const summary = (domain) => `${spec.y.label} against ${spec.x.label} from ${format(domain.x[0])} to ${format(domain.x[1])}; `
-      + `lines: ${spec.series.filter((series) => !series.quiet).slice(0, 12).map((series) => series.name).join(", ")}`;
+      + `lines: ${spec.series.filter((series) => series.name && !series.quiet).slice(0, 12).map((series) => series.name).join(", ")}`;
 
     function drawCursor() {
       const { x, y, box, cursor } = drawn;
@@ -172,8 +224,9 @@ const ChartLine = (() => {
         const point = series.quiet ? null : valueAt(series, cursorAt, spec.x.log);
         if (!point || !isShown(point.y, spec.y.log)) return;
         const height = Math.min(box.bottom, Math.max(box.top, y(point.y)));
-        const dot = svg("circle", { cx: at, cy: height, r: 4, class: `chart-fill-${tone(series, index) % 8} chart-dot` }, cursor);
-        if (series.colour) dot.style.fill = series.colour;
+        const { index: colour, colour: own } = ChartFrame.looks(series, index);
+        const dot = svg("circle", { cx: at, cy: height, r: 4, class: `chart-fill-${colour % 8} chart-dot` }, cursor);
+        if (own) dot.style.fill = own;
       });
     }
 
@@ -184,9 +237,10 @@ const ChartLine = (() => {
       tip.hidden = pixel < box.left || pixel > box.right;
       if (tip.hidden) return;
       const at = x.invert(pixel);
-      const rows = spec.series.slice(0, 12).map((series) => {
+      const some = spec.series.filter((series) => series.name);
+      const rows = (some.length ? some : spec.series).slice(0, 12).map((series) => {
         const point = valueAt(series, at, spec.x.log);
-        return `${ChartFrame.shortened(series.name, 32)}: ${point ? format(point.y) : "missing"}`;
+        return `${ChartFrame.shortened(series.name || spec.y.label, 32)}: ${point ? format(point.y) : "missing"}`;
       });
       tip.textContent = [`${spec.x.label}: ${format(at)}`, ...rows].join("\n");
       tip.style.top = `${box.top}px`;
@@ -197,13 +251,15 @@ const ChartLine = (() => {
     frame.picture.addEventListener("pointerleave", () => { tip.hidden = true; });
     frame.redraw();
 
-    const rows = () => spec.series.flatMap((series) => Array.from(series.x, (value, at) => [series.name, value, series.y[at]]));
+    const head = () => ["series", spec.x.label, spec.y.label, ...(spec.series.some((series) => series.low) ? ["low", "high"] : [])];
+    const row = (series, at) => [series.name, series.x[at], series.y[at], ...(series.low ? [series.low[at], series.high[at]] : [])];
+    const rows = () => spec.series.flatMap((series) => Array.from(series.x, (_, at) => row(series, at)));
     return {
       element: frame.figure,
       update(partial) { spec = { ...spec, ...partial }; draw(); },
       cursor(x) { cursorAt = x; drawCursor(); },
       toSVG: () => ChartSave.toSVG(frame.picture, spec.title ?? ""),
-      toCSV: () => ChartSave.csv([["series", spec.x.label, spec.y.label], ...rows()]),
+      toCSV: () => ChartSave.csv([head(), ...rows()]),
       destroy: frame.remove,
     };
   }

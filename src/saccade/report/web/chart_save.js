@@ -15,6 +15,8 @@ const ChartSave = (() => {
 .chart-end{text-anchor:end}.chart-middle{text-anchor:middle}.chart-grid{stroke:#e3e3e3}.chart-axis{stroke:#777}
 .chart-line{fill:none;stroke-width:2}.chart-dash{stroke-dasharray:6 4;stroke-width:1.6}
 .chart-dots{stroke-dasharray:1 4;stroke-width:3;stroke-linecap:round}
+.chart-ring{fill:none;stroke-width:1.5}.chart-ribbon{opacity:.2}
+.chart-halo{paint-order:stroke;stroke:#fff;stroke-width:3px}
 .chart-ghost{fill:none;stroke:#111;stroke-width:1.5;stroke-dasharray:3 2}
 .chart-mark{stroke:#111;stroke-width:1.5;stroke-dasharray:2 3}
 .chart-band{fill:#0072b2;opacity:.08}.chart-band-odd{opacity:.16}.chart-cursor{stroke:#111}

@@ -4,13 +4,14 @@
  *   chart_scales.js  chart_frame.js  chart_save.js  chart_line.js  chart_bars.js  chart_heat.js  charts.js
  * with theme.css for the colours. Nothing here asks the network for anything, and data only ever becomes text.
  *
- * Charts.line(container, spec)  {title, caption?, height?, x: {label, log?, min?, max?}, y: {label, min?, max?, log?},
- *                                series: [{name, x: [], y: [] (null is missing), dash?: true | "dots", colour?,
- *                                tone?: number of its colour and marker (its place if not given), quiet?: not in the legend}],
- *                                marks?: [{x, label}], bands?: [{from, to, label}]}
+ * Charts.line(container, spec)  {title, caption?, height?, x: {label, log?, min?, max?, places?: [{at, label}]}, y: {label, min?, max?, log?},
+ *                                series: [{name, x: [], y: [] (null is missing), low?: [], high?: [], a band around it, colour?,
+ *                                style?: "line" | "dashes" | "dots" | "points" | "rings", quiet?: not in the legend,
+ *                                tone?: number of its colour and marker (its place if not given; null is ink), shade?: 0 to 1}],
+ *                                levels?: [{y, label}], marks?: [{x, label}], bands?: [{from, to, label}]}
  * Charts.bars(container, spec)  {title, caption?, height?, x: {label}, y: {label, min?, max?}, labels: [names], ghostName?,
- *                                legend? = true,
- *                                groups: [{name, values: [], colour?, ghost?: theory's values, drawn as an outline}]}
+ *                                legend? = true, stacked?, levels?: [{y, label}],
+ *                                groups: [{name, values: [], colour?, tone?, shade?, ghost?: theory's values, drawn as an outline}]}
  * Charts.heat(container, spec)  {title, caption?, height?, x: {label, ticks: []}, y: {label, ticks: []}, rows, columns,
  *                                values (row by row; NaN is missing), min, max, scale: "sequential" | "diverging", unit}
  *

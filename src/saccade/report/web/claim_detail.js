@@ -1,64 +1,78 @@
-/* An opened claim: its equation, its assumptions, predicted against measured, a curve of its record, the command that makes it. */
+/* An opened claim: what it says, its formula, its assumptions with their numbers, what was measured against what was asked, its command. */
 const ClaimDetail = (() => {
   "use strict";
   const { html, svg, text } = ChartFrame;
 
-  function equations(parent, claim) {
-    if (!claim.equation) return;
+  function part(parent, title, look = "") {
+    const element = html("div", `detail-part ${look}`, undefined, parent);
+    html("h4", "", title, element);
+    return element;
+  }
+
+  function statement(parent, claim) {
+    const { key, title, place } = claim.statement;
+    const own = part(parent, [key, title].filter(Boolean).join(": "), "equations");
+    if (claim.sentence) html("p", "claim-sentence", claim.sentence, own);
     const template = [...document.querySelectorAll("template[data-equation]")].find((other) => other.dataset.equation === claim.equation);
-    if (!template) return;
-    const part = html("div", "detail-part equations", undefined, parent);
-    html("h4", "", "Equation", part);
-    part.append(template.content.cloneNode(true));
+    if (template && claim.equation) own.append(template.content.cloneNode(true));
+    if (place) html("p", "note", `Where it stands: ${place}`, own);
   }
 
   function assumptions(parent, claim) {
-    const part = html("div", "detail-part", undefined, parent);
-    html("h4", "", "Assumptions", part);
-    const asked = Object.entries(claim.assumptions ?? {});
-    if (!asked.length) html("p", "note", "none asked", part);
-    const list = html("ul", "assumptions", undefined, part);
-    for (const [name, met] of asked) html("li", met ? "met" : "unmet", `${met ? "met" : "not met"}: ${name}`, list);
+    const own = part(parent, "Assumptions");
+    if (claim.breaks) html("p", "note", `A control: ${claim.breaks} is broken on purpose, so this claim must fail.`, own);
+    if (!claim.assumptions.length) html("p", "note", "None.", own);
+    const list = html("ul", "assumptions", undefined, own);
+    for (const { says, holds, why } of claim.assumptions) {
+      const line = html("li", holds ? "met" : "unmet", `${holds ? "met" : "not met"}: ${says}`, list);
+      if (why) html("small", "", why, line);
+    }
   }
 
-  /** Where measured lies between predicted − and + tolerance, on a line three tolerances wide. */
+  /** Where measured lies against what is allowed, on a line: the allowed stretch is shaded, and one without an end runs off the line. */
   function bar(parent, claim) {
-    const { predicted, measured, tolerance } = claim;
-    const said = (sentence) => html("p", "note", sentence, parent);
-    if (![predicted, measured, tolerance].every(Number.isFinite)) return said("A number is missing, so there is nothing to compare.");
-    const half = 1.25 * Math.max(tolerance, Math.abs(measured - predicted), 1e-12 * Math.abs(predicted), Number.MIN_VALUE);
-    if (!Number.isFinite(half)) return said("The two lie too far apart to draw.");
-    const place = (value) => 150 + 140 * Math.max(-1, Math.min(1, (value - predicted) / half));
-    const picture = svg("svg", { viewBox: "0 0 300 56", class: "claim-bar chart-svg", role: "img" }, parent);
-    picture.setAttribute("aria-label", `predicted ${predicted}, measured ${measured}, tolerance ${tolerance}`);
-    svg("path", { d: "M10 26H290", class: "chart-axis" }, picture);
-    const [left, right] = [place(predicted - tolerance), place(predicted + tolerance)];
-    svg("rect", { x: left, y: 18, width: Math.max(2, right - left), height: 16, class: "chart-band chart-band-odd" }, picture);
-    svg("path", { d: `M${place(predicted)} 14V38`, class: "chart-mark" }, picture);
-    svg("circle", { cx: place(measured), cy: 26, r: 5, class: "chart-fill-1" }, picture);
-    text("predicted ± tolerance", { x: place(predicted), y: 10, class: "chart-middle" }, picture);
-    text("measured", { x: Math.min(270, Math.max(30, place(measured))), y: 52, class: "chart-middle" }, picture);
+    const [low, high] = claim.bounds;
+    const told = [low, high, claim.measured, ...(claim.interval ?? []), claim.relation.printed].filter(Number.isFinite);
+    if (!Number.isFinite(claim.measured)) return html("p", "note", "The measured number is missing.", parent);
+    const [least, most] = [Math.min(...told), Math.max(...told)];
+    const room = 0.25 * (most - least) || 0.5 * Math.abs(most) || 1;
+    if (!Number.isFinite(most - least + 2 * room)) return html("p", "note", "The numbers lie too far apart to draw.", parent);
+    const place = ChartScales.scale([least - room, most + room], [10, 290]);
+    const picture = svg("svg", { viewBox: "0 0 300 62", class: "claim-bar chart-svg", role: "img", "aria-label": claim.says }, parent);
+    svg("path", { d: "M10 28H290", class: "chart-axis" }, picture);
+    const [left, right] = [low === null ? 10 : place(low), high === null ? 290 : place(high)];
+    svg("rect", { x: left, y: 20, width: Math.max(2, right - left), height: 16, class: "chart-band chart-band-odd claim-allowed" }, picture);
+    const clear = right - left > 60; // else the two numbers would lie on each other
+    if (low !== null) bound(picture, left, low, clear ? "chart-middle" : "chart-end");
+    if (high !== null && high !== low) bound(picture, right, high, clear ? "chart-middle" : "");
+    if (Number.isFinite(claim.relation.printed)) svg("path", { d: `M${place(claim.relation.printed)} 18V38`, class: "chart-line chart-stroke-1 chart-dash" }, picture);
+    if (claim.interval?.every(Number.isFinite)) {
+      svg("path", { d: `M${place(claim.interval[0])} 28H${place(claim.interval[1])}`, class: "chart-line chart-stroke-1 claim-interval" }, picture);
+    }
+    svg("circle", { cx: place(claim.measured), cy: 28, r: 5, class: "chart-fill-1" }, picture);
+    text(`measured ${Charts.format(claim.measured, 4)}`, { x: Math.min(245, Math.max(55, place(claim.measured))), y: 12, class: "chart-middle" }, picture);
     return picture;
   }
 
+  function bound(picture, x, value, align) {
+    svg("path", { d: `M${x} 16V40`, class: "chart-mark" }, picture);
+    text(Charts.format(value, 4), { x: Math.min(280, Math.max(20, x)), y: 54, class: align }, picture);
+  }
+
   function numbers(parent, claim) {
-    const part = html("div", "detail-part", undefined, parent);
-    html("h4", "", "Predicted against measured", part);
-    const list = html("dl", "numbers", undefined, part);
-    for (const key of ["predicted", "measured", "tolerance", "verdict", "expected"]) {
-      html("dt", "", key, list);
-      html("dd", "", typeof claim[key] === "number" || claim[key] === null ? Charts.format(claim[key], 6) : claim[key], list);
-    }
-    bar(part, claim);
-    html("p", "note", `Source: ${claim.source}`, part);
+    const own = part(parent, "Result");
+    html("p", "claim-says", claim.says, own);
+    bar(own, claim);
+    const isPrinted = Number.isFinite(claim.relation.printed);
+    html("p", "note", `Shaded: what is allowed.${isPrinted ? " Dashed: the formula as printed." : ""}${claim.interval ? " The thick line is the interval over seeds." : ""}`, own);
+    html("p", "", `Verdict: ${claim.verdict_says} (expected: ${claim.expected}; compared with: ${claim.against}).`, own);
   }
 
   function command(parent, claim) {
     if (!claim.command) return;
-    const part = html("div", "detail-part command", undefined, parent);
-    html("h4", "", "Make it again", part);
-    html("code", "", claim.command, part);
-    const button = html("button", "copy", "Copy", part);
+    const own = part(parent, "Make it again", "command");
+    html("code", "", claim.command, own);
+    const button = html("button", "copy", "Copy", own);
     button.type = "button";
     button.addEventListener("click", async () => {
       try {
@@ -71,99 +85,41 @@ const ClaimDetail = (() => {
     });
   }
 
-  const wordsOf = (sentence) => new Set(sentence.toLowerCase().match(/[a-z]{4,}/g) ?? []);
-
-  /** The line figure of the record that shares most words with the claim; none if no figure shares any. */
-  function nearest(record, claim) {
-    const said = wordsOf(claim.statement);
-    const shared = (figure) => [...wordsOf(`${figure.name.replaceAll("_", " ")} ${figure.title}`)].filter((word) => said.has(word)).length;
-    const able = record.figures.filter((figure) => figure.kind === "line" && shared(figure) > 0);
-    return able.sort((a, b) => shared(b) - shared(a))[0];
-  }
-
-  const NUMBER = /(\d+(?:\.\d+)?(?:e[+-]?\d+)?)/;
-
-  /** Claims of the same result that differ from this one in one number of their sentence: what is predicted over that number. */
+  /** Claims that differ from this one in a single numeric setting of their case: the setting, and the claims in its order. */
   function family(claim, claims) {
-    const parts = claim.statement.split(NUMBER);
-    const near = claims.filter((other) => other.result === claim.result && other.source === claim.source)
-      .map((other) => ({ other, parts: other.statement.split(NUMBER) }))
-      .filter(({ parts: own }) => own.length === parts.length && own.every((part, at) => at % 2 === 1 || part === parts[at]));
-    let best = [];
-    for (let at = 1; at < parts.length; at += 2) {
-      const along = near.filter(({ parts: own }) => own.every((part, place) => place === at || part === parts[place]));
-      if (along.length > best.length) best = along.map(({ other, parts: own }) => ({ x: Number(own[at]), claim: other, label: parts[at - 1] }));
-    }
-    return best.sort((a, b) => a.x - b.x);
+    const same = claims.filter((other) => other.result === claim.result && other.title === claim.title && other.breaks === claim.breaks);
+    const along = (name) => same.filter((other) => Number.isFinite(other.case[name] ?? NaN)
+      && Object.keys(claim.case).every((key) => key === name || other.case[key] === claim.case[key]));
+    const all = Object.keys(claim.case).map((name) => ({ name, members: along(name).sort((a, b) => a.case[name] - b.case[name]) }));
+    return all.sort((a, b) => b.members.length - a.members.length)[0];
   }
 
-  const NOT_NAMES = /^(and|at|by|for|from|in|of|on|or|over|than|the|to|with)$/i;
-
-  /** What a number is of, as far as the words before it say so beyond doubt: `K = 5`, `at iteration 5`; empty if they do not. */
-  function nameOf(before) {
-    const equated = before.match(/([A-Za-z]\w*)\s*=\s*$/);
-    if (equated) return equated[1];
-    const guess = before.trim().split(/\s+/).slice(-2).join(" ").replace(/^(at|of|for|with|the) /, "");
-    return /^[A-Za-z][A-Za-z0-9]*$/.test(guess) && !NOT_NAMES.test(guess) ? guess : "";
-  }
-
-  /** Predicted and measured over what the sentences of a family differ in: the step, a rate, the size of a task. */
+  /** What was measured and what was allowed over a setting in which several claims differ. */
   function together(parent, claim, claims) {
-    const members = family(claim, claims).filter(({ claim: other }) => other.predicted !== null && other.measured !== null);
+    const { name, members } = family(claim, claims) ?? { members: [] };
     if (members.length < 3) return;
-    const part = html("div", "detail-part detail-curve", undefined, parent);
-    const name = nameOf(members[0].label);
-    const x = members.map((member) => member.x);
-    const series = ["predicted", "measured"].map((kind) => ({ name: kind, x, y: members.map((member) => member.claim[kind]), dash: kind === "predicted" }));
-    const spread = Math.min(...series.flatMap((one) => one.y));
-    const log = spread > 0 && Math.max(...series.flatMap((one) => one.y)) / spread > 100;
-    const caption = "Of this claim and those that differ from it in one number alone.";
-    const across = { label: name || "the number that differs", log: x[0] > 0 && x.at(-1) / x[0] > 50 };
-    const title = `Predicted against measured over ${name || "the claims of this statement"}`;
-    const chart = Charts.line(part, { title, caption, x: across, y: { label: "value", log }, series });
-    Charts.saveMenu(chart, `${claim.result}-predicted`);
-    if (/^(iteration|step|time|t)$/.test(name)) follow(chart);
+    const x = members.map((member) => member.case[name]);
+    const ends = ["lower bound", "upper bound"].map((label, end) => ({ name: label, x, y: members.map((member) => member.bounds[end]), style: "dashes", tone: null }));
+    const ranges = members.every((member) => member.interval)
+      ? { low: members.map((member) => member.interval[0]), high: members.map((member) => member.interval[1]) } : {};
+    const series = [{ name: "measured", x, y: members.map((member) => member.measured), tone: 1, ...ranges },
+      ...ends.filter((end) => end.y.some(Number.isFinite))];
+    const all = series.flatMap((one) => one.y).filter(Number.isFinite);
+    const log = Math.min(...all) > 0 && Math.max(...all) / Math.min(...all) > 100;
+    const axis = { label: name, log: x[0] > 0 && x.at(-1) / x[0] > 50 };
+    const own = html("div", "detail-part detail-curve", undefined, parent);
+    const chart = Charts.line(own, { title: `${claim.title}, over ${name}`, x: axis, y: { label: "value", log }, series });
+    Charts.saveMenu(chart, `${claim.result}-over-${name}`);
   }
 
-  /** Let the slider move a chart's cursor for as long as the chart is in the page. */
-  function follow(chart) {
-    const stop = Player.listen((time) => (chart.element.isConnected ? chart.cursor(time) : stop()));
-    chart.cursor(Player.time());
-  }
-
-  /** Which run of a record is drawn: the first along every axis that has several. */
-  function firstRun(figure) {
-    const several = figure.choices.filter((choice) => choice.labels.length > 1);
-    return several.map((choice) => `${choice.axis.replaceAll("_", " ")} ${choice.labels[0]}`).join(", ");
-  }
-
-  /** A curve from the same record. In which of its runs the claim was measured is not known here, so nothing of the claim is marked. */
-  async function curve(parent, claim, record) {
-    const figure = record && nearest(record, claim);
-    if (!figure) return;
-    const part = html("div", "detail-part detail-curve", undefined, parent);
-    const loaded = await Stills.load(figure);
-    const spec = Stills.still(loaded, [], 0, record.bands);
-    const run = firstRun(figure);
-    spec.title = `${run ? "First run of the record" : "From the record"}: ${figure.title}`;
-    if (run) spec.caption = `The run with ${run}; the claim may be about another. ${spec.caption}`;
-    const chart = Charts.line(part, spec);
-    Charts.saveMenu(chart, `${record.name}-${figure.name}`);
-    follow(chart);
-  }
-
-  /**
-   * Fill an opened row.
-   * @param {Element} cell @param {Object} claim @param {Object[]} claims all of them @param {Object|undefined} record of the same result
-   */
-  function fill(cell, claim, claims, record) {
+  /** Fill an opened row. @param {Element} cell @param {Object} claim @param {Object[]} claims all of them */
+  function fill(cell, claim, claims) {
     const grid = html("div", "detail-grid", undefined, cell);
-    equations(grid, claim);
+    statement(grid, claim);
     numbers(grid, claim);
     assumptions(grid, claim);
     command(grid, claim);
     together(grid, claim, claims);
-    return curve(grid, claim, record);
   }
 
   return Object.freeze({ fill });

@@ -1,9 +1,10 @@
-/* The claims: sort by a column, filter by theorem, verdict and words, open a row. The rows are in the page already. */
+/* The claims: sort by a column, filter by statement, verdict and words, open a row. The rows are in the page already. */
 const Claims = (() => {
   "use strict";
   const { html } = ChartFrame;
   let [table, body, rows, claims] = [null, null, [], []];
-  const chosen = { kind: "", theorem: "", words: "" };
+  const NOTHING = { kind: "", statement: "", against: "", words: "" };
+  const chosen = { ...NOTHING };
   let shownCount = null;
   let onOpen = () => {};
 
@@ -14,9 +15,10 @@ const Claims = (() => {
     let count = 0;
     for (const row of rows) {
       const claim = claims[Number(row.dataset.claim)];
-      const content = `${claim.statement} ${claim.source} ${claim.result}`.toLowerCase();
-      const isShown = (!chosen.kind || claim.kind === chosen.kind) && (!chosen.theorem || claim.theorem === chosen.theorem)
-        && words.every((word) => content.includes(word));
+      const { key, title } = claim.statement;
+      const content = `${claim.label} ${claim.sentence} ${key} ${title} ${claim.result}`.toLowerCase();
+      const isShown = (!chosen.kind || claim.kind === chosen.kind) && (!chosen.statement || key === chosen.statement)
+        && (!chosen.against || claim.against === chosen.against) && words.every((word) => content.includes(word));
       row.hidden = !isShown;
       const detail = detailOf(row);
       if (detail) detail.hidden = !isShown;
@@ -26,28 +28,15 @@ const Claims = (() => {
     for (const tile of document.querySelectorAll(".tile")) tile.setAttribute("aria-pressed", String(tile.dataset.kind === chosen.kind));
   }
 
-  /** Numbers by size, missing ones last; words by the alphabet. */
-  function compare(a, b, sign) {
-    if (a.number !== null || b.number !== null) {
-      if (a.number === null || b.number === null) return a.number === null ? 1 : -1;
-      return sign * (a.number - b.number);
-    }
-    return sign * a.words.localeCompare(b.words, undefined, { numeric: true });
-  }
-
-  function keyOf(row, column) {
-    const cell = row.cells[column];
-    const value = cell.dataset.value;
-    if (value === undefined) return { number: null, words: cell.textContent };
-    return { number: value === "" ? null : Number(value), words: "" };
-  }
+  /** Verdicts go by kind, everything else by its words, numbers in them by size. */
+  const keyOf = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent;
 
   function sort(head, column) {
     const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
     const keyed = rows.map((row) => ({ row, detail: detailOf(row), key: keyOf(row, column) }));
-    keyed.sort((a, b) => compare(a.key, b.key, sign));
+    keyed.sort((a, b) => sign * a.key.localeCompare(b.key, undefined, { numeric: true }));
     for (const { row, detail } of keyed) body.append(...(detail ? [row, detail] : [row]));
   }
 
@@ -67,7 +56,7 @@ const Claims = (() => {
 
   /** Show the row of a claim, whatever is filtered. @param {number} place */
   function reveal(place) {
-    Object.assign(chosen, { kind: "", theorem: "", words: "" });
+    Object.assign(chosen, NOTHING);
     for (const input of document.querySelectorAll("[data-filter]")) input.value = "";
     filter();
     const row = rows.find((other) => Number(other.dataset.claim) === place);
@@ -93,9 +82,10 @@ const Claims = (() => {
   }
 
   function addFilters() {
-    const select = document.querySelector('[data-filter="theorem"]');
-    const names = [...new Set(claims.map((claim) => claim.theorem))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
-    for (const name of names) select.append(new Option(name, name));
+    for (const [filtered, nameOf] of [["statement", (claim) => claim.statement.key], ["against", (claim) => claim.against]]) {
+      const names = [...new Set(claims.map(nameOf))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+      for (const name of names) document.querySelector(`[data-filter="${filtered}"]`).append(new Option(name, name));
+    }
     for (const input of document.querySelectorAll("[data-filter]")) {
       input.addEventListener("input", () => { chosen[input.dataset.filter] = input.value; filter(); });
     }

@@ -1,6 +1,7 @@
-/* The figure that a result has made itself, as a picture, and its tables: shown when they come into sight, and saved from here.
+/* The panels of a result, and its tables: shown when they come into sight, and saved from here.
  *
- * A figure is only ever an image, never part of the page: whatever an SVG file holds, nothing in it runs.
+ * Where there are no panels its own figure is shown. That is only ever an image, never part of the page: whatever an SVG file holds,
+ * nothing in it runs.
  */
 const Figures = (() => {
   "use strict";
@@ -18,7 +19,27 @@ const Figures = (() => {
     observer.observe(element);
   }
 
-  /** @param {Element} container @param {Object} result */
+  /** An axis wide enough for the lines across it, as Matplotlib draws them. */
+  function reaching(axis, series, marks) {
+    if (!marks?.length) return axis;
+    const [low, high] = ChartScales.extent([...series.map((one) => one.x), marks.map((mark) => mark.x)], axis.log);
+    return { ...axis, min: axis.min ?? low, max: axis.max ?? high };
+  }
+
+  const PANEL_HEIGHT = 270; // pixels: three side by side on a desk are then about as high as wide
+
+  async function panels(container, result) {
+    const rows = JSON.parse(await Packed.text(result.panels));
+    const grid = html("div", "panels", undefined, container);
+    rows.flat().forEach((panel, index) => {
+      const spec = { ...panel, height: PANEL_HEIGHT, ...(panel.kind === "line" && { x: reaching(panel.x, panel.series, panel.marks) }) };
+      Charts.saveMenu(Charts[panel.kind](html("div", "panel", undefined, grid), spec), `${result.name}-${index + 1}`);
+    });
+  }
+
+  /** What a result shows of itself. @param {Element} container @param {Object} result */
+  const own = (container, result) => (result.panels ? panels(container, result) : picture(container, result));
+
   async function picture(container, result) {
     const source = await Packed.text(result.svg);
     const figure = html("figure", "own-figure", undefined, container);
@@ -102,11 +123,11 @@ const Figures = (() => {
 
   /** Everything of one result. @param {Element} section @param {Object} result @param {boolean} withPicture */
   function attach(section, result, withPicture) {
-    if (result.svg && withPicture) whenSeen(section, () => picture(section.querySelector(".figure-place"), result));
+    if ((result.panels || result.svg) && withPicture) whenSeen(section, () => own(section.querySelector(".figure-place"), result));
     const place = section.querySelector(".table-place");
     downloads(place, result);
     if (result.isSweep) whenSeen(section, () => table(place, "summary.csv", result.tables["summary.csv"]));
   }
 
-  return Object.freeze({ attach, picture, whenSeen });
+  return Object.freeze({ attach, own, whenSeen });
 })();

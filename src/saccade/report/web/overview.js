@@ -1,13 +1,19 @@
-/* Every claim as a point: how far measured lies from predicted, in tolerances, result by result. A point opens its claim.
- *
- * Points beyond twice the tolerance stand at the edge. Shape and colour tell the verdict.
- */
+/* Every claim as a small square, result by result: colour and shape tell the verdict, and a square opens its claim. */
 const Overview = (() => {
   "use strict";
-  const { svg, text, shortened, marker } = ChartFrame;
-  const EDGE = 2; // tolerances that are shown on either side
-  const KINDS = { holds: [0, "holds"], known: [1, "fails, as known"], outside: [6, "outside its assumptions"], surprise: [3, "surprise"] };
-  const NARROW = 560; // pixels below which names stand above their points
+  const { svg, text, shortened } = ChartFrame;
+  const [SIDE, STEP] = [11, 15]; // pixels of a square, and from one to the next
+  const NARROW = 560; // pixels below which names stand above their squares
+
+  const filled = (inset) => (x, y) => `M${x + inset} ${y + inset}h${SIDE - 2 * inset}v${SIDE - 2 * inset}h${2 * inset - SIDE}z`;
+  const diamond = (x, y) => `M${x + SIDE / 2} ${y - 2}l${SIDE / 2 + 2} ${SIDE / 2 + 2}l${-SIDE / 2 - 2} ${SIDE / 2 + 2}l${-SIDE / 2 - 2} ${-SIDE / 2 - 2}z`;
+  const KINDS = {
+    holds: { name: "holds", look: "chart-fill-0", shape: filled(0) },
+    known: { name: "fails as expected", look: "chart-ring chart-stroke-1", shape: filled(1) },
+    control: { name: "control fails as it must", look: "chart-ring chart-stroke-2", shape: (x, y) => `${filled(1)(x, y)}M${x + 1} ${y + 1}l${SIDE - 2} ${SIDE - 2}` },
+    outside: { name: "outside its assumptions", look: "chart-fill-6", shape: filled(3) },
+    surprise: { name: "surprise", look: "chart-fill-3", shape: diamond },
+  };
 
   function rowsOf(claims) {
     const rows = new Map();
@@ -18,86 +24,61 @@ const Overview = (() => {
     return [...rows];
   }
 
-  /** Points beside each other where they would lie on each other: a few levels, from the middle outwards. */
-  function levels(points, x) {
-    const taken = [];
-    return points.map((point) => {
-      const at = x(point.claim.off);
-      let level = 0;
-      while (level < 4 && taken.some((other) => other.level === level && Math.abs(other.at - at) < 8)) level += 1;
-      taken.push({ at, level });
-      return { ...point, at, rise: (level % 2 ? -1 : 1) * Math.ceil(level / 2) * 4 };
-    });
-  }
-
-  function legend(picture, claims, left) {
-    let x = left;
-    for (const [kind, [index, name]] of Object.entries(KINDS)) {
+  /** What each kind of square means, and how many there are. @returns {number} the height used */
+  function legend(picture, claims, width) {
+    let [x, y] = [2, 4];
+    for (const [kind, { name, look, shape }] of Object.entries(KINDS)) {
       const count = claims.filter((claim) => claim.kind === kind).length;
       if (!count) continue;
-      svg("path", { d: marker(index, x + 6, 10), class: `chart-fill-${index}` }, picture);
       const words = `${name} (${count})`;
-      text(words, { x: x + 15, y: 14 }, picture);
-      x += 29 + ChartFrame.widthOf(words);
+      const needed = SIDE + 6 + ChartFrame.widthOf(words) + 14;
+      if (x > 2 && x + needed > width) [x, y] = [2, y + 18];
+      svg("path", { d: shape(x, y), class: look }, picture);
+      text(words, { x: x + SIDE + 6, y: y + 10 }, picture);
+      x += needed;
     }
+    return y + 26;
   }
 
-  function point(picture, found, y, open) {
-    const [index, name] = KINDS[found.claim.kind];
-    const dot = svg("path", { d: marker(index, found.at, y + found.rise), class: `chart-fill-${index} claim-dot` }, picture);
-    svg("title", {}, dot).textContent = `${name}: ${found.claim.statement}`;
-    dot.addEventListener("click", () => open(found.place));
+  function square(picture, { claim, place }, x, y, open) {
+    const { name, look, shape } = KINDS[claim.kind];
+    const group = svg("g", { class: "claim-square", "data-kind": claim.kind }, picture);
+    svg("rect", { x: x - 2, y: y - 2, width: STEP, height: STEP, fill: "transparent" }, group); // the whole place can be clicked
+    svg("path", { d: shape(x, y), class: look }, group);
+    svg("title", {}, group).textContent = `${claim.label}: ${claim.says}; ${claim.verdict_says}`;
+    group.addEventListener("click", () => open(place));
   }
 
   /** @param {Element} container @param {Object[]} claims @param {(place: number) => void} open */
   function create(container, claims, open) {
     const rows = rowsOf(claims);
-    const title = "How far measured lies from predicted";
-    const caption = "Shaded: within the tolerance. Points at the edge lie further out, or have no number. Choose a point to open its claim; "
-      + "the table of claims below does the same by keyboard.";
-    const spec = { title, caption, height: 60 + rows.length * 34 };
-    const frame = ChartFrame.create(container, spec, draw);
+    const title = "All claims, result by result";
+    const caption = "One square for each claim. Choose one to open its claim; the table of claims below does the same by keyboard.";
+    const frame = ChartFrame.create(container, { title, caption, height: 60 + rows.length * 34 }, draw);
 
     function draw(width) {
       const { picture } = frame;
-      const narrow = width < NARROW;
-      const step = narrow ? 34 : 22;
-      const longest = Math.max(...rows.map(([name]) => name.length));
-      const left = narrow ? 12 : Math.min(230, 20 + longest * ChartFrame.LETTER);
-      const [top, right] = [narrow ? 44 : 30, width - 12];
-      const height = top + rows.length * step + 36;
-      picture.setAttribute("height", height);
-      picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
-      const x = (off) => left + ((right - left) * (Math.max(-EDGE, Math.min(EDGE, off ?? EDGE)) + EDGE)) / (2 * EDGE);
+      const longest = Math.max(...rows.map(([name]) => ChartFrame.widthOf(shortened(name, 36))));
+      const isNarrow = width < NARROW;
+      const left = isNarrow ? 4 : longest + 14;
+      const across = Math.max(1, Math.floor((width - left - 4) / STEP));
       picture.replaceChildren();
-      legendRows(picture, width);
-      svg("rect", { x: x(-1), y: top, width: x(1) - x(-1), height: rows.length * step, class: "chart-band" }, picture);
-      svg("path", { d: `M${x(0)} ${top}V${top + rows.length * step}`, class: "chart-mark" }, picture);
-      rows.forEach(([name, points], index) => {
-        const y = top + index * step + (narrow ? 24 : step / 2);
-        const where = narrow ? { x: 2, y: y - 11, class: "chart-name" } : { x: left - 8, y: y + 4, class: "chart-name chart-end" };
-        text(shortened(name, narrow ? 50 : 32), where, picture);
-        svg("path", { d: `M${left} ${y}H${right}`, class: "chart-grid" }, picture);
-        for (const found of levels(points, x)) point(picture, found, y, open);
-      });
-      for (const off of [-2, -1, 0, 1, 2]) {
-        const words = off === 0 ? "predicted" : `${off > 0 ? "+" : "−"}${Math.abs(off)}`;
-        text(words, { x: x(off), y: height - 20, class: "chart-middle" }, picture);
+      let y = legend(picture, claims, width);
+      for (const [name, found] of rows) {
+        text(shortened(name, 36), isNarrow ? { x: 2, y: y + 8, class: "chart-name" } : { x: left - 8, y: y + 10, class: "chart-name chart-end" }, picture);
+        if (isNarrow) y += 16;
+        found.forEach((one, at) => square(picture, one, left + (at % across) * STEP, y + Math.floor(at / across) * STEP, open));
+        y += Math.ceil(found.length / across) * STEP + (isNarrow ? 8 : 5);
       }
-      text("tolerances", { x: right, y: height - 4, class: "chart-name chart-end" }, picture);
-    }
-
-    function legendRows(picture, width) {
-      if (width >= NARROW) return legend(picture, claims, 4);
-      const group = svg("g", {}, picture);
-      const isUpper = (claim) => ["holds", "known"].includes(claim.kind);
-      legend(group, claims.filter(isUpper), 0);
-      return legend(svg("g", { transform: "translate(0 16)" }, group), claims.filter((claim) => !isUpper(claim)), 0);
+      picture.setAttribute("height", y);
+      picture.setAttribute("viewBox", `0 0 ${width} ${y}`);
+      frame.describe({ title, caption }, Object.entries(KINDS).map(([kind, { name: word }]) => `${word}: ${claims.filter((claim) => claim.kind === kind).length}`).join(", "));
     }
 
     frame.redraw();
-    const header = ["result", "statement", "source", "predicted", "measured", "tolerance", "off_by_tolerances", "verdict", "expected"];
-    const line = (claim) => header.map((name) => (name === "off_by_tolerances" ? claim.off : claim[name]));
+    const header = ["result", "claim", "statement", "says", "measured", "low", "high", "verdict", "expected", "against", "breaks"];
+    const line = (claim) => [claim.result, claim.label, claim.statement.key, claim.says, claim.measured, ...claim.bounds,
+      claim.verdict, claim.expected, claim.against, claim.breaks];
     return {
       element: frame.figure,
       toSVG: () => ChartSave.toSVG(frame.picture, title),

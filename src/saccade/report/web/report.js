@@ -4,7 +4,6 @@
   const { html } = ChartFrame;
   const data = JSON.parse(document.getElementById("data").textContent);
   const place = (id) => document.getElementById(id);
-  const recordOf = (name) => data.records.find((record) => record.name === name);
 
   /** The one figure that tells the story: of one result its own, of several how all their claims came out. */
   async function story() {
@@ -12,8 +11,8 @@
     if (data.results.length > 1 && data.claims.length) {
       const chart = Overview.create(place("story"), data.claims, Claims.reveal);
       Charts.saveMenu(chart, "claims");
-    } else if (first.svg) {
-      await Figures.picture(place("story"), first);
+    } else if (first.panels || first.svg) {
+      await Figures.own(place("story"), first);
     } else if (data.records.length) {
       await firstCurve(data.records[0]);
     }
@@ -63,7 +62,7 @@
       html("p", "warning", "This browser cannot unpack the figures; Chrome 80, Firefox 113, Safari 16.4 or later can.", place("story"));
       return;
     }
-    Claims.attach(data.claims, (cell, claim) => ClaimDetail.fill(cell, claim, data.claims, recordOf(claim.result)));
+    Claims.attach(data.claims, (cell, claim) => ClaimDetail.fill(cell, claim, data.claims));
     await overTime();
     await story();
     for (const section of document.querySelectorAll("[data-result]")) {

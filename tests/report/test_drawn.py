@@ -1,0 +1,159 @@
+"""Panels drawn by Matplotlib: what a description says is on the axes, and a small figure stays readable."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.container import BarContainer
+
+from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Bars, Heat, Line, Lines, specs
+from saccade.report.drawn import draw, draw_panels
+
+T = np.geomspace(1, 1e6, 23)
+CURVES = Lines(
+    "Growth of $x_0$ and its bound over the whole of training, for the slowest query",
+    "t",
+    "‖x‖ at λ → 0",
+    [
+        Line(T, T**0.5, "measured", low=T**0.4, high=T**0.6),
+        Line(T, T**0.5 * 1.1, "theory $3", DASHES, None),
+        Line(T, T**0.3, "", DOTS, 0.5),
+        Line(T[::5], T[::5] ** 0.2, "_seeds", POINTS, 2),
+        Line(T[::5], T[::5] ** 0.1, "rings", RINGS, 3),
+    ],
+    log="xy",
+    ylim=(0.5, None),
+    levels={100.0: "ceiling"},
+    marks={1e3: "snap"},
+)
+BARS = Bars(
+    "Fates",
+    "fate",
+    "share",
+    ["fades", "stays", "grows"],
+    {"one": [0.2, 0.3, 0.5], "two": [0.8, np.nan, -0.5]},
+    levels={0.5: "half"},
+)
+HEAT = Heat("Map", "key", "query", np.arange(35.0).reshape(5, 7), [f"token {i}" for i in range(7)], list("abcde"), unit="nats")
+TICKS = Lines(
+    "Places", "law", "rate", [Line([1, 2, 3], [1, 2, 3], style=POINTS)], ticks={1: "zipf-6", 2: "geometric", 3: "user's own"}
+)
+
+
+def drawn(layout: Any, *size: float) -> Any:
+    """The figure, rendered with every warning an error: a collapsed layout is one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = draw_panels(specs(layout), *size)
+        figure.savefig(io.BytesIO(), format="svg")
+    return figure
+
+
+def panels_of(figure: Any) -> list[Any]:
+    return [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+
+
+@pytest.mark.parametrize("size", [(), (5.5,), (5.5, 4.0), (2.0, 1.0), (14.0, 4.0)])
+@pytest.mark.parametrize("layout", [[CURVES, BARS, HEAT], [[CURVES], [TICKS, HEAT]], [[CURVES, BARS, HEAT]] * 3])
+def test_no_panel_collapses_at_any_size(layout: Any, size: tuple[float, ...]) -> None:
+    for axes in panels_of(drawn(layout, *size)):
+        box = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
+        assert box.width > 0.6
+        assert box.height > 0.4
+
+
+def test_a_row_is_broken_where_its_panels_would_be_narrower_than_can_be_read() -> None:
+    figure = drawn([CURVES, BARS, HEAT], 5.5)
+    assert figure.get_size_inches()[0] == 5.5
+    assert figure.get_size_inches()[1] > 10
+    assert {axes.get_subplotspec().colspan.start for axes in panels_of(figure)} == {0}
+    assert tuple(drawn([CURVES, BARS, HEAT], 5.5, 4).get_size_inches()) == (5.5, 4.0)
+    assert tuple(drawn([CURVES, BARS, HEAT]).get_size_inches()) == pytest.approx((14.1, 4.2))
+
+
+def test_styles_tones_bands_and_lines_are_those_described() -> None:
+    (axes,) = drawn([CURVES]).axes
+    measured, theory, shade, points, rings, level, mark = axes.get_lines()
+    assert [line.get_linestyle() for line in (measured, theory, shade)] == ["-", "--", ":"]
+    assert {line.get_linestyle() for line in (points, rings)} == {"None"}
+    assert rings.get_markerfacecolor() == "none"
+    assert points.get_markerfacecolor() != "none"
+    assert to_rgba(theory.get_color()) == to_rgba("black")
+    assert len({to_rgba(line.get_color()) for line in (measured, theory, shade, points, rings)}) == 5
+    assert len(axes.collections) == 1
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert axes.get_ylim()[0] == 0.5
+    assert axes.get_ylim()[1] > 1000
+    assert level.get_ydata()[0] == 100
+    assert mark.get_xdata()[0] == 1e3
+    assert [words.get_text() for words in axes.texts] == ["ceiling", "snap"]
+    assert [words.get_text() for words in axes.get_legend().get_texts()] == ["measured", "theory $3", "seeds", "rings"]
+
+
+def test_a_lighter_shade_is_lighter() -> None:
+    (axes,) = drawn([Lines("", "", "", [Line([0, 1], [0, 1], tone=tone) for tone in (0.0, 0.5, 1.0)])]).axes
+    light, middle, dark = (sum(to_rgba(line.get_color())[:3]) for line in axes.get_lines())
+    assert light > middle > dark
+    assert axes.get_legend() is None
+
+
+def test_stacked_bars_stand_on_each_other_and_grouped_ones_side_by_side() -> None:
+    stacked = Bars("Fates", "fate", "share", BARS.labels, BARS.groups, stacked=True)
+    one, two = (bars for bars in drawn([stacked]).axes[0].containers if isinstance(bars, BarContainer))
+    assert next(bar.get_y() for bar in two) == 0.2
+    assert two[2].get_y() == 0
+    assert two[2].get_height() == -0.5
+    assert one[0].get_x() == two[0].get_x()
+    one, two = (bars for bars in drawn([BARS]).axes[0].containers if isinstance(bars, BarContainer))
+    assert one[0].get_x() + one[0].get_width() == pytest.approx(two[0].get_x())
+
+
+def test_names_along_an_axis_are_kept_and_too_many_are_thinned() -> None:
+    (axes,) = drawn([TICKS]).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["zipf-6", "geometric", "user's own"]
+    many = Bars("", "", "", [f"a long name {i}" for i in range(200)], {"": np.ones(200)})
+    (axes,) = drawn([many]).axes
+    assert 10 < len(axes.get_xticks()) < 60
+    assert axes.get_legend() is None
+
+
+@pytest.mark.parametrize(
+    "panel",
+    [
+        Lines("nothing", "x", "y", []),
+        Lines("missing", "x", "y", [Line([1, 2], [np.nan, np.inf], "a")], log="xy"),
+        Lines(
+            "none positive",
+            "x",
+            "y",
+            [Line([-1, 0], [0, -1], "a", low=[-2, -2], high=[-1, -1])],
+            log="xy",
+            xlim=(0, 1),
+            ylim=(0, 0),
+        ),
+        Bars("nothing", "x", "y", [], {}),
+        Heat("missing", "x", "y", np.full((2, 3), np.nan), "abc", "ab"),
+        Heat("constant", "x", "y", np.ones((2, 3)), "abc", "ab", diverging=True),
+        Lines("a" * 500, "b" * 500, "\\frac{$", [Line([0, 1], [0, 1], "$\\frac{")], levels={0.5: "$\\x{"}),
+    ],
+)
+def test_what_cannot_be_drawn_leaves_an_empty_place_and_no_warning(panel: Any) -> None:
+    assert len(panels_of(drawn([panel], 4.0, 3.0))) == 1
+
+
+def test_a_figure_over_time_goes_the_same_way() -> None:
+    spec = {
+        "kind": "line",
+        "title": "loss",
+        "x": {"label": "t"},
+        "y": {"label": "loss"},
+        "series": [{"name": "loss", "x": T, "y": 1 / T}],
+    }
+    (axes,) = draw(spec, moment=5.0).axes
+    assert len(axes.get_lines()) == 2
+    assert axes.get_legend() is None
