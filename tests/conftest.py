@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -17,17 +19,23 @@ __all__ = ["long_lived", "nothing_is_left_open"]  # fixtures of all tests
 settings.register_profile("saccade", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("saccade")
 
+
+def _folder(name: str) -> str:
+    """For as long as this process lives."""
+    made = tempfile.mkdtemp(prefix=name)
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
 # Before anything imports JAX. Processes that a test starts share it, so that they do not compile the same again; processes of
 # pytest-xdist do not share it, because JAX writes its cache files in place.
-_compiled = tempfile.TemporaryDirectory(prefix="saccade-tests-")
-os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
+os.environ["JAX_COMPILATION_CACHE_DIR"] = _folder("saccade-tests-")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
 # Runs that many tests read (tests/experiments/default_runs.py). The first process makes the folder; those that pytest-xdist starts
 # share it.
 if "PYTEST_XDIST_WORKER" not in os.environ:
-    _runs = tempfile.TemporaryDirectory(prefix="saccade-test-runs-")
-    os.environ["SACCADE_TEST_RUNS"] = _runs.name
+    os.environ["SACCADE_TEST_RUNS"] = _folder("saccade-test-runs-")
 
 # A shell that starts the tests in the background makes them ignore Ctrl-C, and processes that they start would do so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

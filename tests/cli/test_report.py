@@ -30,7 +30,7 @@ def test_the_report_asks_the_network_for_nothing(reproduced, medium):
 def test_the_report_shows_every_claim_and_figure_of_the_folder(reproduced):
     page = (reproduced[0] / "report.html").read_text("utf-8")
     claims = strictly((reproduced[0] / "syn-small-attention" / "claims.json").read_text())
-    assert all(claim["statement"] in page for claim in claims)
+    assert all(claim["title"] in page for claim in claims)
     assert page.count('<section class="result"') == 1
     assert f"Verdicts: {len(claims)} are as expected. A printed" in page
     assert "saccade reproduce syn-small-attention" in page
