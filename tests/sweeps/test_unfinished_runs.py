@@ -11,12 +11,13 @@ import time
 import numpy as np
 
 import saccade
+from saccade import processes
 from saccade.experiments import experiment
 from saccade.lab.experiment import Experiment
-from saccade.sweeps import processes
 from saccade.sweeps.execution import execute
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT
+from saccade.sweeps.processes import outcomes_of
 from saccade.sweeps.sweep import sweep
 from saccade.sweeps.units import units_of
 from tests.sweeps.small_sweeps import (
@@ -120,10 +121,10 @@ def test_a_process_killed_from_outside_is_replaced_and_its_run_can_be_tried_agai
 def test_a_process_that_was_killed_between_two_runs_does_not_hold_up_the_next():
     worker = processes.Worker(0)
     try:
-        assert worker.run(one_unit())[0].status == FINISHED
+        assert outcomes_of(worker, one_unit())[0].status == FINISHED
         os.kill(worker._process.pid, signal.SIGKILL)
         worker._process.wait()
-        assert worker.run(one_unit())[0].status == FINISHED  # an idle process that was lost is no run's fault
+        assert outcomes_of(worker, one_unit())[0].status == FINISHED  # an idle process that was lost is no run's fault
     finally:
         worker.stop()
 
@@ -150,7 +151,7 @@ def test_runs_computed_together_have_the_same_bits_after_their_process_was_kille
         try:
             if is_killed:
                 timer.start()
-            results.append(worker.run(a_vectorised_unit()))
+            results.append(outcomes_of(worker, a_vectorised_unit()))
         finally:
             timer.cancel()
             worker.close()
@@ -165,7 +166,7 @@ def test_runs_computed_together_have_the_same_bits_after_their_process_was_kille
 def test_a_worker_that_is_closed_leaves_its_unit_and_starts_no_other_process():
     worker = processes.Worker(0)
     threading.Timer(1.0, worker.close).start()
-    outcomes = worker.run(a_vectorised_unit())
+    outcomes = outcomes_of(worker, a_vectorised_unit())
     assert {outcome.status for outcome in outcomes} == {FAILED}
     assert worker._process is None
 

@@ -22,10 +22,11 @@ from typing import Any
 
 from saccade.errors import InputError
 from saccade.experiments import module_of
+from saccade.processes import Worker
 from saccade.sweeps.execution import unfinished
 from saccade.sweeps.identity import code_version
 from saccade.sweeps.outcome_file import FAILED, Outcome
-from saccade.sweeps.processes import Worker
+from saccade.sweeps.processes import outcomes_of
 from saccade.sweeps.units import Unit
 
 _CONNECT = 10.0  # seconds for a scheduler to answer
@@ -231,7 +232,7 @@ class _Kept:
     def run(self, unit: Unit) -> list[Outcome]:
         self._end.cancel()
         with self._lock:
-            outcomes = self._worker.run(unit)
+            outcomes = outcomes_of(self._worker, unit)
         self._end = threading.Timer(_IDLE, self._stop)
         self._end.daemon = True
         self._end.start()

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from saccade.processes import Worker
 from saccade.sweeps.grid import Grid, Run
 from saccade.sweeps.outcome_file import UNFINISHED
-from saccade.sweeps.processes import Worker
+from saccade.sweeps.processes import outcomes_of
 from saccade.sweeps.sweep import Means
 from saccade.sweeps.units import units_of
 
@@ -41,7 +42,7 @@ def estimate(
     try:
         for number, unit in enumerate([chosen[0], *chosen]):
             started = time.perf_counter()
-            refused += [outcome.reason for outcome in worker.run(unit) if outcome.status in UNFINISHED]
+            refused += [outcome.reason for outcome in outcomes_of(worker, unit) if outcome.status in UNFINISHED]
             took.append(time.perf_counter() - started)
             on_progress((number + 1) / (len(chosen) + 1))
     finally:

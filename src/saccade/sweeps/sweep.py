@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, checked_choice, checked_count, checked_number
 from saccade.experiments import experiment
+from saccade.processes import cores
 from saccade.records.json_files import json_ready
 from saccade.records.schema import restored_settings
 from saccade.records.store import save_record
@@ -22,7 +23,7 @@ from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.gathering import gathered, numbers_of, summary_rows, write_summary
 from saccade.sweeps.grid import Grid, Run
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome
-from saccade.sweeps.processes import cores, in_processes
+from saccade.sweeps.processes import in_processes
 from saccade.sweeps.units import Unit, units_of
 
 if TYPE_CHECKING:

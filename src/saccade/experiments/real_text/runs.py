@@ -5,12 +5,14 @@ Every run has one thread wherever it runs, so its numbers do not depend on how m
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any, TypeVar
+
+from saccade.errors import InputError
+from saccade.processes import LostProcessError, Worker, computed
+from saccade.processes import cores as _cores
 
 Result = TypeVar("Result")
 
@@ -25,34 +27,29 @@ def in_processes(
     n_processes = min(len(jobs), processes or _cores())
     if n_processes <= 1:
         return _here(run, jobs, on_progress)
-    pool = ProcessPoolExecutor(n_processes, multiprocessing.get_context("spawn"))
+    results: dict[int, Result] = {}
+    with closing(computed(partial(_numbered, run), list(enumerate(jobs)), n_processes)) as coming:
+        for number, result in coming:
+            results[number] = result
+            on_progress(len(results) / len(jobs))
+    return [results[number] for number in range(len(jobs))]
+
+
+def _numbered(run: Callable[..., Result], worker: Worker, job: tuple[int, tuple[Any, ...]]) -> tuple[int, Result]:
+    number, arguments = job
     try:
-        futures = {pool.submit(_one_run, run, job): number for number, job in enumerate(jobs)}
-        for done, future in enumerate(as_completed(futures), 1):
-            future.result()  # an error ends the whole at once
-            on_progress(done / len(jobs))
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-    return [future.result() for future in sorted(futures, key=lambda future: futures[future])]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return number, worker.answer(run, *arguments)
+    except LostProcessError as lost:
+        raise InputError(f"run {number + 1} of an experiment was lost: {lost}.") from None
 
 
 def _here(run: Callable[..., Result], jobs: Sequence[tuple[Any, ...]], on_progress: Callable[[float], None]) -> list[Result]:
     results = []
     for done, job in enumerate(jobs, 1):
-        results.append(_one_run(run, job))
+        with _one_thread():
+            results.append(run(*job))
         on_progress(done / len(jobs))
     return results
-
-
-def _one_run(run: Callable[..., Result], job: tuple[Any, ...]) -> Result:
-    with _one_thread():
-        return run(*job)
 
 
 @contextmanager
