@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ import xarray as xr
 
 from saccade import InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train
 from saccade.records import store, writing
-from saccade.records.schema import make_record
+from saccade.records.json_files import write_json
+from saccade.records.schema import make_record, with_settings
 
 PROB = [[0.5, 0.5, 0, 0, 0], [0.25, 0, 0.75, 0, 0], [0.125, 0, 0, 0.375, 0.5]]
 
@@ -307,3 +310,45 @@ def test_a_text_is_not_written_over_a_folder(tmp_path):
         with pytest.raises(InputError, match="is a folder"):
             writing.write_text(path, "text")
     assert list(tmp_path.iterdir()) == []
+
+
+@dataclass(frozen=True)
+class Settings:
+    steps: int = 5
+    rates: tuple[float, ...] = (0.5, math.inf)
+
+
+def written_result(folder: Path, settings: Settings, **options: bool) -> None:
+    with store.result_folder(folder, settings, **options) as unfinished:
+        write_json(unfinished / "about.json", with_settings(xr.Dataset(), settings).attrs)
+        save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), unfinished / "record.zarr")
+
+
+def test_a_result_of_other_settings_is_replaced_only_if_that_is_asked_for(tmp_path):
+    folder = tmp_path / "mine"
+    for _ in range(2):  # the same again is no loss
+        written_result(folder, Settings())
+    with pytest.raises(InputError, match=r"`steps` was 5, now 7\); give --out another folder, or --replace"):
+        written_result(folder, Settings(steps=7))
+    assert '"steps": 5' in json.loads((folder / "about.json").read_text())["settings"]
+    written_result(folder, Settings(steps=7), replace=True)
+    (folder / "about.json").write_text("half")
+    with pytest.raises(InputError, match=r"other settings \(cannot be told"):
+        written_result(folder, Settings(steps=7))
+
+
+@pytest.mark.parametrize("harmed", ["about.json", "record.zarr/loss/0"])
+def test_every_file_of_a_result_is_under_its_checksums(tmp_path, harmed):
+    written_result(tmp_path / "mine", Settings())
+    assert store.damage(tmp_path / "mine") == ""
+    path = tmp_path / "mine" / harmed
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert store.damaged_records(tmp_path) == ({str(tmp_path / "mine" / "record.zarr"): f"{harmed} is not what was written"}, 1)
+
+
+def test_the_draft_of_a_killed_process_is_no_damage(small, tmp_path):
+    save_record(small, tmp_path / "r.zarr")
+    draft = tmp_path / f".r.zarr.{'0' * 16}.unfinished"
+    shutil.copytree(tmp_path / "r.zarr", draft)
+    (draft / "loss" / "0").unlink()
+    assert store.damaged_records(tmp_path) == ({}, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -14,9 +15,9 @@ import xarray as xr
 
 from saccade.errors import InputError
 from saccade.experiments import experiment
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from saccade.report.style import save_figure
-from saccade.sweeps import command
+from saccade.sweeps import command, execution
 from saccade.sweeps.figure import caption, shown_variable, sweep_figure
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import FAILED, Outcome, unpacked
@@ -166,8 +167,9 @@ def test_a_number_to_show_that_no_run_has_is_refused_after_the_first_run(tmp_pat
     [([HOLDS] + [OUTSIDE] * 47, 1.0, 47), ([HOLDS, FAILS, FAILS, FAILS], 0.25, 0), ([OUTSIDE], np.nan, 1)],
 )
 def test_claims_that_neither_hold_nor_fail_are_counted_apart(monkeypatch, verdicts, share, outside):
-    claims = [SimpleNamespace(verdict=verdict, predicted=0.0, measured=0.0, statement="one") for verdict in verdicts]
-    monkeypatch.setattr(experiment(NAME), "claims", lambda record: claims)
+    claims = [SimpleNamespace(verdict=verdict, measured=0.0, label="one") for verdict in verdicts]
+    asked = replace(experiment(NAME), claims=lambda record: claims)
+    monkeypatch.setattr(execution, "experiment", lambda name: asked)
     (outcome, *_) = computed(small_grid(1))
     numbers = unpacked(*outcome.record)
     np.testing.assert_equal([numbers.share_of_claims_holding.item(), numbers.claims_outside.item()], [share, outside])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from saccade.errors import InputError
-from saccade.records.json_files import read_json, write_json
+from saccade.errors import InputError, shortened
+from saccade.records.json_files import parsed_json, read_json, write_json
+from saccade.records.schema import settings_text
 from saccade.records.writing import CHECKSUMS, whole_folder
 
 if TYPE_CHECKING:
@@ -19,6 +22,36 @@ def save_record(record: xr.Dataset, path: str | Path) -> None:
     with whole_folder(Path(path)) as folder:
         record.to_zarr(folder, mode="w", zarr_format=2, consolidated=True)
         write_json(folder / CHECKSUMS, _checksums(folder))
+
+
+@contextmanager
+def result_folder(path: Path, settings: Any, *, replace: bool = False) -> Iterator[Path]:
+    """A folder for the result of an experiment, whole when the block ends, with checksums of all its files.
+
+    An earlier result of the same settings gives way; one of other settings only if `replace` says so.
+    """
+    if path.exists() and not replace:
+        _check_same_settings(path, settings)
+    with whole_folder(path) as folder:
+        yield folder
+        write_json(folder / CHECKSUMS, _checksums(folder))
+
+
+def _check_same_settings(folder: Path, settings: Any) -> None:
+    other = "cannot be told"
+    with suppress(InputError):
+        then, now = (
+            parsed_json(text) for text in (read_json(folder / "about.json").get("settings", "{}"), settings_text(settings))
+        )
+        changed = [
+            f"`{name}` was {shortened(then.get(name))}, now {shortened(now[name])}" for name in now if then.get(name) != now[name]
+        ]
+        if not changed:
+            return
+        other = ", ".join(changed)
+    raise InputError(
+        f"{folder} holds a result of other settings ({other}); give --out another folder, or --replace to write over it."
+    )
 
 
 def load_record(path: str | Path) -> xr.Dataset:
@@ -54,10 +87,21 @@ def damage(record: Path) -> str:
 
 def damaged_records(folder: Path) -> tuple[dict[str, str], int]:
     """Records below a folder that are damaged, or miss what lay beside them, with what is wrong; and how many there are."""
-    records = {path.parent for path in folder.rglob(CHECKSUMS)}
-    records |= {path.with_name("record.zarr") for path in folder.rglob("claims.json")}
-    found = {str(record): _lost(record) or damage(record) for record in sorted(records)}
+    records = {path.parent for path in _below(folder, CHECKSUMS)}
+    records |= {path.with_name("record.zarr") for path in _below(folder, "claims.json")}
+    records -= {record.parent for record in records if record.name == "record.zarr"}  # they are looked at with their records
+    found = {str(record): _lost(record) or damage(_sealed(record)) for record in sorted(records)}
     return {record: wrong for record, wrong in found.items() if wrong}, len(records)
+
+
+def _below(folder: Path, name: str) -> Iterator[Path]:
+    """Files of that name; not in hidden folders, which are drafts."""
+    return (path for path in folder.rglob(name) if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def _sealed(record: Path) -> Path:
+    """What the checksums that tell of a record are of: the whole result that it belongs to, or the record."""
+    return record.parent if record.name == "record.zarr" and (record.parent / CHECKSUMS).exists() else record
 
 
 def _lost(record: Path) -> str:

@@ -153,7 +153,7 @@ def _repaired(damaged: Iterable[str], progress: Progress) -> dict[str, str]:
         folder = Path(record).resolve().parent  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
             about = read_json(folder / "about.json")
-            config = settings_of(about, experiment(folder.name).settings)
+            config: Any = settings_of(about, experiment(folder.name).settings)
         except InputError as error:
             found[record] = f"it cannot be run again: {error}"
             continue

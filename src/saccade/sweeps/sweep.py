@@ -211,7 +211,7 @@ def asked_grid(folder: SweepFolder) -> tuple[Grid, str | None]:
     """The grid that was asked for last in a folder, and the number that its figure shows."""
     asked = folder.asked() or {}
     try:
-        config = restored_settings(asked["config"], experiment(asked["name"]).settings)
+        config: Any = restored_settings(asked["config"], experiment(asked["name"]).settings)
         over = {"/".join(axis["settings"]): _places(axis) for axis in asked["axes"]}
         keep = None if asked["keep"] is None else tuple(asked["keep"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
