@@ -321,6 +321,7 @@ class Settings:
 def written_result(folder: Path, settings: Settings, **options: bool) -> None:
     with store.result_folder(folder, settings, **options) as unfinished:
         write_json(unfinished / "about.json", with_settings(xr.Dataset(), settings).attrs)
+        write_json(unfinished / "claims.json", [])
         save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), unfinished / "record.zarr")
 
 
