@@ -40,7 +40,7 @@ def main() -> None:
 def timed() -> tuple[float, ...]:
     """Seconds of one seed and of ten, largest drift of an invariant, and the same of the opponent with its distance to us."""
     import saccade
-    from saccade.dynamics.embedded_flow import invariants, weights_of
+    from saccade.model.embedded import invariants, weights_of
 
     chain = saccade.MarkovChain.zipf(6, stay=0.5)
     saccade.flow(chain, t1=10.0)

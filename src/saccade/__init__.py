@@ -17,16 +17,23 @@ _PUBLIC = {
     "SequenceClasses": "saccade.data.sequence_classes",
     "MarkovChain": "saccade.data.markov",
     "corpus": "saccade.data.text.corpus",
+    "System": "saccade.model.system",
+    "Seen": "saccade.model.system",
     "Pairwise": "saccade.model.pairwise",
+    "ReducedPairwise": "saccade.model.reduced_pairwise",
     "Embedded": "saccade.model.embedded",
+    "RankOneEmbedded": "saccade.model.rank_one",
     "TransformerConfig": "saccade.model.transformer_config",
     "Transformer": "saccade.model.transformer",
     "train": "saccade.laboratory",
     "flow": "saccade.laboratory",
     "reduced_flow": "saccade.laboratory",
+    "critical_point": "saccade.laboratory",
+    "linearise": "saccade.laboratory",
     "sweep": "saccade.sweeps.sweep",
     "forecast": "saccade.forecasting.forecast",
     "measures": "saccade.observe",
+    "find_events": "saccade.observe.events",
     "watch": "saccade.observe.recorder",
     "watched": "saccade.observe.observation_log",
     "TrainerCallback": "saccade.observe.transformers_callback",
@@ -77,15 +84,22 @@ if TYPE_CHECKING:
     from saccade.lab.panel import Heat as Heat
     from saccade.lab.panel import Line as Line
     from saccade.lab.panel import Lines as Lines
+    from saccade.laboratory import critical_point as critical_point
     from saccade.laboratory import flow as flow
+    from saccade.laboratory import linearise as linearise
     from saccade.laboratory import reduced_flow as reduced_flow
     from saccade.laboratory import train as train
     from saccade.model.embedded import Embedded as Embedded
     from saccade.model.pairwise import Pairwise as Pairwise
+    from saccade.model.rank_one import RankOneEmbedded as RankOneEmbedded
+    from saccade.model.reduced_pairwise import ReducedPairwise as ReducedPairwise
+    from saccade.model.system import Seen as Seen
+    from saccade.model.system import System as System
     from saccade.model.transformer import Transformer as Transformer
     from saccade.model.transformer_config import TransformerConfig as TransformerConfig
     from saccade.observe import measures as measures
     from saccade.observe.checkpoints import observe_checkpoints as observe_checkpoints
+    from saccade.observe.events import find_events as find_events
     from saccade.observe.lightning_callback import LightningCallback as LightningCallback
     from saccade.observe.observation_log import watched as watched
     from saccade.observe.recorder import watch as watch

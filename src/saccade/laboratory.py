@@ -1,7 +1,7 @@
-"""The three dynamics as users call them, for any kind of data. Each record also says which assumptions of the theory it meets.
+"""The engines as users call them, for any system. Each record also says which assumptions of the theory it meets.
 
-`SequenceClasses` are learnt by the pairwise model of Scan and Snap, a `MarkovChain` by the embedded model of Focus and Dilution, a
-`Corpus` of real text by a Transformer; of text no assumption is known to hold, and none is listed.
+A system is a model on its data (`saccade.System`). Data alone will do: `SequenceClasses` are learnt by the pairwise model of Scan
+and Snap, a `MarkovChain` by the embedded model of Focus and Dilution, a `Corpus` of real text by a Transformer.
 Dynamics know no theory and theory knows no dynamics; this is where a run meets the validator.
 """
 
@@ -10,97 +10,301 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from saccade.data.markov import MarkovChain
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.data.text.corpus import Corpus
-from saccade.dynamics import descent, embedded_descent, embedded_flow, rank_one_flow
-from saccade.dynamics import flow as flows
-from saccade.errors import InputError, checked_choice, shortened
+from saccade.dynamics import descent, embedded_descent  # noqa: F401  # the first two register their `train`
+from saccade.dynamics import linearise as near_rest
+from saccade.dynamics.flow import checked_parameters
+from saccade.dynamics.flow import flow as followed
+from saccade.dynamics.linearise import CriticalPoint, Spectrum
+from saccade.dynamics.train import train as trained
+from saccade.errors import InputError, checked_kind, shortened
 from saccade.model.embedded import Embedded
+from saccade.model.pairwise import Pairwise
+from saccade.model.rank_one import RankOneEmbedded
+from saccade.model.reduced_pairwise import ReducedPairwise
+from saccade.model.system import System
 from saccade.theory import focus_and_dilution, scan_and_snap
 
 if TYPE_CHECKING:
-    import xarray as xr
+    from saccade.model.transformer_config import TransformerConfig
 
-_listeners: list[list[dict[str, Any]]] = []
 _MOST_ENTRIES = 10_000_000  # of P(l|n); beyond it the validator's dense overlaps would cost more than the run
 
 
-def train(task: Any, **settings: Any) -> xr.Dataset:
-    """(A) Mini-batch training.
+def train(
+    system: System | SequenceClasses | MarkovChain | Corpus,
+    *,
+    steps: int | None = None,
+    optimiser: str | None = None,
+    momentum: float | None = None,
+    epsilon: float | None = None,
+    lr_decoder: float | Sequence[float] | np.ndarray | None = None,
+    lr_attention: float | Sequence[float] | np.ndarray | None = None,
+    batch: float | None = None,
+    context: float | None = None,
+    sequences: int | None = None,
+    model: Pairwise | Embedded | TransformerConfig | None = None,
+    seeds: int | Sequence[int] | None = None,
+    start: Any = None,
+    save: str | Sequence[int] | None = None,
+    keep: Sequence[str] | None = None,
+    dtype: str | None = None,
+    on_progress: Callable[[float], None] | None = None,
+    lr: float | None = None,
+    lr_mlp: float | None = None,
+    weight_decay: float | None = None,
+    clip: float | None = None,
+    order: str | None = None,
+    loss: str | None = None,
+    seed: int | None = None,
+    every: str | int | Sequence[int] | None = None,
+    probe: Any = None,
+    measures: Callable[..., Any] | None = None,
+    watch: bool | None = None,
+    weights: bool | None = None,
+    budget: float | None = None,
+    evaluate: int | None = None,
+    checkpoints: str | Path | None = None,
+    resume: bool | None = None,
+) -> xr.Dataset:
+    """(A) Training, one run for each seed; classes also for each pair of rates. What is left out has the default in brackets.
 
-    Settings of `dynamics.descent.train` for classes, `dynamics.embedded_descent.train` for a chain, and
-    `dynamics.training.train_text` for a corpus, which needs the extra `torch`.
+    | argument                     | for              | meaning [default]                                                          |
+    |------------------------------|------------------|----------------------------------------------------------------------------|
+    | `system`                     |                  | a `System`, `SequenceClasses`, a `MarkovChain` or a `Corpus`               |
+    | `steps`                      | all              | updates [1000; 100 for classes, 3000 for a chain, none for a corpus]       |
+    | `optimiser`                  | all              | `"sgd"` or `"adam"` [sgd; adam for a chain]; a corpus has more             |
+    | `momentum`                   | all              | of SGD, in [0, 1) [0]                                                      |
+    | `epsilon`                    | system, chain    | of Adam: gradients well below it are not rescaled [1e-8]                   |
+    | `lr_decoder`, `lr_attention` | classes, chain   | rates [1; 0.001 for a chain]; classes: also lists of one length, all pairs |
+    |                              |                  | on the same data. A system of your own has its `rates()`                   |
+    | `batch`                      | data             | sequences a step [128; 512 for a chain]; `math.inf`: the population        |
+    | `context`                    | data             | tokens a context [127; 200 for a chain]; `math.inf`: infinitely long ones  |
+    | `sequences`                  | chain            | sequences that each seed draws to learn from [20,000]                      |
+    | `model`                      | data             | `Pairwise(...)`, `Embedded(...)` or `TransformerConfig(...)`               |
+    | `seeds`                      | all but a corpus | a count n for the seeds 0 .. n-1, or a list [1]                            |
+    | `start`                      | system           | parameters to begin from [the system's]                                    |
+    | `save`                       | all but a corpus | `"log"`, `"linear"` or a list of steps ["log"]                             |
+    | `keep`                       | all but a corpus | which variables the record keeps [attention for classes, else everything]  |
+    | `dtype`                      | all but a corpus | `"float32"` or `"float64"` [float32]                                       |
+    | `on_progress`                | all              | called with the share of the work that is done                             |
+    | `lr` and all after it        | corpus           | settings of `saccade.dynamics.training.train_text`, which needs PyTorch    |
     """
-    if isinstance(task, Corpus):
+    given = {name: value for name, value in locals().items() if value is not None and name not in ("system", "model")}
+    if isinstance(system, Corpus):
         from saccade.dynamics.training import train_text
 
-        return train_text(task, **_checked_names(train_text, settings))
-    return _recorded(embedded_descent.train if isinstance(task, MarkovChain) else descent.train, task, settings)
+        return train_text(system, **_accepted(train_text, "a corpus", given | ({} if model is None else {"model": model})))
+    bound = _system(system, model)
+    own = trained.dispatch(type(bound))
+    return _with_assumptions(bound, own(bound, **_accepted(own, _called(system), given)))
 
 
-def flow(task: Any, **settings: Any) -> xr.Dataset:
-    """(B) Population gradient flow. Settings of `dynamics.flow.flow` for classes, `dynamics.embedded_flow.flow` for a chain."""
-    return _recorded(embedded_flow.flow if isinstance(task, MarkovChain) else flows.flow, task, settings)
+def flow(
+    system: System | SequenceClasses | MarkovChain,
+    *,
+    t1: float | None = None,
+    n_times: int | None = None,
+    lr_decoder: float | None = None,
+    lr_attention: float | None = None,
+    model: Pairwise | Embedded | None = None,
+    seeds: int | Sequence[int] | None = None,
+    seed: int | None = None,
+    start: Any = None,
+    method: str = "auto",
+    rtol: float | None = None,
+    atol: float | None = None,
+    keep: Sequence[str] | None = None,
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> xr.Dataset:
+    """(B) Population gradient flow from t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times.
+
+    | argument                     | meaning [default]                                                                            |
+    |------------------------------|----------------------------------------------------------------------------------------------|
+    | `system`                     | a `System`, `SequenceClasses` or a `MarkovChain`                                             |
+    | `t1`                         | end; a unit of time is a step of descent at rate 1 [1e4; 1e12 for classes, 5000 for a chain] |
+    | `n_times`                    | samples after t = 0 [200; 1500 for a chain]                                                  |
+    | `lr_decoder`, `lr_attention` | rates of the built-in models [1]; a system of your own has its `rates()`                     |
+    | `model`                      | `Pairwise(...)` for classes, `Embedded(...)` for a chain                                     |
+    | `seeds`                      | a count n for the seeds 0 .. n-1, or a list; each draws its own start [1]                    |
+    | `seed`                       | one run instead, without an axis for seeds [0, where the start is not random]                |
+    | `start`                      | parameters to begin from instead; then there is one run                                      |
+    | `method`                     | SciPy's LSODA, BDF or Radau (with JAX's Jacobian) or DOP853 [by the number of unknowns]      |
+    | `rtol`, `atol`               | error allowed in each step, relative and absolute [1e-8, 1e-10; 1e-10, 1e-12 for a chain]    |
+    | `keep`                       | which variables the record keeps beside the loss [all; no decoder for classes]               |
+    | `on_progress`                | called with the share of the work that is done                                               |
+    """
+    bound = _system(system, model, lr_decoder=lr_decoder, lr_attention=lr_attention)
+    return _with_assumptions(
+        bound,
+        followed(
+            bound,
+            t1=t1,
+            n_times=n_times,
+            seeds=seeds,
+            seed=seed,
+            start=start,
+            method=method,
+            rtol=rtol,
+            atol=atol,
+            keep=keep,
+            on_progress=on_progress,
+        ),
+    )
 
 
-def reduced_flow(task: Any, **settings: Any) -> xr.Dataset:
-    """(C) The theory's own flow. Settings of `dynamics.flow.reduced_flow` for classes, `dynamics.rank_one_flow` for a chain."""
-    return _recorded(rank_one_flow.rank_one_flow if isinstance(task, MarkovChain) else flows.reduced_flow, task, settings)
+def reduced_flow(
+    task: SequenceClasses | MarkovChain,
+    *,
+    t1: float | None = None,
+    n_times: int | None = None,
+    lr_decoder: float = 1.0,
+    lr_attention: float = 1.0,
+    model: Embedded | None = None,
+    start: Any = None,
+    method: str = "auto",
+    rtol: float | None = None,
+    atol: float | None = None,
+    keep: Sequence[str] | None = None,
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> xr.Dataset:
+    """(C) The theory's own flow: `flow` of `ReducedPairwise(task)` for classes, of `RankOneEmbedded(chain)` for a chain.
+
+    Arguments as in `flow`. `model` is for a chain; classes start at zero and have the paper's model.
+    """
+    rates: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
+    reduced: System
+    if isinstance(task, MarkovChain):
+        reduced = RankOneEmbedded(task, replace(Embedded() if model is None else checked_kind("model", model, Embedded), **rates))
+    elif model is not None:
+        raise InputError("`model` is for a chain: the reduced flow of classes has the paper's model.")
+    else:
+        reduced = ReducedPairwise(_checked_data(task, SequenceClasses), **rates)
+    settings: dict[str, Any] = {
+        "t1": t1,
+        "n_times": n_times,
+        "start": start,
+        "method": method,
+        "rtol": rtol,
+        "atol": atol,
+        "keep": keep,
+    }
+    return flow(reduced, **settings, on_progress=on_progress)
 
 
-def _recorded(dynamics: Callable[..., xr.Dataset], task: Any, settings: dict[str, Any]) -> xr.Dataset:
-    """Run, and keep the validator's answer as JSON in `attrs["assumptions"]`."""
-    if not isinstance(task, SequenceClasses | MarkovChain):
-        also = "; a corpus has no flow" if isinstance(task, Corpus) else "; for text, make a `saccade.corpus` first and train on it"
-        raise InputError(f"`task` must be a SequenceClasses or a MarkovChain, got {shortened(task)}{also}.")
-    record = dynamics(task, **_checked_names(dynamics, settings))
-    found = assumptions_of(record)
-    record.attrs["assumptions"] = json.dumps(found)
-    for heard in _listeners:
-        heard.extend(entry for entry in found if entry not in heard)
+def critical_point(
+    system: System | SequenceClasses | MarkovChain, *, near: Any, tolerance: float = 1e-12, most_steps: int = 100
+) -> CriticalPoint:
+    """Where the system's flow rests, next to a point of it; a search that fails says so in `stop_reason`.
+
+    | argument     | meaning                                                                                            |
+    |--------------|----------------------------------------------------------------------------------------------------|
+    | `near`       | parameters, or one time of a record: `record.isel(time=-1)`                                        |
+    | `tolerance`  | speed at which a point counts as resting; parameters of size one leave about 1e-15 of rounding     |
+    | `most_steps` | Newton steps before it gives up                                                                    |
+    """
+    bound = _system(system)
+    velocity, _, setting, _ = bound.equations()
+    return near_rest.critical_point(velocity, _parameters("near", bound, near), setting, tolerance=tolerance, most_steps=most_steps)
+
+
+def linearise(
+    system: System | SequenceClasses | MarkovChain,
+    *,
+    at: Any,
+    blocks: Mapping[str, Sequence[str]] | None = None,
+    tolerance: float = 1e-9,
+) -> Spectrum:
+    """How the system's flow moves around a point: modes with their growth rates, and the share of each block in each mode.
+
+    | argument    | meaning                                                                                                 |
+    |-------------|---------------------------------------------------------------------------------------------------------|
+    | `at`        | parameters, a `critical_point(...)`, or one time of a record: `record.isel(time=-1)`                     |
+    | `blocks`    | groups of fields of the parameters, `{"attention": ["query", "key"]}`; default: each field is a block   |
+    | `tolerance` | growth rate above which a mode counts as unstable                                                       |
+    """
+    bound = _system(system)
+    velocity, _, setting, _ = bound.equations()
+    return near_rest.spectrum(velocity, _parameters("at", bound, at), setting, blocks=blocks, tolerance=tolerance)
+
+
+def _system(given: Any, model: Any = None, **rates: float | None) -> System:
+    """Data with its usual model, a system as it is; with the rates that are given."""
+    wanted: dict[str, Any] = {name: rate for name, rate in rates.items() if rate is not None}
+    if isinstance(given, SequenceClasses):
+        return replace(Pairwise() if model is None else checked_kind("model", model, Pairwise), task=given, **wanted)
+    if isinstance(given, MarkovChain):
+        return replace(Embedded() if model is None else checked_kind("model", model, Embedded), chain=given, **wanted)
+    _checked_data(given, System)
+    if model is not None:
+        raise InputError(f"`model` goes with data; {type(given).__name__} is a model on its data already.")
+    if wanted and not isinstance(given, Pairwise | Embedded):
+        raise InputError(f"`{next(iter(wanted))}` is for the built-in models; {type(given).__name__} has its own `rates()`.")
+    return replace(given, **wanted) if wanted else given
+
+
+def _checked_data(given: Any, kind: type) -> Any:
+    if not isinstance(given, kind):
+        also = "a corpus has no flow" if isinstance(given, Corpus) else "for text, make a `saccade.corpus` first and train on it"
+        raise InputError(
+            f"the first argument must be a System, a SequenceClasses or a MarkovChain, got {shortened(given)}; {also}."
+        )
+    return given
+
+
+def _called(given: Any) -> str:
+    return (
+        "classes" if isinstance(given, SequenceClasses) else "a chain" if isinstance(given, MarkovChain) else type(given).__name__
+    )
+
+
+def _accepted(engine: Callable[..., Any], of: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Settings that this training has; those that it must have are there."""
+    parameters = list(inspect.signature(engine).parameters.values())[1:]
+    known = [parameter.name for parameter in parameters]
+    other = [name for name in given if name not in known]
+    if other:
+        raise InputError(f"`{other[0]}` is no setting of training {of}; it has {', '.join(known)}.")
+    missing = [one.name for one in parameters if one.default is one.empty and one.name not in given]
+    if missing:
+        raise InputError(f"training {of} needs {', '.join(missing)}.")
+    return given
+
+
+def _parameters(name: str, system: System, given: Any) -> Any:
+    """Parameters from what stands for them: a record at one time, a critical point, or parameters."""
+    if isinstance(given, xr.Dataset):
+        return system.parameters_of(given)
+    return checked_parameters(name, system, given.state if isinstance(given, CriticalPoint) else given)
+
+
+def _with_assumptions(system: System, record: xr.Dataset) -> xr.Dataset:
+    """Keep the validator's answer as JSON in `attrs["assumptions"]`: an entry for each pair of rates."""
+    record.attrs["assumptions"] = json.dumps(assumptions_of(system, record))
     return record
 
 
-def _checked_names(dynamics: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
-    parameters = list(inspect.signature(dynamics).parameters.values())[1:]
-    for name in settings:
-        checked_choice("setting", name, [parameter.name for parameter in parameters])
-    missing = [one.name for one in parameters if one.default is one.empty and one.name not in settings]
-    if missing:
-        raise InputError(f"settings are missing: {', '.join(missing)}.")
-    return settings
+def assumptions_of(system: System, record: xr.Dataset) -> list[dict[str, Any]]:
+    """Conditions of the theory that the system belongs to, for each pair of rates in its record.
 
-
-@contextmanager
-def heard_assumptions() -> Iterator[list[dict[str, Any]]]:
-    """All that the validator says of runs inside the block, in any thread: an experiment joins many runs into one record."""
-    heard: list[dict[str, Any]] = []
-    _listeners.append(heard)
-    try:
-        yield heard
-    finally:
-        _listeners.remove(heard)
-
-
-def assumptions_of(record: xr.Dataset) -> list[dict[str, Any]]:
-    """Conditions of the theory that this record's data belong to, for each pair of rates in the record.
-
-    None for a task of more than ten million probabilities, where the validator would cost more than the run.
+    None of a system of one's own, which no theory here is about, and none for a task of more than ten million probabilities, where
+    the validator would cost more than the run.
     """
-    of_chain = "transition" in record
-    if (record.transition if of_chain else record.token_prob).size > _MOST_ENTRIES:
+    check = _CONDITIONS.get(type(system))
+    if check is None or max(record[name].size for name in ("transition", "token_prob") if name in record) > _MOST_ENTRIES:
         return []
     config = json.loads(record.attrs["config"])
     pairs = np.atleast_2d(np.stack([record.lr_decoder, record.lr_attention], axis=-1))
-    check = _chain_conditions if of_chain else _class_conditions
     return [
         {
             "task": config["task"],
@@ -141,3 +345,11 @@ def _chain_conditions(record: xr.Dataset, config: dict[str, Any], lr_decoder: fl
         lr_decoder=lr_decoder,
         lr_attention=lr_attention,
     )
+
+
+_CONDITIONS: dict[type, Callable[..., list[Any]]] = {
+    Pairwise: _class_conditions,
+    ReducedPairwise: _class_conditions,
+    Embedded: _chain_conditions,
+    RankOneEmbedded: _chain_conditions,
+}

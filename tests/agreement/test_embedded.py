@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from saccade.data.markov import MarkovChain
-from saccade.dynamics.embedded_flow import Setting, loss, velocity
-from saccade.model.embedded import Embedded, Weights, composite, context_attention, context_loss
+from saccade.model.embedded import Embedded, Setting, Weights, composite, context_attention, context_loss, loss, velocity
 from saccade.theory import focus_and_dilution as theory
 from tests.agreement.embedded_sequence_form import sequence_loss
 

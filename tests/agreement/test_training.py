@@ -9,8 +9,8 @@ import torch
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.dynamics import descent_scan
 from saccade.dynamics.batches import draw
-from saccade.dynamics.descent import train
 from saccade.dynamics.randomness import Purpose, generator
+from saccade.laboratory import train
 from saccade.model.pairwise import Pairwise
 
 from .sequence_form import batch_loss

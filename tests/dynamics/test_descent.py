@@ -9,7 +9,7 @@ import pytest
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.dynamics import descent_scan
-from saccade.dynamics.descent import train
+from saccade.laboratory import train
 from saccade.model.pairwise import Pairwise
 
 SMALL = {"steps": 23, "batch": 17, "context": 29, "momentum": 0.9}

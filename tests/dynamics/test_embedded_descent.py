@@ -10,8 +10,8 @@ import pytest
 import saccade
 from saccade.data.markov import MarkovChain
 from saccade.dynamics import embedded_descent
-from saccade.dynamics.embedded_descent import train
 from saccade.errors import InputError
+from saccade.laboratory import train
 from saccade.model.embedded import Embedded
 
 CHAIN = MarkovChain.zipf(5, stay=0.4)
@@ -26,13 +26,12 @@ def test_a_seed_gives_the_same_run_alone_and_among_others():
 
 def test_what_is_saved_and_how_steps_are_cut_does_not_change_the_run(monkeypatch):
     whole = train(CHAIN, save=[30], **SMALL)
-    monkeypatch.setattr(embedded_descent, "_STEPS_AT_ONCE", 7)
+    monkeypatch.setattr("saccade.dynamics.train._STEPS_AT_ONCE", 7)
     np.testing.assert_array_equal(train(CHAIN, save="log", **SMALL).projection.values[0, -1], whole.projection.values[0, 0])
 
 
 def test_counts_are_of_the_context_and_the_target_is_not_in_them():
-    plan = embedded_descent.Plan(CHAIN, Embedded(), None, (1.0, 1.0), [0], 1, 1.0, 23.0, 101, np.array([0]), "float32")
-    contexts = embedded_descent._contexts(plan, seed=6)
+    contexts = embedded_descent.contexts(CHAIN, seed=6, sequences=101, context=23)
     assert (contexts.counts.sum(axis=1) == 23).all()
     assert (np.take_along_axis(contexts.counts, contexts.last_token[:, None], axis=1) > 0).all()
 
@@ -42,9 +41,7 @@ def test_all_sequences_at_once_is_the_mean_over_batches():
     one_step = SMALL | {"steps": 1, "save": [1], "optimiser": "sgd", "lr_decoder": 0.1, "lr_attention": 0.1, "dtype": "float64"}
     whole = train(CHAIN, **one_step | {"batch": math.inf, "sequences": 3})
     start = train(CHAIN, **one_step | {"steps": 0, "save": [0], "sequences": 3})
-    data = embedded_descent._contexts(
-        embedded_descent.Plan(CHAIN, Embedded(), None, (1.0, 1.0), [0], 1, 1.0, 23.0, 3, np.array([0]), "float64"), seed=0
-    )
+    data = embedded_descent.contexts(CHAIN, seed=0, sequences=3, context=23)
     moves = []
     for row in range(3):
         only = embedded_descent.Contexts(*(part[row : row + 1] for part in data))
@@ -56,8 +53,7 @@ def test_all_sequences_at_once_is_the_mean_over_batches():
 def _one_step(start, contexts, rate):
     import jax
 
-    from saccade.dynamics.embedded_flow import weights_of
-    from saccade.model.embedded import composite, context_loss
+    from saccade.model.embedded import composite, context_loss, weights_of
 
     with jax.enable_x64(True):
         slope = jax.grad(lambda w: context_loss(composite(w, 1.0), *contexts))(weights_of(start.isel(seed=0, time=0)))

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import saccade
+from saccade import flow, train
+from saccade import reduced_flow as rank_one_flow
 from saccade.data.markov import MarkovChain
-from saccade.dynamics import rank_one_flow as reduced
-from saccade.dynamics.embedded_descent import train
-from saccade.dynamics.embedded_flow import Setting, flow, invariants, weights_of
-from saccade.dynamics.rank_one_flow import RankOne, rank_one_flow
 from saccade.errors import InputError
-from saccade.model.embedded import Embedded, Weights
+from saccade.model import rank_one as reduced
+from saccade.model.embedded import Embedded, Setting, Weights, invariants, weights_of
+from saccade.model.rank_one import RankOne
 from saccade.theory import focus_and_dilution as theory
 
 CHAIN = MarkovChain.zipf(5, stay=0.4)
@@ -142,7 +142,9 @@ def test_bad_settings_are_named(settings, word):
 
 
 def test_a_setting_that_is_not_known_and_a_task_of_another_kind_are_named():
-    with pytest.raises(InputError, match=r"init_scale.*Known.*model"):
+    with pytest.raises(TypeError, match="init_scale"):
         saccade.flow(CHAIN, init_scale=1e-3)
+    with pytest.raises(InputError, match=r"`sequences` is no setting of training classes; it has steps"):
+        saccade.train(saccade.SequenceClasses.syn_small(), sequences=3)
     with pytest.raises(InputError, match="MarkovChain"):
         saccade.train(3)

@@ -12,9 +12,8 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 from scipy.integrate import solve_ivp
 
+from saccade import flow, reduced_flow, train
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.dynamics.descent import train
-from saccade.dynamics.flow import flow, reduced_flow
 from saccade.errors import InputError
 from saccade.model.pairwise import Pairwise, Parameters, Rows, forward, gradients
 

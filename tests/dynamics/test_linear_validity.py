@@ -10,11 +10,10 @@ import pytest
 from scipy.linalg import expm
 
 import saccade
-from saccade.dynamics import embedded_flow
-from saccade.dynamics.embedded_flow import Setting
 from saccade.dynamics.linear_validity import linear_validity
 from saccade.errors import InputError
-from saccade.model.embedded import Weights
+from saccade.model import embedded
+from saccade.model.embedded import Setting, Weights
 from saccade.theory import focus_and_dilution as theory
 
 
@@ -76,9 +75,9 @@ def test_the_error_is_cubic_at_the_origin_and_quadratic_at_the_unigram_point(at_
         point = Weights(*(np.zeros_like(matrix) for matrix in point))
         rate = theory.condensation_rate(stationary=chain.stationary)
     errors = [
-        linear_validity(
-            embedded_flow.velocity, point, Weights(*(scale * m for m in unit)), setting, np.array([0, 1.5, 3]) / rate
-        ).error[-1]
+        linear_validity(embedded.velocity, point, Weights(*(scale * m for m in unit)), setting, np.array([0, 1.5, 3]) / rate).error[
+            -1
+        ]
         for scale in (4e-3, 2e-3)
     ]
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.02)

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.dynamics import embedded_flow
-from saccade.dynamics.embedded_flow import Setting, weights_of
 from saccade.dynamics.linearise import critical_point, is_symmetric, jacobian, spectrum, speed
 from saccade.errors import InputError
-from saccade.model.embedded import Weights
+from saccade.model import embedded
+from saccade.model.embedded import Setting, Weights, weights_of
 from saccade.theory import focus_and_dilution as theory
 
 BLOCKS = {"embedding": ["embedding"], "projection": ["projection"], "attention": ["query", "key"]}
@@ -116,22 +115,22 @@ def test_a_search_that_cannot_succeed_says_why():
 def test_the_plateau_of_a_flow_leads_to_the_unigram_point(chain):
     run = saccade.flow(chain, t1=150, n_times=300).isel(seed=0)
     near = int(np.argmax(run.loss.values < chain.unigram_loss + 1e-3))
-    found = critical_point(embedded_flow.velocity, Weights(*(matrix[near] for matrix in weights_of(run))), setting_of(chain))
+    found = critical_point(embedded.velocity, Weights(*(matrix[near] for matrix in weights_of(run))), setting_of(chain))
     assert found.converged
     logits = chain.stationary @ found.state.embedding @ found.state.projection  # with attention off, those of every query
     np.testing.assert_allclose(logits - logits.mean(), theory.centred_log(stationary=chain.stationary), atol=1e-4)
     with jax.enable_x64(True):
-        assert abs(float(embedded_flow.loss(found.state, setting_of(chain))) - chain.unigram_loss) < 1e-9
+        assert abs(float(embedded.loss(found.state, setting_of(chain))) - chain.unigram_loss) < 1e-9
 
 
 def test_the_closed_form_unigram_point_is_critical(chain):
-    assert speed(embedded_flow.velocity, unigram(chain), setting_of(chain)) < 1e-14
+    assert speed(embedded.velocity, unigram(chain), setting_of(chain)) < 1e-14
 
 
 @pytest.mark.parametrize("lr_attention", [1.0, 3.0])
 def test_only_attention_grows_at_the_unigram_point_once_for_each_key_dimension(chain, lr_attention):
     weights, setting = unigram(chain, d_key=3), setting_of(chain, lr_attention=lr_attention, phi_scale=0.5)
-    found = spectrum(embedded_flow.velocity, weights, setting, blocks=BLOCKS)
+    found = spectrum(embedded.velocity, weights, setting, blocks=BLOCKS)
     c = theory.focus_rate(stationary=chain.stationary, transition=chain.transition, phi_scale=0.5, lr_attention=lr_attention)
     assert found.n_unstable == 3
     np.testing.assert_allclose(found.growth_rates, c, rtol=1e-9)
@@ -144,16 +143,20 @@ def test_only_attention_grows_at_the_unigram_point_once_for_each_key_dimension(c
 def test_one_rate_makes_the_jacobian_symmetric_and_two_do_not(chain):
     rng = np.random.default_rng(4)
     weights = Weights(*(rng.normal(size=matrix.shape) for matrix in unigram(chain)))
-    assert is_symmetric(jacobian(embedded_flow.velocity, weights, setting_of(chain)))
-    assert not is_symmetric(jacobian(embedded_flow.velocity, weights, setting_of(chain, lr_attention=2.0)))
+    assert is_symmetric(jacobian(embedded.velocity, weights, setting_of(chain)))
+    assert not is_symmetric(jacobian(embedded.velocity, weights, setting_of(chain, lr_attention=2.0)))
 
 
 def test_float32_callers_get_float64_answers(chain):
-    assert jacobian(embedded_flow.velocity, unigram(chain), setting_of(chain)).dtype == np.float64
+    assert jacobian(embedded.velocity, unigram(chain), setting_of(chain)).dtype == np.float64
 
 
 def test_a_block_of_an_unknown_field_is_named(chain):
     with pytest.raises(InputError, match="quary"):
-        spectrum(embedded_flow.velocity, unigram(chain), setting_of(chain), blocks={"attention": ["quary"]})
-    with pytest.raises(InputError, match="NamedTuple"):
-        spectrum(lambda state, setting: -state, np.ones(3), None)
+        spectrum(embedded.velocity, unigram(chain), setting_of(chain), blocks={"attention": ["quary"]})
+
+
+def test_fields_of_a_dict_are_blocks_too():
+    found = spectrum(lambda state, setting: {"x": 2 * state["x"], "y": -state["y"]}, {"x": np.ones(2), "y": np.ones(3)}, None)
+    np.testing.assert_allclose(found.shares["x"], [1, 1, 0, 0, 0])
+    np.testing.assert_allclose(found.block_eigenvalues["y"], [-1, -1, -1])

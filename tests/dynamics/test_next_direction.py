@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.dynamics import embedded_flow, rank_one_flow
-from saccade.dynamics.embedded_flow import Setting
 from saccade.dynamics.linearise import critical_point, spectrum
 from saccade.dynamics.next_direction import composite_gradient, next_direction, opening_matrix
 from saccade.errors import InputError
-from saccade.model.embedded import Weights
+from saccade.model import embedded, rank_one
+from saccade.model.embedded import Setting, Weights
 from saccade.theory import focus_and_dilution as theory
 
 WIDTH, KEY_WIDTH = 5, 3
@@ -74,7 +73,7 @@ def test_the_predicted_direction_moves_along_itself_at_the_predicted_rate(chain,
         weights.projection + tiny * np.outer(fresh, found.projection),
     )
     with jax.enable_x64(True):
-        velocity = jax.tree.map(np.asarray, embedded_flow.velocity(moved, setting))
+        velocity = jax.tree.map(np.asarray, embedded.velocity(moved, setting))
     along = velocity.embedding @ fresh, fresh @ velocity.projection, fresh @ velocity.query, fresh @ velocity.key
     for component, pattern in zip(along, (found.embedding, found.projection, found.query, found.key)):
         np.testing.assert_allclose(component, tiny * found.rate * pattern, atol=1e-13)
@@ -85,11 +84,11 @@ def test_every_unused_direction_grows_at_that_rate_at_a_rank_one_critical_point(
     setting = setting_of(chain, phi_scale=logit_scale, lr_attention=lr_attention)
     model = saccade.Embedded(logit_scale=logit_scale)
     end = saccade.reduced_flow(chain, t1=3000, n_times=2, model=model, lr_attention=lr_attention).isel(time=-1)
-    start = rank_one_flow.RankOne(*(end[name].values for name in ("gamma", "beta", "query_scale", "key_scale")))
-    gamma, beta, query, key = critical_point(rank_one_flow.velocity, start, setting).state
+    start = rank_one.RankOne(*(end[name].values for name in ("gamma", "beta", "query_scale", "key_scale")))
+    gamma, beta, query, key = critical_point(rank_one.velocity, start, setting).state
     first, across = np.eye(WIDTH)[0], np.outer(np.eye(WIDTH)[0], np.eye(KEY_WIDTH)[0])
     weights = Weights(np.outer(gamma, first), query * across, key * across, np.outer(first, beta))
-    fastest = spectrum(embedded_flow.velocity, weights, setting).eigenvalues[: WIDTH - 1]
+    fastest = spectrum(embedded.velocity, weights, setting).eigenvalues[: WIDTH - 1]
     np.testing.assert_allclose(fastest.real, next_direction(weights, setting).rate, rtol=1e-9)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.dynamics.embedded_flow import weights_of
+from saccade.model.embedded import weights_of
 
 from .comparison import CLOSE, NOTHING, THREE, by_matrix, chain_errors, chain_settings, entrywise, said, task_settings
 from .engine_page import engine_page, followed

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.dynamics.rank_one_flow import RankOne
 from saccade.experiments.scan_and_snap.log_growth import one_common_token
 from saccade.experiments.scan_and_snap.snap_cases import Case, start_values
 from saccade.experiments.scan_and_snap.snap_theory import CaseTheory
 from saccade.forecasting.starts import random_start
+from saccade.model.rank_one import RankOne
 from saccade.theory import focus_and_dilution, scan_and_snap
 
 from .comparison import CLOSE, NOTHING, THREE, by_matrix, entrywise, said, task_settings

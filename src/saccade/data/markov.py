@@ -83,6 +83,11 @@ class MarkovChain:
         return self.token_names or tuple(str(token) for token in range(self.n_vocab))
 
     @property
+    def names_by_axis(self) -> dict[str, list[str]]:
+        """What the places of each axis of a record are called; nothing if tokens have no names."""
+        return {axis: list(self.token_names) for axis in ("token", "next_token", "query")} if self.token_names else {}
+
+    @property
     def entropy_rate(self) -> float:
         r"""Uncertainty about the next token that is left once the last is known, $-\sum_i \pi_i \sum_j P_{ij} \ln P_{ij}$."""
         return float(-self.stationary @ xlogy(self.transition, self.transition).sum(axis=1))

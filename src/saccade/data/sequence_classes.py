@@ -105,6 +105,15 @@ class SequenceClasses:
     def labels(self) -> tuple[str, ...]:
         return self.token_names or tuple(str(token) for token in range(self.n_vocab))
 
+    @property
+    def names_by_axis(self) -> dict[str, list[str]]:
+        """What the places of each axis of a record are called; nothing if tokens have no names."""
+        if not self.token_names:
+            return {}
+        tokens = list(self.token_names)
+        classes, queries = ([tokens[token] for token in ids] for ids in (self.next_token, np.unique(self.query)))
+        return {"token": tokens, "next_token": tokens, "class": classes, "query": queries}
+
     @classmethod
     def syn_small(cls) -> SequenceClasses:
         """Two classes with a query each: 10 common and 2 x 10 distinct tokens, 34 in all [tian2023, Fig. 4]."""

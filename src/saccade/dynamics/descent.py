@@ -8,137 +8,94 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from saccade.data.sequence_classes import SequenceClasses
 from saccade.dynamics.descent_scan import Plan, Saved, descend
 from saccade.dynamics.optimiser import checked_optimiser
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.schedule import save_steps
-from saccade.errors import (
-    InputError,
-    checked_choice,
-    checked_count,
-    checked_kept,
-    checked_kind,
-    checked_number,
-    checked_size,
-    is_list_like,
-)
-from saccade.model.pairwise import Pairwise, Rows
+from saccade.dynamics.train import MOST_STEPS, train
+from saccade.dynamics.trajectory import kept_names, trajectory
+from saccade.errors import InputError, checked_choice, checked_count, checked_number, checked_size, is_list_like
+from saccade.model.pairwise import Pairwise, Rows, attention_seen
+from saccade.model.system import Seen
 from saccade.model.token_blocks import TokenBlocks
-from saccade.observe.measures import class_attention
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-_KEEPABLE = ("attention", "attention_logits", "decoder")
-_MOST_STEPS, _MOST_SEQUENCES, _MOST_TOKENS = 1e12, 1e7, 1e15  # beyond these is a typing error, not an experiment
+_MOST_SEQUENCES, _MOST_TOKENS = 1e7, 1e15  # beyond these is a typing error, not an experiment
 
 
-def train(
-    task: SequenceClasses,
+@train.register
+def _train(
+    system: Pairwise,
     *,
     steps: int = 100,
-    lr_decoder: float | Sequence[float] | np.ndarray = 1.0,
-    lr_attention: float | Sequence[float] | np.ndarray = 1.0,
+    lr_decoder: float | Sequence[float] | np.ndarray | None = None,
+    lr_attention: float | Sequence[float] | np.ndarray | None = None,
     optimiser: str = "sgd",
     momentum: float = 0.0,
     batch: float = 128,
     context: float = 127,
     seeds: int | Sequence[int] = 1,
     save: str | Sequence[int] = "log",
-    model: Pairwise | None = None,
     keep: Sequence[str] = ("attention",),
     dtype: str = "float32",
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """Train on mini-batches drawn from `task`, one run for each seed and each pair of rates.
-
-    | argument                     | unit, range         | meaning                                                                |
-    |------------------------------|---------------------|------------------------------------------------------------------------|
-    | `steps`                      | updates, >= 0       |                                                                        |
-    | `lr_decoder`, `lr_attention` | per step, >= 0      | numbers, or lists of one length: each pair is trained on the same data |
-    | `optimiser`                  | `"sgd"`, `"adam"`   | `momentum`, in [0, 1), belongs to SGD; Adam has Optax's defaults       |
-    | `batch`                      | sequences           | `math.inf`: the population of classes, without sampling                |
-    | `context`                    | tokens before query | `math.inf`: the limit of infinite context                              |
-    | `seeds`                      | a count or a list   | a count n stands for the seeds 0 .. n-1                                |
-    | `save`                       |                     | `"log"`, `"linear"`, or a list of steps                                |
-    | `model`                      |                     | `Pairwise(...)`: start, normalisation, residual, query as a key        |
-    | `keep`                       |                     | of `attention`, `attention_logits`, `decoder`; the loss is always kept |
-    | `dtype`                      |                     | `"float32"` or `"float64"`                                             |
-    """
-    started = time.perf_counter()
-    checked_kept(keep, _KEEPABLE)
+    """One run for each seed and each pair of rates, all of one seed on the same data; arguments as in `saccade.train`."""
+    began = time.perf_counter()
+    kept = kept_names(system, keep)
+    lr_decoder = system.lr_decoder if lr_decoder is None else lr_decoder
+    lr_attention = system.lr_attention if lr_attention is None else lr_attention
+    n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
     plan = Plan(
-        task=checked_kind("task", task, SequenceClasses),
-        model=Pairwise() if model is None else checked_kind("model", model, Pairwise),
+        task=system.classes,
+        model=system.options,
         optimiser=checked_optimiser(optimiser, momentum),
         rates=_checked_rates(lr_decoder, lr_attention),
         seeds=checked_seeds(seeds),
-        steps=checked_count("steps", steps, low=0, high=_MOST_STEPS),
+        steps=n_steps,
         batch=checked_size("batch", batch, high=_MOST_SEQUENCES),
         context=checked_size("context", context, high=_MOST_TOKENS),
-        saves=save_steps(checked_count("steps", steps, low=0, high=_MOST_STEPS), save),
-        keep_decoder="decoder" in keep,
+        saves=save_steps(n_steps, save),
+        keep_decoder="decoder" in kept,
         dtype=checked_choice("dtype", dtype, ("float32", "float64")),
     )
     if math.isinf(plan.batch) and not math.isinf(plan.context):
         raise InputError("`batch=math.inf` is the population, whose contexts are infinite: set `context=math.inf` too.")
     saved, blocks = descend(plan, on_progress)
-    record = _record(plan, saved, blocks, keep, time.perf_counter() - started)
+    record = _record(system, plan, saved, blocks, kept, time.perf_counter() - began)
     single_pair = not (is_list_like(lr_decoder) or is_list_like(lr_attention))
     return record.isel(rate=0) if single_pair else record
 
 
-def _record(plan: Plan, saved: Saved, blocks: TokenBlocks, keep: Sequence[str], wall_time: float) -> xr.Dataset:
-    from saccade.records.schema import make_record, task_variables  # xarray loads only now, when the work is done
-
-    diverged = saved.diverged_at <= plan.steps
+def _record(system: Pairwise, plan: Plan, saved: Saved, blocks: TokenBlocks, keep: Sequence[str], wall_time: float) -> xr.Dataset:
     lost = plan.saves >= saved.diverged_at[..., None]  # (rate, seed, time)
 
     def where_lost(fill: float, values: np.ndarray) -> np.ndarray:
         return np.where(lost.reshape(lost.shape + (1,) * (values.ndim - 3)), fill, values)
 
-    series = partial(where_lost, np.nan)
-    z = Rows(*(where_lost(0.0, part) for part in saved.attention))  # nothing is computed from what a diverged run left
-    runs = ("rate", "seed")
-    variables: dict[str, Any] = {
-        "loss": ((*runs, "time"), series(saved.loss)),
-        "stop_reason": (runs, np.where(diverged, "diverged", "finished")),
-        "stop_time": (runs, np.minimum(saved.diverged_at, plan.steps)),
-    }
-    if "attention" in keep:
-        attention = blocks.by_token(class_attention(blocks.class_slots(*z), blocks.token_prob))
-        variables["attention"] = ((*runs, "time", "class", "token"), series(attention))
-    if "attention_logits" in keep:
-        variables["attention_logits"] = ((*runs, "time", "query", "token"), series(blocks.dense_attention_logits(*z)))
+    attention = Rows(*(where_lost(0.0, part) for part in saved.attention))  # nothing is computed from what a diverged run left
+    seen = attention_seen(attention, blocks, keep)
     if saved.decoder is not None:
-        variables["decoder"] = ((*runs, "time", "token", "next_token"), series(blocks.dense_decoder(*saved.decoder)))
-    return make_record(
-        dynamics="A: mini-batch training",
-        variables=variables | task_variables(plan.task),
-        coords={
-            "time": plan.saves,
-            "seed": plan.seeds,
-            "query": blocks.queries,
-            "lr_decoder": ("rate", plan.rates[:, 0]),
-            "lr_attention": ("rate", plan.rates[:, 1]),
-        },
+        seen["decoder"] = Seen(("token", "next_token"), blocks.dense_decoder(*saved.decoder))
+    settings = {name: getattr(plan, name) for name in ("steps", "batch", "context", "dtype")}
+    return trajectory(
+        system,
+        dynamics=system.label("A: mini-batch training"),
+        times=plan.saves,
         time_unit="updates",
-        config={
-            "task": plan.task.name,
-            "model": vars(plan.model),
-            "optimiser": vars(plan.optimiser),
-            "steps": plan.steps,
-            "batch": plan.batch,
-            "context": plan.context,
-            "dtype": plan.dtype,
-        },
+        runs={"rate": None, "seed": plan.seeds},
+        loss=where_lost(np.nan, saved.loss),
+        stop_reason=np.where(saved.diverged_at <= plan.steps, "diverged", "finished"),
+        stop_time=np.minimum(saved.diverged_at, plan.steps),
+        seen={name: replace(one, values=where_lost(np.nan, one.values)) for name, one in seen.items()},
+        config=system.config() | {"optimiser": vars(plan.optimiser), **settings},
         wall_time=wall_time,
+        rates={"lr_decoder": ("rate", plan.rates[:, 0]), "lr_attention": ("rate", plan.rates[:, 1])},
     )
 
 

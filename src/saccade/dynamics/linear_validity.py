@@ -22,6 +22,7 @@ from scipy.linalg import expm
 from saccade.dynamics.linearise import Velocity, is_symmetric, jacobian, modes
 from saccade.dynamics.log_time import integrate
 from saccade.errors import InputError, checked_number
+from saccade.model.system import Equations
 
 
 class LinearValidity(NamedTuple):
@@ -89,13 +90,12 @@ def _displaced_flow(
     velocity: Velocity, state: Any, displacement: Any, setting: Any, times: NDArray, *, rtol: float, atol: float
 ) -> NDArray[np.float64]:
     solution = integrate(
-        _around(velocity),
-        _no_loss,
+        Equations(_around(velocity), _no_loss, (state, setting)),
         displacement,
-        (state, setting),
         times=times,
         unit=float(times[-1]),
         method="auto",
+        most_for_lsoda=8000,
         rtol=rtol,
         atol=atol,
         on_progress=lambda fraction: None,

@@ -17,9 +17,11 @@ import jax
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jax.tree_util import tree_flatten_with_path
 from numpy.typing import NDArray
 
-from saccade.errors import InputError, checked_choice, checked_count, checked_number, shortened
+from saccade.errors import checked_choice, checked_count, checked_number
+from saccade.model.system import leaf_name
 
 Velocity = Callable[[Any, Any], Any]
 _MOST_HALVINGS = 40  # of a step; 2^-40 of it is below what moves a state of size one by more than rounding
@@ -114,7 +116,7 @@ def spectrum(
 ) -> Spectrum:
     """Modes of the flow around `state`, and which of them live in which part of it.
 
-    `blocks` groups the fields of a NamedTuple state, {"attention": ["query", "key"], ...}; by default each field is a block.
+    `blocks` groups the fields of the state, {"attention": ["query", "key"], ...}; by default each field is a block.
     `tolerance` is the growth rate above which a mode counts as unstable: flat directions come out as rounding, about 1e-15.
     """
     J = jacobian(velocity, state, setting)
@@ -144,15 +146,12 @@ def modes(J: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
 
 def _masks(state: Any, blocks: Mapping[str, Sequence[str]] | None) -> dict[str, NDArray[np.bool_]]:
     """Which entries of the flat state belong to each block."""
-    if not hasattr(state, "_fields"):
-        raise InputError(f"`state` must be a NamedTuple, so that its blocks have names; got {shortened(state)}.")
-    fields = list(state._fields)
-    numbered = [jax.tree.map(lambda leaf, i=i: np.full(np.shape(leaf), i), part) for i, part in enumerate(state)]
-    owner = np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(numbered)])
+    owner = np.concatenate([np.full(np.size(leaf), leaf_name(path[:1])) for path, leaf in tree_flatten_with_path(state)[0]])
+    fields = list(dict.fromkeys(owner.tolist()))
     groups = {name: [name] for name in fields} if blocks is None else {name: list(parts) for name, parts in blocks.items()}
     for part in (part for parts in groups.values() for part in parts):
         checked_choice("field of the state", part, fields)
-    return {name: np.isin(owner, [fields.index(part) for part in parts]) for name, parts in groups.items()}
+    return {name: np.isin(owner, parts) for name, parts in groups.items()}
 
 
 def _least_norm_step(J: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:

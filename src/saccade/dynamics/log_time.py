@@ -16,7 +16,8 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.integrate import solve_ivp
 
-from saccade.errors import checked_choice, checked_count, checked_number
+from saccade.errors import checked_choice
+from saccade.model.system import Equations
 
 _METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
 _MOST_UNKNOWNS_FOR_A_JACOBIAN = 8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
@@ -33,68 +34,30 @@ class Solution(NamedTuple):
     settings: dict[str, Any]
 
 
-def checked_rates(lr_decoder: float, lr_attention: float) -> tuple[float, float]:
-    return (
-        checked_number("lr_decoder", lr_decoder, low=0.0, high=1e30),
-        checked_number("lr_attention", lr_attention, low=0.0, high=1e30),
-    )
-
-
-def solve(
-    velocity: Callable[[Any, Any], Any],
-    loss: Callable[[Any, Any], Any],
-    start: Any,
-    setting: Any,
-    *,
-    t1: float,
-    n_times: int,
-    rates: tuple[float, float],
-    method: str,
-    rtol: float,
-    atol: float,
-    on_progress: Callable[[float], None],
-) -> Solution:
-    """A user's settings, checked: from 0 to `t1`, looked at 0 and at `n_times` log-spaced times, in units of the larger rate."""
-    end = checked_number("t1", t1, low=0.0, high=1e300, open_low=True)
-    unit = min(1 / max(*rates, 1e-30), end)
-    return integrate(
-        velocity,
-        loss,
-        start,
-        setting,
-        times=np.append(0.0, np.geomspace(unit / 10, end, checked_count("n_times", n_times, low=2, high=1e6))),
-        unit=unit,
-        method=method,
-        rtol=checked_number("rtol", rtol, low=1e-13, high=1e-1),
-        atol=checked_number("atol", atol, low=0.0, high=1e-1, open_low=True),
-        on_progress=on_progress,
-    )
-
-
 def integrate(
-    velocity: Callable[[Any, Any], Any],
-    loss: Callable[[Any, Any], Any],
+    equations: Equations,
     start: Any,
-    setting: Any,
     *,
     times: np.ndarray,
     unit: float,
     method: str,
+    most_for_lsoda: int,
     rtol: float,
     atol: float,
     on_progress: Callable[[float], None],
 ) -> Solution:
-    """Follow `velocity(state, setting)` from `start` at times[0] = 0 through `times`; t = unit (e^s - 1).
+    """Follow the equations from `start` at times[0] = 0 through `times`; t = unit (e^s - 1).
 
     Compiled code is kept for each pair of functions, so pass the same ones for another setting of the same shape.
     """
     checked_choice("`method`", method, _METHODS)
     with jax.enable_x64(True):
-        right_hand_side, jacobian, looked_at = _compiled(velocity, loss)
-        start, setting = jax.tree.map(jnp.asarray, (start, setting))
+        right_hand_side, jacobian, looked_at = _compiled(equations.velocity, equations.loss)
+        start, setting = jax.tree.map(jnp.asarray, (start, equations.setting))
         y0 = np.asarray(ravel_pytree(start)[0])
         if method == "auto":
-            method = "LSODA" if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
+            stiff = "LSODA" if len(y0) <= most_for_lsoda else "BDF"
+            method = stiff if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
         s_eval = np.log1p(times / unit)
 
         def watched(s: float, y: np.ndarray) -> np.ndarray:

@@ -19,9 +19,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.dynamics.embedded_flow import Setting
 from saccade.errors import checked_number
-from saccade.model.embedded import Composite, Weights, composite, population_loss
+from saccade.model.embedded import Composite, Setting, Weights, composite, population_loss
 
 
 class NextDirection(NamedTuple):

@@ -44,7 +44,7 @@ def train_together(task: saccade.SequenceClasses, shares: Sequence[Share], **set
     """One `saccade.train` for all shares; `parts` takes their own runs out of what it returns."""
     pairs = dict.fromkeys(pair for share in shares for pair in share.pairs)
     seeds = dict.fromkeys(seed for share in shares for seed in share.seeds)
-    rates = {"lr_decoder": [decoder for decoder, _ in pairs], "lr_attention": [attention for _, attention in pairs]}
+    rates: dict[str, Any] = {"lr_decoder": [decoder for decoder, _ in pairs], "lr_attention": [attention for _, attention in pairs]}
     return saccade.train(task, **rates, seeds=list(seeds), **settings)
 
 

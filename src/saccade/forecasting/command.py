@@ -46,7 +46,7 @@ def forecast_of(options: Any, on_progress: Callable[[float], None]) -> xr.Datase
         init_scale=options.init_scale,
         steps=options.steps,
         context=options.context,
-        model=Embedded(options.width, options.width, options.init_scale, options.scaled),
+        model=Embedded(d_model=options.width, d_key=options.width, init_scale=options.init_scale, scaled=options.scaled),
         on_progress=on_progress,
     )
 

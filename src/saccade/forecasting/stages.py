@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from saccade import laboratory
 from saccade.data.markov import MarkovChain
-from saccade.dynamics.rank_one_flow import RankOne
 from saccade.forecasting.score import TURN, growth_rate
 from saccade.forecasting.starts import Start, random_start
 from saccade.model.embedded import Embedded
+from saccade.model.rank_one import RankOne
 from saccade.observe.events import CONDENSED, GROWN, LEARNT
 from saccade.observe.measures import singular_values, top_share
 from saccade.theory import focus_and_dilution as theory

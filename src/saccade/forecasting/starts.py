@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from saccade.data.markov import MarkovChain
 from saccade.dynamics.randomness import Purpose, generator
-from saccade.dynamics.rank_one_flow import RankOne
 from saccade.model.embedded import Embedded, Weights
+from saccade.model.rank_one import RankOne
 from saccade.theory import focus_and_dilution as theory
 
 

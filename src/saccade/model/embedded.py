@@ -16,21 +16,30 @@ matters, so the cost does not grow with the length; in the limit of long context
 | Phi    | `attention_logits` | query, token |
 | s      | `phi_scale`  |                   |
 
+The gradient flow of its loss waits near critical points and leaves them exponentially fast, so it is stiff.
 Not here: how parameters move (dynamics/), what the theory predicts (theory/).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
-from saccade.errors import InputError, checked_count, checked_number, shortened
+from saccade.data.markov import MarkovChain
+from saccade.errors import InputError, checked_count, checked_kind, checked_number, shortened
+from saccade.model.system import Equations, Seen, SettledSystem, Solver, kept_values
+from saccade.observe.measures import class_attention
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _MOST_WIDTH = 1e5  # four square matrices of it fill any memory; beyond it is a typing error
 
@@ -42,6 +51,14 @@ class Weights(NamedTuple):
     query: Any
     key: Any
     projection: Any
+
+
+WEIGHTS = {  # as a record calls them, and their axes
+    "embedding": ("token", "width"),
+    "query_matrix": ("width", "key_width"),
+    "key_matrix": ("width", "key_width"),
+    "projection": ("width", "next_token"),
+}
 
 
 class Composite(NamedTuple):
@@ -60,32 +77,111 @@ class Chain(Protocol):
     def transition(self) -> Any: ...
 
 
-@dataclass(frozen=True)
-class Embedded:
-    """Widths, start and scale of the model.
+class Setting(NamedTuple):
+    """What the velocity depends on beside the weights; an argument of the compiled code, so that one shape is compiled once."""
 
-    | argument      | meaning                                                                        |
-    |---------------|--------------------------------------------------------------------------------|
-    | `d_model`     | width of the embedding                                                         |
-    | `d_key`       | width of queries and keys                                                      |
-    | `init_scale`  | standard deviation of every entry at the start                                 |
-    | `scaled`      | divide attention logits by the root of `d_model`, as Transformers usually do   |
-    | `logit_scale` | multiply attention logits by this as well; above 1 attention learns faster     |
+    stationary: Any
+    transition: Any
+    phi_scale: Any
+    lr_decoder: Any
+    lr_attention: Any
+
+
+@dataclass(frozen=True)
+class Embedded(SettledSystem):
+    """The model with embeddings of Focus and Dilution on a Markov chain.
+
+    | argument       | meaning                                                                                                |
+    |----------------|--------------------------------------------------------------------------------------------------------|
+    | `chain`        | the `MarkovChain` to learn; left out, these are options for `flow(chain, model=...)` and `train`       |
+    | `d_model`      | width of the embedding                                                                                 |
+    | `d_key`        | width of queries and keys                                                                              |
+    | `init_scale`   | standard deviation of every entry at the start                                                         |
+    | `scaled`       | divide attention logits by the root of `d_model`, as Transformers usually do                           |
+    | `logit_scale`  | multiply attention logits by this as well; above 1 attention learns faster                             |
+    | `lr_decoder`   | learning rate of embedding and projection; default: 1 in a flow, 0.001 in training                     |
+    | `lr_attention` | learning rate of the query and key matrices; likewise                                                  |
     """
 
+    chain: MarkovChain | None = None
+    _: KW_ONLY
     d_model: int = 8
     d_key: int = 8
     init_scale: float = 1e-3
     scaled: bool = False
     logit_scale: float = 1.0
+    lr_decoder: float | None = None
+    lr_attention: float | None = None
+
+    solver = Solver(t1=5000.0, n_times=1500, rtol=1e-10, atol=1e-12)  # holds both invariants to 1e-8
+    keep = ("attention", *WEIGHTS)
 
     def __post_init__(self) -> None:
+        if self.chain is not None:
+            checked_kind("chain", self.chain, MarkovChain)
         object.__setattr__(self, "d_model", checked_count("d_model", self.d_model, high=_MOST_WIDTH))
         object.__setattr__(self, "d_key", checked_count("d_key", self.d_key, high=_MOST_WIDTH))
         checked_number("init_scale", self.init_scale, low=0.0, high=1e6)
         checked_number("logit_scale", self.logit_scale, low=0.0, high=1e6)
         if not isinstance(self.scaled, bool):
             raise InputError(f"`scaled` must be True or False; got {shortened(self.scaled)}.")
+        checked_number("lr_decoder", self.flow_rates[0], low=0.0, high=1e30)
+        checked_number("lr_attention", self.flow_rates[1], low=0.0, high=1e30)
+
+    @property
+    def task(self) -> MarkovChain:
+        """The chain, which must be there."""
+        if self.chain is None:
+            raise InputError("`Embedded()` without a chain is a set of options: give it one, `Embedded(chain, ...)`.")
+        return self.chain
+
+    @property
+    def flow_rates(self) -> tuple[float, float]:
+        """Of the decoder and of attention."""
+        return tuple(1.0 if rate is None else rate for rate in (self.lr_decoder, self.lr_attention))  # type: ignore[return-value]
+
+    def start(self, rng: np.random.Generator) -> Weights:
+        return self.initial(self.task.n_vocab, rng)
+
+    def rates(self) -> dict[str, float]:
+        decoder, attention = self.flow_rates
+        return {"embedding": decoder, "query": attention, "key": attention, "projection": decoder}
+
+    def equations(self) -> Equations:
+        return Equations(velocity, loss, chain_setting(self.task, self))
+
+    def observable(self) -> tuple[str, ...]:
+        return self.keep
+
+    def observe_path(self, path: Weights, keep: Sequence[str]) -> dict[str, Seen]:
+        """With any leading axes, in NumPy."""
+        weights = zip(WEIGHTS.items(), path, strict=True)
+        seen = {name: Seen(axes, part) for (name, axes), part in weights if name in keep}
+        if "attention" in keep:
+            queries, keys = path.embedding @ path.query, path.embedding @ path.key
+            logits = self.phi_scale * queries @ np.swapaxes(keys, -1, -2)
+            seen["attention"] = Seen(("query", "token"), class_attention(logits, self.task.stationary))
+        return seen
+
+    def parameters_of(self, record: xr.Dataset) -> Weights:
+        return Weights(*kept_values(record, tuple(WEIGHTS), [part.shape for part in self.start(np.random.default_rng(0))]))
+
+    def coordinates(self) -> dict[str, Any]:
+        return dict(zip(("lr_decoder", "lr_attention"), self.flow_rates, strict=True)) | self.task.names_by_axis
+
+    def data(self) -> dict[str, Seen]:
+        return chain_data(self.task)
+
+    def config(self) -> dict[str, Any]:
+        return {"task": self.task.name, "model": self.options}
+
+    def label(self, dynamics: str) -> str:
+        return f"{dynamics}, embedded model"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The model without its chain and rates."""
+        return {name: getattr(self, name) for name in ("d_model", "d_key", "init_scale", "scaled", "logit_scale")}
 
     @property
     def phi_scale(self) -> float:
@@ -97,6 +193,45 @@ class Embedded:
         width, key_width = self.d_model, self.d_key
         shapes = (n_vocab, width), (width, key_width), (width, key_width), (width, n_vocab)
         return Weights(*(self.init_scale * rng.standard_normal(shape) for shape in shapes))
+
+
+def chain_setting(chain: MarkovChain, model: Embedded) -> Setting:
+    return Setting(chain.stationary, chain.transition, model.phi_scale, *model.flow_rates)
+
+
+def chain_data(chain: MarkovChain) -> dict[str, Seen]:
+    return {"stationary": Seen(("token",), chain.stationary), "transition": Seen(("token", "next_token"), chain.transition)}
+
+
+def velocity(weights: Weights, setting: Setting) -> Weights:
+    slope = jax.grad(loss)(weights, setting)
+    decoder, attention = -setting.lr_decoder, -setting.lr_attention
+    return Weights(decoder * slope.embedding, attention * slope.query, attention * slope.key, decoder * slope.projection)
+
+
+def loss(weights: Weights, setting: Setting) -> Array:
+    return population_loss(composite(weights, setting.phi_scale), setting)
+
+
+def invariants(weights: Weights, *, lr_decoder: float = 1.0, lr_attention: float = 1.0) -> tuple[NDArray, NDArray]:
+    r"""Two matrices that the flow conserves exactly, of weights with any leading axes; their drift is the solver's error.
+
+    $$C_1 = W_0^\top W_0 - W_1 W_1^\top - \tfrac{\eta}{\eta_A} (W_Q W_Q^\top + W_K W_K^\top), \qquad
+      C_2 = W_Q^\top W_Q - W_K^\top W_K.$$
+    """
+    embedding, query, key, projection = (np.asarray(matrix) for matrix in weights)
+
+    def gram(matrix: NDArray) -> NDArray:
+        return np.swapaxes(matrix, -1, -2) @ matrix
+
+    attention = gram(np.swapaxes(query, -1, -2)) + gram(np.swapaxes(key, -1, -2))
+    first = gram(embedding) - gram(np.swapaxes(projection, -1, -2)) - lr_decoder / lr_attention * attention
+    return first, gram(query) - gram(key)
+
+
+def weights_of(record: xr.Dataset) -> Weights:
+    """The weight matrices kept in a record, with whatever leading axes are left in it."""
+    return Weights(*(record[name].values for name in WEIGHTS))
 
 
 def composite(weights: Weights, phi_scale: Any) -> Composite:

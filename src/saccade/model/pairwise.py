@@ -17,8 +17,10 @@ Parameters and slots are laid out in the blocks of `token_blocks.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +29,13 @@ from jax import Array
 from numpy.typing import DTypeLike
 
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.errors import InputError, checked_choice, checked_number
+from saccade.errors import InputError, checked_choice, checked_kind, checked_number
+from saccade.model.system import Equations, Seen, SettledSystem, Solver, kept_values
 from saccade.model.token_blocks import TokenBlocks
+from saccade.observe.measures import class_attention
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 AnyArray: TypeAlias = Any  # a JAX or a NumPy array: parameters are NumPy at rest and JAX under way
 
@@ -59,22 +66,111 @@ class Forward(NamedTuple):
     deficit: Array  # log-sum of the other columns' logits minus the target's: minus the margin (class, row)
 
 
-@dataclass(frozen=True)
-class Pairwise:
-    """Options of the model. The defaults are the paper's model; its code also has the other settings [tian2023, section 9]."""
+class Setting(NamedTuple):
+    """What the velocity depends on beside the parameters; an argument of the compiled code, so that one shape is compiled once."""
 
-    normalise: bool = True  # feature = attention / |attention|_2, the paper's LN; off: the attention itself
-    residual: bool = False  # the one-hot query is added before the normalisation
-    query_key: bool = False  # the query attends to itself: it counts as one more context token
-    init: str = "zero"  # or "uniform": every entry of Y and Z from U(-init_scale, init_scale)
-    init_scale: float | None = None  # default 1/sqrt(n_vocab), as in the paper's code
+    blocks: TokenBlocks
+    class_weight: AnyArray
+    lr_decoder: AnyArray
+    lr_attention: AnyArray
+
+
+@dataclass(frozen=True)
+class Pairwise(SettledSystem):
+    """The pairwise model of Scan and Snap on sequence classes. The defaults are the paper's; its code also has the other settings.
+
+    | argument       | meaning                                                                                                  |
+    |----------------|----------------------------------------------------------------------------------------------------------|
+    | `task`         | the `SequenceClasses` to learn; left out, these are options for `flow(task, model=...)` and `train`      |
+    | `normalise`    | divide attention by its Euclidean norm, the paper's LayerNorm; off: the decoder reads attention itself   |
+    | `residual`     | add the one-hot query to the attention before the normalisation                                          |
+    | `query_key`    | the query attends to itself: it counts as one more context token                                         |
+    | `init`         | `"zero"`, or `"uniform"`: every entry of Y and Z from U(-init_scale, init_scale)                         |
+    | `init_scale`   | of the uniform start; default 1/sqrt(n_vocab), as in the paper's code                                    |
+    | `lr_decoder`   | learning rate of the decoder logits Y, per step                                                          |
+    | `lr_attention` | learning rate of the attention logits Z, per step                                                        |
+    """
+
+    task: SequenceClasses | None = None
+    _: KW_ONLY
+    normalise: bool = True
+    residual: bool = False
+    query_key: bool = False
+    init: str = "zero"
+    init_scale: float | None = None
+    lr_decoder: float = 1.0
+    lr_attention: float = 1.0
+
+    solver = Solver(t1=1e12, most_for_lsoda=8000)
+    seeds = None
+    keep = ("attention", "attention_logits")
+    time_unit = "steps of SGD"
 
     def __post_init__(self) -> None:
+        if self.task is not None:
+            checked_kind("task", self.task, SequenceClasses)
         checked_choice("init", self.init, ("zero", "uniform"))
         if self.init_scale is not None:
             checked_number("init_scale", self.init_scale, low=0.0, high=1e30, open_low=True)
             if self.init == "zero":
                 raise InputError("`init_scale` needs `init='uniform'`: a zero start has no scale.")
+        for name, rate in self.rates().items():
+            checked_number(f"lr_{name}", rate, low=0.0, high=1e30)
+
+    @property
+    def classes(self) -> SequenceClasses:
+        """The task, which must be there."""
+        if self.task is None:
+            raise InputError("`Pairwise()` without a task is a set of options: give it one, `Pairwise(task, ...)`.")
+        return self.task
+
+    @property
+    def options(self) -> Pairwise:
+        """The same model without task and rates, which compiled code takes as arguments."""
+        return replace(self, task=None, lr_decoder=1.0, lr_attention=1.0)
+
+    @cached_property
+    def task_blocks(self) -> TokenBlocks:
+        return self.blocks(self.classes)
+
+    def start(self, rng: np.random.Generator) -> Parameters:
+        return self.initial(self.task_blocks, rng, np.float64)
+
+    def rates(self) -> dict[str, float]:
+        return {"decoder": self.lr_decoder, "attention": self.lr_attention}
+
+    def equations(self) -> Equations:
+        setting = Setting(self.task_blocks, self.classes.class_weight, self.lr_decoder, self.lr_attention)
+        return Equations(*_population_equations(self.options), setting)
+
+    def observable(self) -> tuple[str, ...]:
+        return ("attention", "attention_logits", "decoder")
+
+    def observe_path(self, path: Parameters, keep: Sequence[str]) -> dict[str, Seen]:
+        """With any leading axes, in NumPy."""
+        seen = attention_seen(path.attention, self.task_blocks, keep)
+        if "decoder" in keep:
+            seen["decoder"] = Seen(("token", "next_token"), self.task_blocks.dense_decoder(*path.decoder))
+        return seen
+
+    def parameters_of(self, record: xr.Dataset) -> Parameters:
+        n_vocab, blocks = self.classes.n_vocab, self.task_blocks
+        shapes = (n_vocab, n_vocab), (len(blocks.queries), n_vocab)
+        decoder, attention_logits = kept_values(record, ("decoder", "attention_logits"), shapes)
+        return Parameters(Rows(*blocks.decoder_blocks(decoder)), Rows(*blocks.attention_blocks(attention_logits)))
+
+    def coordinates(self) -> dict[str, Any]:
+        return task_coordinates(self.classes, self.task_blocks, self.lr_decoder, self.lr_attention)
+
+    def data(self) -> dict[str, Seen]:
+        return task_data(self.classes)
+
+    def config(self) -> dict[str, Any]:
+        names = ("normalise", "residual", "query_key", "init", "init_scale")
+        return {"task": self.classes.name, "model": {name: getattr(self, name) for name in names}}
+
+    def label(self, dynamics: str) -> str:
+        return dynamics
 
     def blocks(self, task: SequenceClasses) -> TokenBlocks:
         return TokenBlocks.of(task, query_in_block=self.residual or self.query_key, equal_columns=self.init == "zero")
@@ -96,6 +192,51 @@ class Pairwise:
         A single query among infinitely many keys has no weight, so `query_key` makes no difference here.
         """
         return blocks.token_prob[:, :, None]
+
+
+@lru_cache
+def _population_equations(model: Pairwise) -> tuple[Callable[..., Parameters], Callable[..., Array]]:
+    r"""The population gradient flow, infinite context:
+
+    $$\dot Y = \eta_Y \sum_n P(n) f_n (e_n - \alpha_n)^\top, \qquad
+      \dot z_m = \eta_Z \sum_{n \in \psi^{-1}(m)} P(n)\, f_n \circ (g_n - f_n (f_n \cdot g_n)), \quad g_n = Y (e_n - \alpha_n).$$
+    """
+
+    def velocity(state: Parameters, setting: Setting) -> Parameters:
+        blocks, weight = setting.blocks, setting.class_weight[:, None]
+        downhill = gradients(forward(state, model.population(blocks), model, blocks), state, weight, model, blocks)
+        rates = Parameters(setting.lr_decoder, setting.lr_attention)
+        return Parameters(*(Rows(*(rate * part for part in rows)) for rate, rows in zip(rates, downhill, strict=True)))
+
+    def loss(state: Parameters, setting: Setting) -> Array:
+        return mean_loss(forward(state, model.population(setting.blocks), model, setting.blocks), setting.class_weight[:, None])
+
+    return velocity, loss
+
+
+def attention_seen(attention: Rows, blocks: TokenBlocks, keep: Sequence[str]) -> dict[str, Seen]:
+    """Attention of each class and Z, of parameters with any leading axes."""
+    seen = {}
+    if "attention" in keep:
+        at_slots = class_attention(blocks.class_slots(*attention), blocks.token_prob)
+        seen["attention"] = Seen(("class", "token"), blocks.by_token(at_slots))
+    if "attention_logits" in keep:
+        seen["attention_logits"] = Seen(("query", "token"), blocks.dense_attention_logits(*attention))
+    return seen
+
+
+def task_coordinates(task: SequenceClasses, blocks: TokenBlocks, lr_decoder: Any, lr_attention: Any) -> dict[str, Any]:
+    rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
+    return {"query": blocks.queries} | rates | task.names_by_axis
+
+
+def task_data(task: SequenceClasses) -> dict[str, Seen]:
+    return {
+        "token_prob": Seen(("class", "token"), task.token_prob),
+        "class_weight": Seen(("class",), task.class_weight),
+        "class_query": Seen(("class",), task.query),
+        "class_next": Seen(("class",), task.next_token),
+    }
 
 
 def class_attention_logits(attention: Rows, blocks: TokenBlocks) -> Array:

@@ -136,6 +136,18 @@ class TokenBlocks:
         dense[..., self.own[live], :] = own[..., live, :][..., column_of]
         return dense
 
+    def attention_blocks(self, dense: NDArray) -> tuple[NDArray, NDArray]:
+        """Shared and own blocks of Z given as (query, token)."""
+        own = dense[self.has_query.argmax(axis=1)[:, None], self.own]
+        return dense[:, self.shared], np.where(self.own == _REST, 0.0, own)
+
+    def decoder_blocks(self, dense: NDArray) -> tuple[NDArray, NDArray]:
+        """Shared and own blocks of Y given as (token, next token); a token that is never predicted stands for the rest."""
+        rest = np.setdiff1d(np.arange(self.n_vocab), self.columns)
+        columns = np.where(self.columns == _REST, rest[0] if len(rest) else 0, self.columns)
+        own = dense[self.own][..., columns]
+        return dense[self.shared][:, columns], np.where(self.own[..., None] == _REST, 0.0, own)
+
 
 def _padded(token_lists: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     table = np.full((len(token_lists), max(map(len, token_lists))), _REST)

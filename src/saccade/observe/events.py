@@ -19,11 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike
 
 from saccade.errors import checked_number
 from saccade.observe.measures import effective_rank, top_share
-from saccade.observe.observables import Array, Observables, checked_observables
+from saccade.observe.observables import Array, Observables, checked_observables, observables_of
 from saccade.observe.turning_points import DEVIATIONS, VISIBLE, Turn, dips, local_noise, peaks, smoothed, thresholds
 
 CONDENSED = 0.999  # share of the top direction: the others together have 3 % of its length
@@ -51,7 +52,7 @@ class Event:
 
 
 def find_events(
-    time: ArrayLike,
+    time: ArrayLike | xr.Dataset,
     *,
     attention_on_frequent: ArrayLike | None = None,
     embedding_singular_values: ArrayLike | None = None,
@@ -64,7 +65,8 @@ def find_events(
 
     | argument                    | axes        | meaning                                                            |
     |-----------------------------|-------------|--------------------------------------------------------------------|
-    | `time`                      | time        | when samples were taken, rising                                    |
+    | `time`                      | time        | when samples were taken, rising; or the record of one run, which   |
+    |                             |             | gives what it keeps of the rest as well                            |
     | `attention_on_frequent`     | time, query | attention of each query on the most frequent token                 |
     | `embedding_singular_values` | time, rank  | of the embedding, largest first                                    |
     | `query_key_singular_values` | time, rank  | of query matrix times key matrix, largest first                    |
@@ -76,14 +78,17 @@ def find_events(
     """
     if prominence is not None:
         checked_number("prominence", prominence, low=0.0, high=1.0)
-    run = checked_observables(
-        time,
-        attention_on_frequent=attention_on_frequent,
-        embedding_singular_values=embedding_singular_values,
-        query_key_singular_values=query_key_singular_values,
-        query_norm=query_norm,
-        loss=loss,
-    )
+    given: dict[str, ArrayLike | None] = {
+        "attention_on_frequent": attention_on_frequent,
+        "embedding_singular_values": embedding_singular_values,
+        "query_key_singular_values": query_key_singular_values,
+        "query_norm": query_norm,
+        "loss": loss,
+    }
+    if isinstance(time, xr.Dataset):
+        given = observables_of(time) | {name: values for name, values in given.items() if values is not None}
+        time = time.time.values
+    run = checked_observables(time, **given)
     if len(run.time) == 0:
         return []
     directions = _new_directions(run)

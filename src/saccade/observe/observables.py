@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from saccade.errors import InputError
+from saccade.observe.measures import singular_values
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 Array = NDArray[np.float64]
 _AXES = {
@@ -43,6 +48,41 @@ def checked_observables(time: ArrayLike, **given: ArrayLike | None) -> Observabl
             raise InputError(f"`{name}` must have a sample for each of the {len(at)} times; got {len(values)}.")
     n_whole = _n_whole(list(series.values()))
     return Observables(at[:n_whole], *(series[name][:n_whole] if name in series else None for name in _AXES))
+
+
+def observables_of(record: xr.Dataset) -> dict[str, Array]:
+    """What `checked_observables` can be given of one run's record: kept under that name, or found from what is kept."""
+    run = record.isel(seed=0) if record.sizes.get("seed") == 1 else record
+    others = [str(axis) for axis in ("seed", "rate") if axis in run.dims]
+    if "time" not in run.coords or others:
+        take = ", ".join(f"{axis}=0" for axis in others) or "..."
+        raise InputError(f"Events are those of one run over `time`: take record.isel({take}).")
+    series = {name: run[name].transpose("time", ...).values for name in _AXES if name in run}
+    found = {name: find(run) for name, (needed, find) in _FOUND.items() if set(needed) <= set(run)}
+    if "attention" in run and ("stationary" in run or {"class_weight", "token_prob"} <= set(run)):
+        found["attention_on_frequent"] = _attention_on_frequent(run)
+    return found | series
+
+
+def _attention_on_frequent(run: xr.Dataset) -> Array:
+    """Attention of each query, or class, on the token that comes most often; the first of several."""
+    law = run.stationary.values if "stationary" in run else run.class_weight.values @ run.token_prob.values
+    attention = run.attention.transpose("time", ..., "token").values
+    return attention[..., int(law.argmax())].reshape(len(attention), -1)
+
+
+def _matrix(run: xr.Dataset, name: str) -> Array:
+    return run[name].transpose("time", ...).values
+
+
+_FOUND: dict[str, tuple[tuple[str, ...], Callable[[xr.Dataset], Array]]] = {
+    "embedding_singular_values": (("embedding",), lambda run: singular_values(_matrix(run, "embedding"))),
+    "query_key_singular_values": (
+        ("query_matrix", "key_matrix"),
+        lambda run: singular_values(_matrix(run, "query_matrix") @ np.swapaxes(_matrix(run, "key_matrix"), -1, -2)),
+    ),
+    "query_norm": (("query_matrix",), lambda run: np.linalg.norm(_matrix(run, "query_matrix"), axis=(-2, -1))),
+}
 
 
 def _n_whole(series: list[Array]) -> int:

@@ -111,7 +111,7 @@ def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: 
             seeds=config.seeds,
             save=saves,
             model=saccade.Embedded(init_scale=scale),
-            on_progress=lambda fraction, done=done, part=part: on_progress(done + part * fraction),
+            on_progress=lambda fraction, done=done, part=part: on_progress(done + part * fraction),  # type: ignore[misc]
             **data,
         )
         looks.append(_looked_at(trained, chain))

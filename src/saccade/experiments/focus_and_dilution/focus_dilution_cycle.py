@@ -97,7 +97,8 @@ def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: 
 
 def _model(config: Config) -> saccade.Embedded:
     checked_number("init_scale", config.init_scale, low=0.0, high=1e6, open_low=True)  # from zero nothing ever grows
-    return saccade.Embedded(config.d_model, config.d_key, config.init_scale, config.scaled, config.logit_scale)
+    names = ("d_model", "d_key", "init_scale", "scaled", "logit_scale")
+    return saccade.Embedded(**{name: getattr(config, name) for name in names})
 
 
 def chain_of(config: Config) -> MarkovChain:

@@ -41,7 +41,7 @@ LOOKED_AT = 0.3  # norm of the query matrix at which the first focus is read
 REPLICATED_FOCUS = (0.802, 0.762, 0.753, 0.751)
 _OPEN = 0.1  # second singular value of the embedding over the first: a new direction
 _SMALL = 1e-5  # size of the starts from which rates are measured
-_LOOSE = {"rtol": 1e-8, "atol": 1e-10}  # for times of events, which are then right to 1e-6
+_LOOSE: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-10}  # for times of events, which are then right to 1e-6
 
 CAPTION = (
     "Left: when each stage begins: embedding half grown (condensation), queries three times their start (focus), first query "

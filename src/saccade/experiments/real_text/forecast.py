@@ -193,7 +193,7 @@ def _stage_forecast(config: Config) -> xr.Dataset:
     from saccade.model.embedded import Embedded
 
     text = corpus(config.text, n_vocab=config.n_words)
-    model = Embedded(config.d_model, config.d_model, config.init_scale, scaled=True)
+    model = Embedded(d_model=config.d_model, d_key=config.d_model, init_scale=config.init_scale, scaled=True)
     chain = text.chain(text.n_vocab)
     return forecast(chain, model=model, context=config.context, lr_decoder=config.stage_lr, lr_attention=config.stage_lr)
 

@@ -1,0 +1,202 @@
+"""Dynamics (A): training any system on mini-batches, or on its whole population, all seeds at once.
+
+One compiled scan runs over the steps, mapped over seeds, and seeds are spread over threads. A system that can do better registers a
+`train` of its own (`descent.py`: blocks and packs; `embedded_descent.py`: sequences drawn once), behind the same call.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial, singledispatch
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+from jax import Array, lax
+
+from saccade.dynamics.flow import checked_parameters
+from saccade.dynamics.optimiser import DIVERGED, Optimiser, checked_optimiser
+from saccade.dynamics.randomness import Purpose, checked_seeds, generator
+from saccade.dynamics.schedule import save_steps
+from saccade.dynamics.trajectory import kept_names, trajectory
+from saccade.dynamics.workers import workers
+from saccade.errors import InputError, checked_choice, checked_count
+from saccade.model.system import System, rates_by_leaf
+
+MOST_STEPS = 1e12  # beyond it is a typing error, not an experiment
+_BYTES_AT_ONCE = 2**27  # parameters of every step of a stretch are held at once; a stretch is as long as fits here,
+_STEPS_AT_ONCE = 500  # and no longer, so that progress is seen and Ctrl-C is heard
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that one call trains: where each seed starts, what it reads at each step, how fast each array moves."""
+
+    loss: Callable[[Any, Any, Any], Any]  # of parameters, batch and data; the same function for the same code
+    rates: Any  # a tree like the parameters
+    optimiser: Optimiser
+    seeds: list[int]
+    steps: int
+    saves: np.ndarray
+    dtype: str
+    start: Callable[[int], Any]  # of a seed
+    batches: Callable[[int, range], Any]  # of a seed and steps, with the leading axis step
+    data: Callable[[int], Any] = lambda seed: None  # of a seed, read at every step
+
+
+class DescentState(NamedTuple):
+    """What the next step needs."""
+
+    parameters: Any
+    memory: Any
+
+
+class DescentInfo(NamedTuple):
+    """What is looked at: the state before an update, and the loss of the batch it is about to learn from."""
+
+    parameters: Any
+    loss: Any
+
+
+@singledispatch
+def train(
+    system: System,
+    *,
+    steps: int = 1000,
+    optimiser: str = "sgd",
+    momentum: float = 0.0,
+    epsilon: float = 1e-8,
+    seeds: int | Sequence[int] = 1,
+    start: Any = None,
+    save: str | Sequence[int] = "log",
+    keep: Sequence[str] | None = None,
+    dtype: str = "float32",
+    on_progress: Callable[[float], None] = lambda fraction: None,
+) -> xr.Dataset:
+    """Train on the system's batches, or on its population loss if it has none; arguments as in `saccade.train`."""
+    began = time.perf_counter()
+    kept = kept_names(system, keep)
+    n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
+    given = None if start is None else checked_parameters("start", system, start)
+    equations = system.equations()
+    if equations.batch_loss is None and type(system).velocity is not System.velocity:
+        raise InputError(
+            f"{type(system).__name__} says itself how it moves in a flow; to train, it needs `batch` and `batch_loss`."
+        )
+
+    def batches(seed: int, span: range) -> Any:
+        if equations.batch_loss is None:
+            return np.zeros((len(span), 0))
+        return _stacked([system.batch(generator(seed, Purpose.DATA, step)) for step in span])
+
+    plan = Plan(
+        loss=equations.batch_loss or _of_population(equations.loss),
+        rates=rates_by_leaf(system, system.start(generator(0, Purpose.INITIALISATION))),
+        optimiser=checked_optimiser(optimiser, momentum, epsilon),
+        seeds=checked_seeds(seeds),
+        steps=n_steps,
+        saves=save_steps(n_steps, save),
+        dtype=checked_choice("dtype", dtype, ("float32", "float64")),
+        start=lambda seed: system.start(generator(seed, Purpose.INITIALISATION)) if given is None else given,
+        batches=batches,
+    )
+    saved = descend(plan, on_progress)
+    bound = DIVERGED * np.maximum(np.abs(saved.loss[:, :1]), 1.0)
+    return descent_record(system, plan, saved, kept, bound, {}, time.perf_counter() - began)
+
+
+@lru_cache
+def _of_population(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """The same loss at every step, one function for each so that it is compiled once."""
+    return lambda parameters, batch, setting: loss(parameters, setting)
+
+
+def descend(plan: Plan, on_progress: Callable[[float], None]) -> DescentInfo:
+    """Run the plan; arrays of the result have the leading axes seed and saved step."""
+    n_packs = min(len(plan.seeds), os.cpu_count() or 1)
+    packs = [pack.tolist() for pack in np.array_split(np.array(plan.seeds), n_packs)]
+    with workers(n_packs) as pool:
+        done = list(pool.map(partial(_trained, plan, on_progress=on_progress), packs))
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *done)
+
+
+def _trained(plan: Plan, seeds: list[int], *, on_progress: Callable[[float], None]) -> DescentInfo:
+    """Some of the seeds through all steps."""
+    with jax.enable_x64(plan.dtype == "float64"):  # the switch belongs to the thread
+        data = _stacked([plan.data(seed) for seed in seeds])
+        parameters = jax.tree.map(lambda part: jnp.asarray(part, plan.dtype), _stacked([plan.start(seed) for seed in seeds]))
+        state = DescentState(parameters, jax.vmap(plan.optimiser.at(1.0).init)(parameters))
+        saved = []
+        for steps in _stretches(plan, parameters):
+            batches = _stacked([plan.batches(seed, steps) for seed in seeds])
+            state, info = _advance(state, data, batches, plan.rates, plan.loss, plan.optimiser)
+            wanted = np.isin(steps, plan.saves)
+            saved.append(jax.tree.map(lambda part, wanted=wanted: np.asarray(part)[:, wanted], info))
+            on_progress(steps.stop / (plan.steps + 1))
+    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *saved)
+
+
+def _stacked(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *parts: np.stack(parts), *trees)
+
+
+def _stretches(plan: Plan, parameters: Any) -> Iterator[range]:
+    """Consecutive ranges of steps; the last step of all is only looked at."""
+    n_numbers = sum(part.size for part in jax.tree.leaves(parameters))
+    most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (8 * n_numbers)))
+    for start in range(0, plan.steps + 1, most):
+        yield range(start, min(start + most, plan.steps + 1))
+
+
+@partial(jax.jit, static_argnames=("loss", "optimiser"))
+def _advance(
+    state: DescentState, data: Any, batches: Any, rates: Any, loss: Callable[..., Any], optimiser: Optimiser
+) -> tuple[DescentState, DescentInfo]:
+    """All seeds through a stretch of steps (leading axes of `batches`: seed, step)."""
+
+    def one_seed(state: DescentState, data: Any, batches: Any) -> tuple[DescentState, DescentInfo]:
+        return lax.scan(lambda s, batch: descent_step(s, batch, data, rates, loss, optimiser), state, batches)
+
+    return jax.vmap(one_seed)(state, data, batches)
+
+
+def descent_step(
+    state: DescentState, batch: Any, data: Any, rates: Any, loss: Callable[..., Any], optimiser: Optimiser
+) -> tuple[DescentState, DescentInfo]:
+    """One update."""
+    value, slope = jax.value_and_grad(loss)(state.parameters, batch, data)
+    step, memory = optimiser.at(1.0).update(slope, state.memory)
+    scaled = jax.tree.map(lambda rate, part: rate * part, rates, step)
+    return DescentState(optax.apply_updates(state.parameters, scaled), memory), DescentInfo(state.parameters, value)
+
+
+def descent_record(
+    system: System, plan: Plan, saved: DescentInfo, keep: Sequence[str], bound: Any, config: dict[str, Any], wall_time: float
+) -> xr.Dataset:
+    """What was saved, up to where the loss was beyond `bound`."""
+    going = np.logical_and.accumulate(saved.loss <= bound, axis=1)  # false for NaN as well
+
+    def series(values: Array) -> np.ndarray:
+        return np.where(going.reshape(going.shape + (1,) * (np.ndim(values) - 2)), values, np.nan)
+
+    path = jax.tree.map(series, saved.parameters)
+    runs = [system.observe_path(jax.tree.map(lambda part, run=run: part[run], path), keep) for run in range(len(plan.seeds))]
+    return trajectory(
+        system,
+        dynamics=system.label("A: mini-batch training"),
+        times=plan.saves,
+        time_unit="updates",
+        runs={"seed": plan.seeds},
+        loss=series(saved.loss),
+        stop_reason=np.where(going.all(axis=1), "finished", "diverged"),
+        stop_time=np.where(going.all(axis=1), plan.steps, plan.saves[np.argmin(going, axis=1)]),
+        seen=_stacked(runs),
+        config=system.config() | {"optimiser": vars(plan.optimiser), "steps": plan.steps, **config, "dtype": plan.dtype},
+        wall_time=wall_time,
+    )

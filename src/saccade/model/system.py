@@ -1,0 +1,271 @@
+r"""What a model on its data must say to be followed by every engine: `flow`, `train`, `linearise`, `critical_point`, `find_events`.
+
+Parameters are any tree of arrays; the fields of a NamedTuple (the keys of a dict) are its blocks, which have rates of their own. An
+engine asks a system for nothing else, so the built-in models and a stranger's are the same to it.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import keystr, register_dataclass, tree_flatten_with_path, tree_map_with_path
+
+from saccade.errors import InputError, checked_choice, checked_number
+from saccade.records.schema import VARIABLES
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_TAKEN = ("time", "seed", "rate")  # axes that an engine adds
+
+
+@partial(register_dataclass, data_fields=["values"], meta_fields=["axes", "unit", "definition"])
+@dataclass(frozen=True)
+class Seen:
+    """An array to be kept in a record: names of its axes, values, unit, and a sentence that says what it is.
+
+    `definition` may be left out where the name is one of the standard variables, `attention` or `attention_logits` say.
+    """
+
+    axes: tuple[str, ...]
+    values: Any
+    unit: str = "1"
+    definition: str = ""
+
+
+class Solver(NamedTuple):
+    """How a flow is followed unless the caller says otherwise."""
+
+    t1: float = 1e4
+    n_times: int = 200
+    rtol: float = 1e-8
+    atol: float = 1e-10
+    # LSODA factorises its matrices without blocking: at 224 unknowns (embedded model, 6 tokens) it needs 2 s where BDF needs 3, at
+    # 640 (32 tokens) 48 s where BDF needs 27. Its error is smaller at equal tolerances. Flows that are hardly stiff can have more.
+    most_for_lsoda: int = 450
+
+
+class Equations(NamedTuple):
+    """Velocity and loss as functions of (parameters, setting). Another setting of the same shapes does not compile again."""
+
+    velocity: Callable[[Any, Any], Any]
+    loss: Callable[[Any, Any], Any]
+    setting: Any
+    batch_loss: Callable[[Any, Any, Any], Any] | None = None  # of (parameters, batch, setting); None: no mini-batches
+
+
+class System(ABC):
+    r"""A model on its data. Subclass it, say where it starts and what its loss is, and every engine of Saccade can follow it.
+
+    | method                          | says                                                                  | default            |
+    |---------------------------------|-----------------------------------------------------------------------|--------------------|
+    | `start(rng)`                    | parameters at time 0: arrays in a NamedTuple, a dict or another tree  | you write it       |
+    | `loss(parameters)`              | population loss, one number, written in `jax.numpy`                   | you write it       |
+    | `observe(parameters)`           | `{name: Seen(axes, values, unit, definition)}`, in `jax.numpy`        | nothing            |
+    | `rates()`                       | `{block: rate}`, the learning rate of each field of the parameters    | 1 for every block  |
+    | `coordinates()`                 | `{axis: names}`, of tokens say; and numbers that a record is found by | none               |
+    | `data()`                        | `{name: Seen(...)}`, what a reader of the record needs of the data    | nothing            |
+    | `batch(rng)`                    | arrays that one step of training reads, always of the same shapes     | no mini-batches    |
+    | `batch_loss(parameters, batch)` | loss of a batch, in `jax.numpy`                                       | no mini-batches    |
+    | `velocity(parameters)`          | how parameters move in a flow                                         | minus rate x slope |
+
+    ```python
+    class Parameters(NamedTuple):
+        x: Any
+        y: Any
+
+    class Saddle(saccade.System):
+        def start(self, rng):
+            return Parameters(1e-3 * rng.standard_normal(3), 1e-3 * rng.standard_normal(3))
+
+        def loss(self, parameters):
+            return jnp.sum((parameters.x * parameters.y - 1) ** 2)
+
+        def observe(self, parameters):
+            return {"product": saccade.Seen(("direction",), parameters.x * parameters.y, "1", "x times y")}
+
+    record = saccade.flow(Saddle(), t1=100, seeds=3)
+    ```
+
+    A record has the parameters too, as `parameter_x` and `parameter_y`, so that an engine can go on from any time of it. Attributes
+    are constants of the compiled code: it is compiled again when one is replaced, not when an array is changed in place.
+    """
+
+    solver: Solver = Solver()
+    seeds: int | None = 1  # how many runs without `seeds`; None: a start that is not random, one run without an axis for seeds
+    keep: Sequence[str] | None = None  # what a record keeps without `keep`; None: everything
+    time_unit: str = "steps of gradient descent at rate 1"
+
+    @abstractmethod
+    def start(self, rng: np.random.Generator) -> Any:
+        """Parameters at time 0."""
+
+    @abstractmethod
+    def loss(self, parameters: Any) -> Any:
+        """Population loss, one number."""
+
+    def observe(self, parameters: Any) -> Mapping[str, Seen]:
+        """What a record keeps of these parameters."""
+        return {}
+
+    def rates(self) -> Mapping[str, float]:
+        """Learning rate of each block; 1 for those that are left out."""
+        return {}
+
+    def coordinates(self) -> Mapping[str, Any]:
+        """Names along axes, and numbers that a record is found by."""
+        return {}
+
+    def data(self) -> Mapping[str, Seen]:
+        """The data itself, so that a record can be read without the code that made it."""
+        return {}
+
+    def batch(self, rng: np.random.Generator) -> Any:
+        """What one step of training reads."""
+        raise InputError(f"{type(self).__name__} has no mini-batches: it defines no `batch` and `batch_loss`.")
+
+    def batch_loss(self, parameters: Any, batch: Any) -> Any:
+        """Loss of one batch."""
+        raise InputError(f"{type(self).__name__} has no mini-batches: it defines no `batch` and `batch_loss`.")
+
+    def velocity(self, parameters: Any) -> Any:
+        """Downhill, each block at its rate."""
+        slope = jax.grad(self.loss)(parameters)
+        return jax.tree.map(lambda rate, part: -rate * part, rates_by_leaf(self, parameters), slope)
+
+    def equations(self) -> Equations:
+        """Velocity and loss for compiled code; the same functions as long as no attribute has been replaced."""
+        attributes = {name: value for name, value in vars(self).items() if name != "_equations"}
+        known = vars(self).get("_equations")
+        if (
+            known is None
+            or known[0].keys() != attributes.keys()
+            or any(known[0][name] is not attributes[name] for name in attributes)
+        ):
+            frozen = copy.copy(self)  # later changes of this object are another system
+            vars(self)["_equations"] = known = attributes, _equations_of(frozen)
+        return known[1]
+
+    def config(self) -> dict[str, Any]:
+        """Settings for the record: the name, and attributes that are numbers or text."""
+        plain = {name: value for name, value in vars(self).items() if isinstance(value, bool | int | float | str)}
+        return {"task": type(self).__name__, "model": plain, "rates": dict(self.rates())}
+
+    def label(self, dynamics: str) -> str:
+        """What made the record, "A: mini-batch training" say, of which system."""
+        return f"{dynamics}, {type(self).__name__}"
+
+    def observable(self) -> tuple[str, ...]:
+        """Names that `keep` may list."""
+        with jax.enable_x64(True):
+            return tuple(jax.eval_shape(self._all_seen, self.start(np.random.default_rng(0))))
+
+    def observe_path(self, path: Any, keep: Sequence[str]) -> Mapping[str, Seen]:
+        """What is seen of parameters with a leading axis of times, in one compiled call."""
+
+        def kept(parameters: Any) -> dict[str, Seen]:
+            return {name: seen for name, seen in self._all_seen(parameters).items() if name in keep}
+
+        with jax.enable_x64(True):  # float32 stays what it is
+            return jax.tree.map(np.asarray, jax.jit(jax.vmap(kept))(path))
+
+    def parameters_of(self, record: xr.Dataset) -> Any:
+        """The parameters at one time of a record of this system."""
+        leaves, structure = tree_flatten_with_path(self.start(np.random.default_rng(0)))
+        names = [f"parameter_{leaf_name(path)}" for path, _ in leaves]
+        values = kept_values(record, names, [np.shape(leaf) for _, leaf in leaves])
+        return jax.tree.unflatten(structure, values)
+
+    def _all_seen(self, parameters: Any) -> dict[str, Seen]:
+        """Parameters, then what `observe` gives, checked."""
+        return {
+            **dict(_parameters_seen(parameters)),
+            **{name: _checked_seen(name, s) for name, s in self.observe(parameters).items()},
+        }
+
+
+class SettledSystem(System):
+    """A system whose velocity and loss are functions of (parameters, setting), shared by all of its kind: they compile once."""
+
+    @abstractmethod
+    def equations(self) -> Equations: ...
+
+    def loss(self, parameters: Any) -> Any:
+        equations = self.equations()
+        return equations.loss(parameters, equations.setting)
+
+    def velocity(self, parameters: Any) -> Any:
+        equations = self.equations()
+        return equations.velocity(parameters, equations.setting)
+
+    def observe(self, parameters: Any) -> Mapping[str, Seen]:
+        return self.observe_path(parameters, self.observable())
+
+
+def rates_by_leaf(system: System, parameters: Any) -> Any:
+    """A tree like the parameters with the rate of every array."""
+    blocks = list(dict.fromkeys(leaf_name(path[:1]) for path, _ in tree_flatten_with_path(parameters)[0]))
+    rates = {checked_choice("block of `rates()`", name, blocks): rate for name, rate in system.rates().items()}
+    checked = {name: checked_number(f"rates()['{name}']", rate, low=0.0, high=1e30) for name, rate in rates.items()}
+    return tree_map_with_path(lambda path, leaf: checked.get(leaf_name(path[:1]), 1.0), parameters)
+
+
+def leaf_name(path: tuple[Any, ...]) -> str:
+    """`decoder_own` for `.decoder.own`; the first part names the block."""
+    return keystr(path, simple=True, separator="_") or "parameters"
+
+
+def kept_values(record: xr.Dataset, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Variables of one time of one run."""
+    run = record.isel(seed=0) if record.sizes.get("seed") == 1 else record
+    missing = [name for name in names if name not in run]
+    if missing:
+        raise InputError(f"the record does not hold {', '.join(missing)}: make it with these in `keep`.")
+    left = [str(axis) for axis in _TAKEN if any(axis in run[name].dims for name in names)]
+    if left:
+        picked = ", ".join(f"{axis}={'-1' if axis == 'time' else '0'}" for axis in left)
+        raise InputError(f"parameters are those of one time and run: take record.isel({picked}).")
+    values = [np.asarray(run[name].values, dtype=np.float64) for name in names]
+    if [value.shape for value in values] != list(shapes):
+        raise InputError(f"the record is of another system: its arrays have the shapes {[value.shape for value in values]}.")
+    return values
+
+
+def _equations_of(system: System) -> Equations:
+    return Equations(
+        velocity=lambda parameters, _: system.velocity(parameters),
+        loss=lambda parameters, _: system.loss(parameters),
+        setting=None,
+        batch_loss=None
+        if type(system).batch is System.batch
+        else lambda parameters, batch, _: system.batch_loss(parameters, batch),
+    )
+
+
+def _parameters_seen(parameters: Any) -> Iterator[tuple[str, Seen]]:
+    for path, leaf in tree_flatten_with_path(parameters)[0]:
+        name = leaf_name(path)
+        axes = tuple(f"{name}_{axis}" for axis in range(jnp.ndim(leaf)))
+        yield f"parameter_{name}", Seen(axes, leaf, "1", f"parameter `{name}` of the system")
+
+
+def _checked_seen(name: str, seen: Any) -> Seen:
+    if not isinstance(seen, Seen):
+        raise InputError(f"`observe` must give a `Seen(axes, values, unit, definition)` for {name!r}; got {type(seen).__name__}.")
+    axes = (seen.axes,) if isinstance(seen.axes, str) else tuple(seen.axes)
+    if len(axes) != jnp.ndim(seen.values) or set(axes) & set(_TAKEN):
+        raise InputError(
+            f"`observe`: {name!r} has the axes {axes} and the shape {jnp.shape(seen.values)}; "
+            "it needs a name for each axis, other than time, seed and rate, which engines add."
+        )
+    if not seen.definition and name not in VARIABLES:
+        raise InputError(f"`observe`: {name!r} needs a `definition`, a sentence that says what it is.")
+    return Seen(axes, seen.values, seen.unit, seen.definition)
