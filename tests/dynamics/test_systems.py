@@ -74,7 +74,7 @@ class DensePairwise(saccade.System):
 
     def observe(self, parameters):
         weights = self.task.token_prob * jnp.exp(parameters.attention[self.task.query])
-        return {"attention": saccade.Seen(("class", "token"), weights / weights.sum(axis=1, keepdims=True))}
+        return {"attention": saccade.Seen(("class", "token"), weights / weights.sum(axis=1, keepdims=True), "1", "of each class")}
 
 
 def test_a_hand_written_dense_model_agrees_with_the_built_in_one():
@@ -241,7 +241,7 @@ def test_mistakes_are_named(call, words):
         ("observe", {"product": np.ones(3)}, "Seen"),
         ("observe", {"product": saccade.Seen(("time",), np.ones(3))}, "other than time"),
         ("observe", {"product": saccade.Seen(("a", "b"), np.ones(3))}, "name for each axis"),
-        ("observe", {"thing": saccade.Seen(("a",), np.ones(3))}, "definition"),
+        ("observe", {"thing": saccade.Seen(("a",), np.ones(3), "1")}, "definition"),
         ("rates", {"z": 1.0}, "block of"),
         ("rates", {"x": -1.0}, "rates"),
     ],

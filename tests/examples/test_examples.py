@@ -67,7 +67,7 @@ def test_every_script_asserts_and_is_short():
     for script in SCRIPTS:
         lines = script.read_text(encoding="utf-8").splitlines()
         assert any(line.lstrip().startswith("assert ") for line in lines), script.name
-        assert len(lines) <= 95, script.name
+        assert len(lines) <= (40 if "saccade.System" in "".join(lines) else 95), script.name
 
 
 def test_the_table_says_what_the_scripts_say():

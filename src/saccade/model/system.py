@@ -19,7 +19,6 @@ import numpy as np
 from jax.tree_util import keystr, register_dataclass, tree_flatten_with_path, tree_map_with_path
 
 from saccade.errors import InputError, checked_choice, checked_number
-from saccade.records.schema import VARIABLES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,15 +29,12 @@ _TAKEN = ("time", "seed", "rate")  # axes that an engine adds
 @partial(register_dataclass, data_fields=["values"], meta_fields=["axes", "unit", "definition"])
 @dataclass(frozen=True)
 class Seen:
-    """An array to be kept in a record: names of its axes, values, unit, and a sentence that says what it is.
-
-    `definition` may be left out where the name is one of the standard variables, `attention` or `attention_logits` say.
-    """
+    """An array to be kept in a record: names of its axes, values, unit, and a sentence that says what it is."""
 
     axes: tuple[str, ...]
     values: Any
     unit: str = "1"
-    definition: str = ""
+    definition: str = ""  # left out by the built-in models only, whose variables `records/schema.py` defines
 
 
 class Solver(NamedTuple):
@@ -266,6 +262,6 @@ def _checked_seen(name: str, seen: Any) -> Seen:
             f"`observe`: {name!r} has the axes {axes} and the shape {jnp.shape(seen.values)}; "
             "it needs a name for each axis, other than time, seed and rate, which engines add."
         )
-    if not seen.definition and name not in VARIABLES:
+    if not seen.definition:
         raise InputError(f"`observe`: {name!r} needs a `definition`, a sentence that says what it is.")
     return Seen(axes, seen.values, seen.unit, seen.definition)
