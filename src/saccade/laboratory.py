@@ -96,7 +96,7 @@ def train(
     | `start`                      | system           | parameters to begin from [the system's]                                    |
     | `save`                       | all but a corpus | `"log"`, `"linear"` or a list of steps ["log"]                             |
     | `keep`                       | all but a corpus | which variables the record keeps [attention for classes, else everything]  |
-    | `dtype`                      | all but a corpus | `"float32"` or `"float64"` [float32]                                       |
+    | `dtype`                      | classes, chain   | `"float32"` or `"float64"` [float32]; a system: float64                    |
     | `on_progress`                | all              | called with the share of the work that is done                             |
     | `lr` and all after it        | corpus           | settings of `saccade.dynamics.training.train_text`, which needs PyTorch    |
     """

@@ -26,7 +26,7 @@ from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.trajectory import kept_names, trajectory
 from saccade.dynamics.workers import workers
-from saccade.errors import InputError, checked_choice, checked_count
+from saccade.errors import InputError, checked_count
 from saccade.model.system import System, rates_by_leaf
 
 MOST_STEPS = 1e12  # beyond it is a typing error, not an experiment
@@ -76,10 +76,9 @@ def train(
     start: Any = None,
     save: str | Sequence[int] = "log",
     keep: Sequence[str] | None = None,
-    dtype: str = "float32",
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """Train on the system's batches, or on its population loss if it has none; arguments as in `saccade.train`."""
+    """Train on the system's batches, or on its population loss if it has none, in float64; arguments as in `saccade.train`."""
     began = time.perf_counter()
     kept = kept_names(system, keep)
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
@@ -102,7 +101,7 @@ def train(
         seeds=checked_seeds(seeds),
         steps=n_steps,
         saves=save_steps(n_steps, save),
-        dtype=checked_choice("dtype", dtype, ("float32", "float64")),
+        dtype="float64",
         start=lambda seed: system.start(generator(seed, Purpose.INITIALISATION)) if given is None else given,
         batches=batches,
     )
