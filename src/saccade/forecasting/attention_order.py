@@ -66,7 +66,7 @@ def attention_order(
         keep=("attention_logits",),
         on_progress=on_progress,
     )
-    queries, shown = path["query"].values, np.flatnonzero(classes.token_prob.any(axis=0))
+    queries, shown = np.unique(classes.query), np.flatnonzero(classes.token_prob.any(axis=0))
     logits = path.attention_logits.values[:, :, shown]
     attention = np.stack([_mean_attention(classes, query, logits[:, row], shown) for row, query in enumerate(queries)], axis=1)
     time = path.time.values / coverage

@@ -145,7 +145,8 @@ def entropy_at(log_growth: NDArray[np.float64], *, token_prob: NDArray[np.float6
 
 
 def _class_logits(record: xr.Dataset, n: int) -> NDArray[np.float64]:
-    return record.attention_logits.sel(query=record.class_query.values[n]).transpose("time", "token").values
+    place = np.flatnonzero(np.unique(record.class_query) == record.class_query.values[n]).item()  # queries stand in order
+    return record.attention_logits.isel(query=place).transpose("time", "token").values
 
 
 def _integral(integrand: NDArray[np.float64], variable: NDArray[np.float64]) -> NDArray[np.float64]:
