@@ -1,31 +1,31 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.scan_and_snap import backprop_gradient as experiment
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from saccade.experiments.scan_and_snap.backprop_gradient import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.lab.relation import Erratum
+from tests.experiments.default_runs import record_of
 
 
 @pytest.fixture(scope="module")
 def record():
-    return experiment.run(experiment.Config())
+    return record_of("backprop-gradient")
 
 
 def failing(record):
-    return {claim.statement for claim in experiment.claims(record) if claim.verdict == FAILS}
+    return {claim.label for claim in EXPERIMENT.claims(record) if claim.verdict == FAILS}
 
 
 def test_every_verdict_is_the_expected_one(record):
-    claims = experiment.claims(record)
-    assert len(claims) == 24
-    assert [claim.statement for claim in claims if not claim.as_expected] == []
-    assert sum(claim.verdict == FAILS for claim in claims) == 4  # the printed forms of errata 0.2, 0.8 and 0.9
+    claims = list(EXPERIMENT.claims(record))
+    assert len(claims) == 20
+    assert [claim.label for claim in claims if claim.verdict != HOLDS] == []
 
 
 def test_plain_descent_has_the_published_share_of_theorem_1(record):
-    share = {row["time_over_scan_time"]: row["plain_over_theorem_1"] for row in experiment.table(record)}
+    share = {row["time_over_scan_time"]: row["plain_over_theorem_1"] for row in EXPERIMENT.rows(record)}
     published = {0.5: 0.010, 1.0: 0.026, 2.0: 0.050, 10.0: 0.100, 40.0: 0.151}
     for look, value in published.items():
         assert share[look] == pytest.approx(value, rel=0.1)
@@ -33,18 +33,19 @@ def test_plain_descent_has_the_published_share_of_theorem_1(record):
 
 def test_equal_overlaps_have_the_published_coefficients():
     """M = 2000, K = 4, overlap .05: beta .046248, as printed .045247; outside Assumption 2, exact all the same."""
-    claims = experiment.claims(experiment.run(experiment.Config(overlaps=(0.05,) * 6, looks=(0.5, 1.0), random_sets=2)))
-    printed, corrected = (claim for claim in claims if "erratum 0.8" in claim.source)
-    assert printed.predicted == pytest.approx(0.045247, abs=1e-6)
-    assert corrected.measured == pytest.approx(0.046248, abs=1e-6)
-    assert (printed.verdict, corrected.verdict) == (FAILS, HOLDS)
-    assert {claim.verdict for claim in claims if "xi_n" in claim.statement} == {OUTSIDE}
+    record = record_of("backprop-gradient", overlaps=(0.05,) * 6, looks=(0.5, 1.0), random_sets=2)
+    claims = list(EXPERIMENT.claims(record))
+    sign = next(claim for claim in claims if isinstance(claim.relation, Erratum) and claim.relation.number == "0.8")
+    assert sign.relation.printed == pytest.approx(0.045247, abs=1e-6)
+    assert sign.measured == pytest.approx(0.046248, abs=1e-6)
+    assert sign.verdict == HOLDS
+    assert {claim.verdict for claim in claims if "ξ_n" in claim.title} == {OUTSIDE}
 
 
 @pytest.mark.parametrize(
     ("name", "change", "n_more"),
     [
-        ("sent_back", lambda weights: -weights, 8),
+        ("sent_back", lambda weights: -weights, 6),
         ("sent_back", lambda weights: weights * (1 + 1e-8), 2),
         ("residual", lambda residual: residual + 1e-11, 1),
         ("coupling", lambda coupling: 1.2 * coupling, 3),
@@ -57,10 +58,9 @@ def test_wrong_measurements_make_the_claims_fail(record, name, change, n_more):
 
 
 def test_the_figure_has_dots_for_both_gradients_and_lines_for_both_theories(record):
-    (axes,) = experiment.figure(record).axes
-    dots = [line for line in axes.lines if line.get_marker() != "None"]
-    assert len(dots) == 2
-    assert all(np.isfinite(line.get_ydata()).all() for line in dots)
+    ((panel,),) = EXPERIMENT.specs(record)
+    assert [series["style"] for series in panel["series"]] == ["line", "points"] * 2
+    assert all(None not in series["y"] for series in panel["series"])
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_the_figure_has_dots_for_both_gradients_and_lines_for_both_theories(reco
 )
 def test_settings_that_make_no_sense_are_named(settings, named):
     with pytest.raises(InputError, match=named):
-        experiment.run(experiment.Config(**settings))
+        EXPERIMENT.run(Settings(**settings))

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.experiments.scan_and_snap.coupling_lemmas import paired_features
-from saccade.experiments.scan_and_snap.decoder_descent import descend, in_turn, output_error, sent_back, tied_features
+from saccade.experiments.scan_and_snap.decoder_descent import (
+    descend,
+    in_turn,
+    output_error,
+    paired_features,
+    sent_back,
+    tied_features,
+)
 from saccade.theory import scan_and_snap as theory
 
 

@@ -72,6 +72,17 @@ def in_turn(n_rounds: int, n_classes: int) -> NDArray[np.int64]:
     return np.tile(np.arange(n_classes), n_rounds)[:, None]
 
 
+def paired_features(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Classes with a common token for every two of them and a distinct token each, so that f_n . f_n' is `overlap`."""
+    n_classes = len(overlap)
+    first, second = np.triu_indices(n_classes, 1)
+    feature = np.zeros((n_classes, len(first) + n_classes))
+    for pair, (n, m) in enumerate(zip(first, second, strict=True)):
+        feature[[n, m], pair] = np.sqrt(overlap[n, m])
+    feature[:, len(first) :] = np.diag(np.sqrt(1 - overlap.sum(axis=1)))
+    return feature
+
+
 def tied_features(overlap: float, n_classes: int) -> NDArray[np.float64]:
     """Classes of one common token and one distinct token each, every two with f_n . f_n' = `overlap` (class, token)."""
     distinct = np.sqrt(1 - overlap) * np.eye(n_classes)
