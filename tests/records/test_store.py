@@ -353,3 +353,10 @@ def test_the_draft_of_a_killed_process_is_no_damage(small, tmp_path):
     shutil.copytree(tmp_path / "r.zarr", draft)
     (draft / "loss" / "0").unlink()
     assert store.damaged_records(tmp_path) == ({}, 1)
+
+
+def test_a_record_shows_itself_in_a_process_that_has_only_loaded_it(small, tmp_path):
+    save_record(small, tmp_path / "r.zarr")
+    code = f"import saccade; print(saccade.load_record({str(tmp_path / 'r.zarr')!r}).saccade.figures())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout) == (0, "['loss']\n"), done.stderr

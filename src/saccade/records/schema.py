@@ -6,14 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import xarray as xr
 
-from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, shortened
 from saccade.records.json_files import json_ready, parsed_json
 from saccade.records.provenance import provenance
+
+if TYPE_CHECKING:
+    from saccade.data.sequence_classes import SequenceClasses
 
 C = TypeVar("C")
 _NOT_FINITE = ("inf", "-inf", "nan")  # as text, since JSON has no such numbers
@@ -71,8 +73,6 @@ def make_record(
     definitions: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> xr.Dataset:
     """A dataset with a definition for every variable: from `VARIABLES`, or for what is an experiment's own from `definitions`."""
-    import saccade.report.notebook  # noqa: F401  # from now on records show themselves: `record.saccade`
-
     record = xr.Dataset(dict(variables), dict(coords))
     known = VARIABLES | dict(definitions)
     for name in record.variables:

@@ -58,8 +58,6 @@ def load_record(path: str | Path) -> xr.Dataset:
     """The record, after all of its files were found to be what was written: a lost one would read as missing values."""
     import xarray as xr
 
-    import saccade.report.notebook  # noqa: F401  # from now on records show themselves: `record.saccade`
-
     wrong = damage(Path(path))
     if wrong:
         raise InputError(f"{path} is not a record that can be read: {wrong}.")

@@ -1,4 +1,4 @@
-"""Records show themselves in notebooks: `record.saccade` after any record was made or loaded, `saccade.show(record)` at any time.
+"""Records show themselves in notebooks: `record.saccade` if made or loaded by Saccade's names, `saccade.show(record)` at any time.
 
     record.saccade                            the record's page, in the cell
     record.saccade.figure("loss", seed=3)     one figure of that page, drawn by Matplotlib
