@@ -23,7 +23,6 @@ table = [
 ]
 task = saccade.SequenceClasses.from_table(table)
 record = saccade.train(task, steps=200, seeds=3 if small else 10, lr_attention=1.0, keep=("attention", "attention_logits"))
-record = record.assign_coords(token=list(task.labels), query=["it"])
 
 # %% Which assumptions of the theory these classes meet is in the record, with the numbers.
 for condition in json.loads(record.attrs["assumptions"])[0]["conditions"]:

@@ -310,7 +310,10 @@ def assumptions_of(system: System, record: xr.Dataset) -> list[dict[str, Any]]:
             "task": config["task"],
             "lr_decoder": float(lr_decoder),
             "lr_attention": float(lr_attention),
-            "conditions": [asdict(condition) for condition in check(record, config, float(lr_decoder), float(lr_attention))],
+            "conditions": [
+                asdict(condition) | {"holds": condition.holds}
+                for condition in check(record, config, float(lr_decoder), float(lr_attention))
+            ],
         }
         for lr_decoder, lr_attention in pairs
     ]

@@ -128,13 +128,3 @@ def _restored(name: str, value: Any, hint: Any) -> Any:
         elif option in (int, str, bool, NoneType) and type(value) is option:
             return value
     raise InputError(f"the setting `{name}` cannot be {shortened(value)}.")
-
-
-def task_variables(task: SequenceClasses) -> dict[str, Any]:
-    """The task itself, so that a record can be read without the code that made it."""
-    return {
-        "token_prob": (("class", "token"), task.token_prob),
-        "class_weight": (("class",), task.class_weight),
-        "class_query": (("class",), task.query),
-        "class_next": (("class",), task.next_token),
-    }
