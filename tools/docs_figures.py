@@ -98,8 +98,8 @@ def _mark_events(top: Any, bottom: Any, run: Any, values: np.ndarray) -> None:
 
 def focus_and_dilution_sign() -> Figure:
     """Measured growth rate of attention, signed by the side it turns to, against the predicted c."""
-    module = experiment("focus-sign")
-    rows = module.table(module.run(module.Config()))
+    asked = experiment("focus-sign")
+    rows = asked.rows(asked.run())
     drawing = new_figure(width=WIDTH, height=3.6)
     axes = drawing.subplots()
     predicted = np.array([row["c"] for row in rows])

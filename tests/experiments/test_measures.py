@@ -56,15 +56,6 @@ def test_syn_medium_has_the_means_of_its_tables_and_counts_what_diverged() -> No
     np.testing.assert_allclose(found["recall_fall"], rows[0]["recall_mean"] - rows[-1]["recall_mean"])
 
 
-def test_condensation_has_the_means_of_its_table() -> None:
-    module, record, found = run("condensation", init_scales=(1e-2, 1e-3), seeds=(4,), n_times=200)
-    for law in ("paper", "zipf-6"):
-        rows = [row for row in module.table(record) if row["law"] == law and row["init_scale"] == 1e-3]
-        for name in ("rate", "end_time", "growth_condensed", "growth_end"):
-            np.testing.assert_allclose(found[f"{name}, law {law}"], np.mean([row[name] for row in rows]))
-        np.testing.assert_allclose(found[f"rate_over_predicted, law {law}"], found[f"rate, law {law}"] / rows[0]["rate_predicted"])
-
-
 def test_scan_then_snap_has_the_onset_and_slopes_of_its_claims() -> None:
     small = {"vocabularies": (), "other_n_classes": (), "other_common_features": (), "plain": False}
     module, record, found = run("scan-then-snap", **small)

@@ -1,4 +1,4 @@
-"""Chains that share a law: every verdict as expected, and every claim able to fail."""
+"""Chains that share a stationary distribution: every verdict as expected, and every claim able to fail."""
 
 from __future__ import annotations
 
@@ -6,41 +6,39 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.focus_and_dilution import other_chains
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE
-from saccade.records.store import load_record, save_record
+from saccade.experiments.focus_and_dilution.other_chains import EXPERIMENT, Settings, chains
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory):
-    path = tmp_path_factory.mktemp("chains") / "record.zarr"
-    save_record(other_chains.run(other_chains.Config()), path)
-    return load_record(path)
+def record():
+    return record_of("other-chains")
 
 
 def verdicts(record, words):
-    found = {claim.verdict for claim in other_chains.claims(record) if words in claim.statement}
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if words in claim.label}
     assert found
     return found
 
 
 def test_every_verdict_is_the_expected_one(record):
-    claims = other_chains.claims(record)
-    assert [claim.statement for claim in claims if not claim.as_expected] == []
+    claims = list(EXPERIMENT.claims(record))
+    assert [claim.label for claim in claims if not claim.as_expected] == []
     assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [8, 1]
     assert_as_in_the_readme("other-chains", claims)
 
 
-def test_all_chains_have_the_law_but_not_the_same_table(record):
-    for table in record.tables.values:
-        np.testing.assert_allclose(record.law.values @ table, record.law.values, atol=1e-12)
-    assert np.unique(np.round(record.tables.values, 6), axis=0).shape[0] == record.sizes["chain"]
+def test_all_chains_have_the_stationary_distribution_but_not_the_same_table():
+    tables = np.array([chain.transition for chain in chains(Settings()).values()])
+    np.testing.assert_allclose(Settings.stationary @ tables, np.tile(Settings.stationary, (9, 1)), atol=1e-12)
+    assert np.unique(np.round(tables, 6), axis=0).shape[0] == 9
 
 
 def test_chains_with_a_negative_rate_turn_away_first(record):
-    away = np.all(record.focus.values < float(record.law[0]), axis=1)
-    assert away.tolist() == (other_chains.predicted_rates(record) < 0).tolist()
+    away = np.all(record.focus.values < Settings.stationary[0], axis=1)
+    assert away.tolist() == (record.c.values < 0).tolist()
     assert away.any()
 
 
@@ -62,22 +60,22 @@ def test_a_chain_with_the_rate_of_another_is_seen(record):
 
 
 def test_attention_that_does_not_focus_is_seen(record):
-    flat = record.assign(focus=record.focus * 0 + record.law[0])
+    flat = record.assign(focus=record.focus * 0 + Settings.stationary[0])
     assert FAILS in verdicts(flat, "attention of query")
 
 
-def test_another_law_keeps_the_order_and_is_outside_what_was_replicated():
-    record = other_chains.run(other_chains.Config(stationary=(0.7, 0.2, 0.1), stay=0.6, n_random=0, n_times=500))
+def test_other_frequencies_keep_the_order_and_are_outside_what_was_replicated():
+    record = EXPERIMENT.run(Settings(stationary=(0.7, 0.2, 0.1), stay=0.6, n_random=0, n_times=500))
     assert verdicts(record, "order") == {HOLDS}
     assert verdicts(record, "attention of query") == {OUTSIDE}
-    other_chains.figure(record)
+    EXPERIMENT.figure(record)
 
 
 def test_table_and_figure_hold_every_chain(record):
-    assert len(other_chains.table(record)) == record.sizes["chain"] == 9
-    assert len(other_chains.figure(record).axes) == 3
+    assert len(EXPERIMENT.rows(record)) == record.sizes["chain"] == 9
+    assert len(EXPERIMENT.figure(record).axes) == 3
 
 
 def test_chains_without_memory_are_named():
     with pytest.raises(InputError, match="lazy"):
-        other_chains.run(other_chains.Config(stay=0.0))
+        EXPERIMENT.run(Settings(stay=0.0))

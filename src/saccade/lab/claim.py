@@ -185,7 +185,7 @@ class Case:
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
-        value = measured if isinstance(measured, Interval) else float(np.max(measured))
+        value = measured if isinstance(measured, Interval) else float(np.max(np.asarray(measured, float)))
         return self._claim(statement, title, AtMost(float(bound), strict), value, sentence, expected)
 
     def at_least(
@@ -199,7 +199,7 @@ class Case:
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
-        value = measured if isinstance(measured, Interval) else float(np.min(measured))
+        value = measured if isinstance(measured, Interval) else float(np.min(np.asarray(measured, float)))
         return self._claim(statement, title, AtLeast(float(bound), strict), value, sentence, expected)
 
     def between(

@@ -23,6 +23,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_list, checked_number
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import gradient_gaps, loss, velocity
+from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
@@ -37,7 +38,6 @@ from saccade.theory.focus_and_dilution.statements import (
     UNIGRAM_POINT,
 )
 
-STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
     "finite_difference_gap": Variable("law seed", "1", "largest gap of a gradient entry to central differences of the loss"),
     "closed_form_gap": Variable("law seed", "1", "largest gap of a gradient entry to the closed form, random weights"),
@@ -100,11 +100,9 @@ def _at_point(chain: saccade.MarkovChain) -> dict[str, Any]:
 
 
 def _from_unigram(chain: saccade.MarkovChain, seed: int, *, size: float, n: int) -> dict[str, Any]:
-    """Until, in the linear flow, queries have a size of a tenth."""
-    start, t1 = stages.near_unigram(chain, size, seed), np.log(0.1 / size) / abs(stages.focus_rate(chain))
-    flowed = saccade.flow(chain, t1=t1, n_times=n, start=start).isel(seed=0)
+    flowed = stages.flow_from_unigram(chain, size, seed, n)
     path = stages.along(flowed, stages.top_direction(flowed.embedding.values[0]))
-    window, curves, gaps = stages.linear_attention_window(path), _curves(flowed, path, chain), gradient_gaps(chain, seed)
+    window, curves, gaps = stages.attention_window(path), _curves(flowed, path, chain), gradient_gaps(chain, seed)
     return {
         "finite_difference_gap": gaps.finite_difference,
         "closed_form_gap": gaps.closed_form,
@@ -124,9 +122,7 @@ def _tilt_power(path: stages.Along, attention: fits.Array, window: Any, chain: s
 
 
 def _from_random(chain: saccade.MarkovChain, scale: float, seed: int, *, n: int) -> dict[str, Any]:
-    c, mu_0 = stages.focus_rate(chain), theory.condensation_rate(stationary=chain.stationary)
-    t1 = np.log(1 / scale) * (1 / abs(c) + 1 / mu_0)  # both stages, until weights are of size one
-    flowed = saccade.flow(chain, t1=t1, n_times=n, seeds=[seed], model=saccade.Embedded(init_scale=scale)).isel(seed=0)
+    c, flowed = stages.focus_rate(chain), stages.flow_from_random(chain, scale, seed, n)
     settled = stages.settled(flowed, chain.stationary)
     path = stages.along(flowed, stages.top_direction(flowed.embedding.values[settled]))
     linear, curves = stages.linear_end(path), _curves(flowed, path, chain)
@@ -134,7 +130,7 @@ def _from_random(chain: saccade.MarkovChain, scale: float, seed: int, *, n: int)
     peak = fits.peak_time(path.time, np.sign(c) * flowed.attention.values[:, -1, 0], linear)
     return {
         "plateau_loss": _plateau_loss(flowed, fits.first_index(norm, half)),
-        "rate": fits.growth_rate(path.time, curves["curve_query"], stages.linear_attention_window(path, plateau=settled)),
+        "rate": fits.growth_rate(path.time, curves["curve_query"], stages.attention_window(path, settled)),
         "cosine": 1 - curves["curve_misfit"][linear],
         "rank_start": curves["curve_rank"][0],
         "rank_end": np.interp(peak, path.time, curves["curve_rank"]),
@@ -155,7 +151,7 @@ def _curves(run: xr.Dataset, path: stages.Along, chain: saccade.MarkovChain) -> 
     product = run.query_matrix.values @ np.swapaxes(run.key_matrix.values, 1, 2)
     return {
         "curve_time": path.time,
-        "curve_query": np.linalg.norm(path.query, axis=1),
+        "curve_query": path.query_size,
         "curve_misfit": 1 - theory.alignment(path.scores, np.outer(chain.stationary, chain.stationary)),
         "curve_rank": effective_rank(singular_values(product)),
     }
