@@ -85,7 +85,7 @@ TINY = {
 
 
 def with_seeds() -> list[str]:
-    return [name for name in EXPERIMENTS if "seeds" in {field.name for field in dataclasses.fields(experiment(name).Config)}]
+    return [name for name in EXPERIMENTS if "seeds" in {field.name for field in dataclasses.fields(experiment(name).settings)}]
 
 
 def test_every_experiment_with_seeds_is_looked_at_here() -> None:
@@ -98,10 +98,10 @@ def runs_of(request: pytest.FixtureRequest) -> tuple[str, xr.Dataset, xr.Dataset
     if name in REAL_TEXT:
         pytest.importorskip("torch")
         pytest.importorskip("tokenizers")
-    module = experiment(name)
+    asked = experiment(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "_cores", lambda: 1)  # starting processes would take longer than the runs
-        return name, *(module.run(module.Config(**TINY[name], seeds=seeds)) for seeds in (2, (1,)))
+        return name, *(asked.run(asked.settings(**TINY[name], seeds=seeds)) for seeds in (2, (1,)))
 
 
 def test_a_listed_seed_has_the_numbers_it_has_among_others(runs_of: tuple[str, xr.Dataset, xr.Dataset]) -> None:
@@ -122,18 +122,18 @@ def test_a_listed_seed_has_the_numbers_it_has_among_others(runs_of: tuple[str, x
 
 def test_a_single_seed_can_be_claimed_tabled_and_drawn(runs_of: tuple[str, xr.Dataset, xr.Dataset]) -> None:
     name, _, listed = runs_of
-    module = experiment(name)
-    assert module.claims(listed)
-    rows = module.table(listed)
+    asked = experiment(name)
+    assert list(asked.claims(listed))
+    rows = asked.rows(listed)
     assert all(row["seed"] == 1 for row in rows if "seed" in row)
-    for _, (columns, more) in (module.files(listed) if hasattr(module, "files") else {}).items():
+    for _, (columns, more) in (asked.files(listed) if asked.files is not None else {}).items():
         assert all(set(row) <= set(columns) for row in more)
-    assert module.figure(listed).axes
+    assert asked.figure(listed).axes
 
 
 @pytest.mark.parametrize("seeds", [(), (3, 3), (-1,), (0.5,)])
 def test_a_list_that_names_no_seeds_is_an_error(seeds: tuple) -> None:
-    module = experiment("syn-small-attention")
+    asked = experiment("syn-small-attention")
     with pytest.raises(InputError, match="seeds"):
-        module.run(module.Config(seeds=seeds))
+        asked.run(asked.settings(seeds=seeds))
     assert checked_seeds((7, 2)) == [7, 2]

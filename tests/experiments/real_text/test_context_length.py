@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict
 from itertools import pairwise
 
 import jax
@@ -18,12 +16,13 @@ import saccade
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.errors import InputError
-from saccade.experiments.real_text import context_length as experiment
-from saccade.experiments.real_text import context_length_measures as measures
-from saccade.experiments.real_text import context_windows as contexts
+from saccade.experiments.real_text import context_length as asked
 from saccade.experiments.real_text import finite_contexts as finite
+from saccade.experiments.real_text.context_length import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from saccade.model.pairwise import Pairwise, Parameters, Rows, forward, gradients
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from saccade.records.schema import with_settings
+from tests.experiments.default_runs import record_of
 
 LONGEST = 29
 
@@ -45,11 +44,11 @@ def pairs_of(text: Corpus, classes: SequenceClasses) -> list[tuple[int, int]]:
 
 
 def test_the_law_at_the_classes_own_length_is_theirs(text: Corpus, classes: SequenceClasses) -> None:
-    np.testing.assert_allclose(contexts.law_at(text, classes, LONGEST), classes.token_prob, atol=1e-15)
+    np.testing.assert_allclose(finite.law_at(text, classes, LONGEST), classes.token_prob, atol=1e-15)
 
 
 def test_the_law_at_length_one_is_what_stands_before_the_query(text: Corpus, classes: SequenceClasses) -> None:
-    ids, law = np.asarray(text.train), contexts.law_at(text, classes, 1)
+    ids, law = np.asarray(text.train), finite.law_at(text, classes, 1)
     kept = [text.id_of(name) for name in np.array(classes.token_names)[classes.token_prob.any(axis=0)]]
     for n, (query, following) in enumerate(pairs_of(text, classes)):
         places = np.flatnonzero((ids[1:-1] == query) & (ids[2:] == following))
@@ -58,9 +57,9 @@ def test_the_law_at_length_one_is_what_stands_before_the_query(text: Corpus, cla
 
 
 def test_places_are_in_their_part_and_have_the_pair(text: Corpus, classes: SequenceClasses) -> None:
-    between = contexts.part_of_text(len(text.train), 2, 5)
+    between = finite.part_of_text(len(text.train), 2, 5)
     rng = np.random.default_rng(1)
-    found = contexts.drawn_places(text, classes, between=between, longest=LONGEST, n_windows=17, rng=rng)
+    found = finite.drawn_places(text, classes, between=between, longest=LONGEST, n_windows=17, rng=rng)
     for places, (query, following) in zip(found, pairs_of(text, classes), strict=True):
         assert places.min() >= between[0] + LONGEST
         assert places.max() < between[1] - 1
@@ -70,17 +69,17 @@ def test_places_are_in_their_part_and_have_the_pair(text: Corpus, classes: Seque
 
 
 def test_parts_cover_the_text_once() -> None:
-    parts = [contexts.part_of_text(103, part, 5) for part in range(5)]
+    parts = [finite.part_of_text(103, part, 5) for part in range(5)]
     assert (parts[0][0], parts[-1][1]) == (0, 103)
     assert all(end == start for (_, end), (start, _) in pairwise(parts))
 
 
 def test_counts_of_windows_agree_with_a_loop(text: Corpus, classes: SequenceClasses) -> None:
     blocks = Pairwise().blocks(classes)
-    places = contexts.drawn_places(
+    places = finite.drawn_places(
         text, classes, between=(0, len(text.train)), longest=LONGEST, n_windows=7, rng=np.random.default_rng(0)
     )
-    counts = blocks.by_token(contexts.window_counts(text, classes, blocks, places, 23).transpose(2, 0, 1))  # row, class, token
+    counts = blocks.by_token(finite.window_counts(text, classes, blocks, places, 23).transpose(2, 0, 1))  # row, class, token
     kept = classes.token_prob.any(axis=0)
     for n, ends in enumerate(places):
         for row, end in enumerate(ends):
@@ -93,7 +92,7 @@ def test_independent_draws_have_the_sizes_of_the_windows_and_a_known_distance(cl
     blocks = Pairwise().blocks(classes)
     like = np.zeros((*blocks.token_prob.shape, 4001))
     like[:, 0] = 53
-    drawn = contexts.independent_counts(blocks, like, np.random.default_rng(0))
+    drawn = finite.independent_counts(blocks, like, np.random.default_rng(0))
     assert (drawn.sum(axis=1) == 53).all()
     np.testing.assert_allclose(finite.share_error(drawn, blocks), 53**-0.5, rtol=0.02)
 
@@ -118,7 +117,7 @@ def test_an_infinite_context_has_no_distance(classes: SequenceClasses, state: Pa
 
 def test_distance_of_attention_from_its_definition(classes: SequenceClasses, state: Parameters) -> None:
     blocks = Pairwise().blocks(classes)
-    counts = contexts.independent_counts(blocks, np.full((*blocks.token_prob.shape, 2), 1.0), np.random.default_rng(0))
+    counts = finite.independent_counts(blocks, np.full((*blocks.token_prob.shape, 2), 1.0), np.random.default_rng(0))
     logits = blocks.class_slots(*state.attention)
     limit = blocks.token_prob * np.exp(logits)
     limit /= limit.sum(axis=1, keepdims=True)
@@ -184,47 +183,33 @@ def share_record(difference: float, noise: float) -> xr.Dataset:
 
 
 def test_contrast_is_the_distance_of_laws_without_the_noise_of_counts() -> None:
-    assert measures.contrast(share_record(0.2, 0.0))[0] == pytest.approx(0.2 / np.sqrt(1 + 0.2**2 / 2), rel=1e-12)
-    assert measures.contrast(share_record(0.2, 0.3))[0] == pytest.approx(0.2, rel=0.1)
-    assert abs(measures.contrast(share_record(0.0, 0.3))[0]) < 0.05
+    assert asked.contrast(share_record(0.2, 0.0))[0] == pytest.approx(0.2 / np.sqrt(1 + 0.2**2 / 2), rel=1e-12)
+    assert asked.contrast(share_record(0.2, 0.3))[0] == pytest.approx(0.2, rel=0.1)
+    assert abs(asked.contrast(share_record(0.0, 0.3))[0]) < 0.05
 
 
 def test_classes_of_different_queries_have_no_contrast() -> None:
     record = share_record(0.2, 0.0).assign(class_query=("class", [3, 5]))
-    assert np.isnan(measures.contrast(record)).all()
-
-
-SMALL = experiment.Config(
-    text="sotu",
-    n_vocab=211,
-    n_tokens=101,
-    lengths=(11, 29, 61),
-    queries=2,
-    n_next=3,
-    n_windows=13,
-    parts=3,
-    early=3,
-    steps=7,
-    batch=2,
-)
+    assert np.isnan(asked.contrast(record)).all()
 
 
 @pytest.fixture(scope="module")
 def record() -> xr.Dataset:
-    return experiment.run(SMALL)
+    sizes = {"n_vocab": 211, "n_tokens": 101, "lengths": (11, 29, 61), "queries": 2, "n_next": 3, "n_windows": 13, "parts": 3}
+    return record_of("context-length", text="sotu", **sizes, early=3, steps=7, batch=2)
 
 
 def test_a_small_run_has_every_distance_at_every_length(record: xr.Dataset) -> None:
-    for name in measures.DISTANCES:
+    for name in asked.DISTANCES:
         assert dict(record[name].sizes) == {"length": 3, "source": 2, "part": 3, "class": 6}
         assert (record[name] > 0).all()
-    rows = experiment.table(record)
+    rows = EXPERIMENT.rows(record)
     assert {row["length"] for row in rows if row["measure"] == "worth"} == {11, 29, 61}
-    assert len(experiment.figure(record).axes) == 4
+    assert len(EXPERIMENT.figure(record).axes) == 4
 
 
 def test_shares_of_independent_draws_fall_with_slope_a_half_even_in_a_small_run(record: xr.Dataset) -> None:
-    assert measures.slopes(record, "shares", "independent").mean() == pytest.approx(-0.5, abs=0.1)
+    assert asked.powers(record, "shares", "independent").mean() == pytest.approx(-0.5, abs=0.1)
 
 
 def power_law(text: float, independent: float = -0.5) -> xr.Dataset:
@@ -235,43 +220,42 @@ def power_law(text: float, independent: float = -0.5) -> xr.Dataset:
     variables = dict.fromkeys(("shares", "attention", "gradient"), (axes, curve))
     variables["learned"] = (axes, curve * lengths[:, None, None, None] ** -0.25)
     variables["exceeded"] = (axes, np.where(powers[:, None, None] > -0.45, 0.2, 0.0) * np.ones((4, 2, 3, 5)))
-    coords = {"length": lengths.astype(int), "source": list(measures.SOURCES)}
-    return xr.Dataset(variables, coords, {"settings": json.dumps(asdict(experiment.Config()))})
+    coords = {"length": lengths.astype(int), "source": list(asked.SOURCES)}
+    return with_settings(xr.Dataset(variables, coords), Settings())
 
 
 def test_text_that_is_as_independent_as_the_theory_has_it_confirms_every_claim() -> None:
-    assert {claim.verdict for claim in experiment.claims(power_law(-0.5))} == {HOLDS}
+    assert {claim.verdict for claim in EXPERIMENT.claims(power_law(-0.5))} == {HOLDS}
 
 
 def test_slower_text_refutes_every_claim_on_text_and_none_on_draws() -> None:
-    found = experiment.claims(power_law(-0.1))
-    failed = [claim for claim in found if claim.verdict == FAILS]
+    failed = [claim for claim in EXPERIMENT.claims(power_law(-0.1)) if claim.verdict == FAILS]
     assert len(failed) == 6
-    assert not any("independent draws" in claim.statement.rpartition(",")[2] for claim in failed)
+    assert not any(claim.case.get("contexts") == "independent draws" for claim in failed)
 
 
 def test_a_control_off_its_slope_is_seen() -> None:
-    draws = [claim for claim in experiment.claims(power_law(-0.5, -0.3)) if claim.statement.endswith("independent draws")]
+    draws = [claim for claim in EXPERIMENT.claims(power_law(-0.5, -0.3)) if claim.case.get("contexts") == "independent draws"]
     assert [claim.verdict for claim in draws] == [FAILS, FAILS, FAILS, HOLDS, FAILS]
 
 
 def test_a_gradient_that_is_not_linear_in_the_shares_says_nothing_of_text() -> None:
     record = power_law(-0.1)
     bent = record.assign(gradient=record["gradient"] * np.array([1.3, 1.1, 1.0, 1.0])[:, None, None, None])
-    of_text = [claim for claim in experiment.claims(bent) if claim.statement.endswith("text") and "gradient" in claim.statement]
+    of_text = [claim for claim in EXPERIMENT.claims(bent) if claim.label.endswith("text)") and "gradient" in claim.title]
     assert [claim.verdict for claim in of_text] == [OUTSIDE]
 
 
 def test_worth_is_the_ratio_of_squared_distances() -> None:
-    np.testing.assert_allclose(measures.worth(power_law(-0.4))[:, -1], 1024**-0.2)
+    np.testing.assert_allclose(asked.worth(power_law(-0.4))[:, -1], 1024**-0.2)
 
 
 @pytest.mark.parametrize("lengths", [(32,), (64, 32), (32, 32)])
 def test_lengths_must_be_two_or_more_in_order(lengths: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="lengths"):
-        experiment.run(experiment.Config(text="sotu", lengths=lengths))
+        EXPERIMENT.run(Settings(text="sotu", lengths=lengths))
 
 
 def test_a_text_too_short_for_its_parts_is_refused() -> None:
     with pytest.raises(InputError, match="too few"):
-        experiment.run(experiment.Config(text="sotu", lengths=(32, 10**6)))
+        EXPERIMENT.run(Settings(text="sotu", lengths=(32, 10**6)))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,40 +15,39 @@ pytest.importorskip("tokenizers")
 
 from saccade.data.text.corpus import corpus  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
-from saccade.experiments.real_text import text_cycle as cycle  # noqa: E402
-from saccade.experiments.real_text import text_cycle_claims as judged  # noqa: E402
-from saccade.experiments.real_text import text_cycle_measures as measures  # noqa: E402
 from saccade.experiments.real_text import text_cycle_runs as runs  # noqa: E402
-from saccade.experiments.real_text.text_cycle_figure import stage_looks  # noqa: E402
+from saccade.experiments.real_text.text_cycle import EXPERIMENT, Settings, cycle_of  # noqa: E402
+from saccade.experiments.real_text.token_scores import mean_attention  # noqa: E402
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE  # noqa: E402
 from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE  # noqa: E402
+from saccade.records.schema import with_settings  # noqa: E402
 from saccade.theory import focus_and_dilution as theory  # noqa: E402
-
-TINY = cycle.Config(
-    texts=("sotu",),
-    n_vocabs=(31,),
-    rates=(1e-2,),
-    init_scales=(1e-2,),
-    scaled=(True,),
-    steps=(60,),
-    probes=(("the", "of", "nonesuch"),),
-    d_model=5,
-    batch=7,
-    context=11,
-    looks=23,
-    queries=3,
-    sizes=(5, 13),
-    side_width=3,
-    side_steps=19,
-    adam_steps=17,
-)
+from tests.experiments.default_runs import record_of  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def tiny() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
-        return cycle.run(TINY)
+        return record_of(
+            "text-cycle",
+            texts=("sotu",),
+            n_vocabs=(31,),
+            rates=(1e-2,),
+            init_scales=(1e-2,),
+            scaled=(True,),
+            steps=(60,),
+            probes=(("the", "of", "nonesuch"),),
+            d_model=5,
+            batch=7,
+            context=11,
+            looks=23,
+            queries=3,
+            sizes=(5, 13),
+            side_width=3,
+            side_steps=19,
+            adam_steps=17,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +69,7 @@ def test_scores_on_a_probe_give_the_models_own_attention(model: Transformer) -> 
     probe = np.array([2, 11, 7])
     ids = torch.tensor([[11, 2, 7], [2, 7, 11], [2, 11, 7]])  # the last token of each is the query
     own = model.attention_of(ids, last_only=True)[:, 0, 0].double().numpy()
-    found = measures.CycleMeasures(np.full(17, 1 / 17), sparse.eye_array(17) / 17, np.array([0]), probe)(model, 0)
+    found = runs.CycleMeasures(np.full(17, 1 / 17), sparse.eye_array(17) / 17, np.array([0]), probe)(model, 0)
     rows = {int(query): row for query, row in zip(probe, found["probe_attention"][1], strict=True)}
     for row, sequence in zip(own, ids.tolist(), strict=True):
         for weight, key in zip(row, sequence, strict=True):
@@ -82,7 +80,7 @@ def test_endless_attention_is_that_of_a_context_with_the_texts_shares(model: Tra
     counts = np.array([3, 2, 1, 4] + [0] * 13)
     ids = np.repeat(np.arange(17), counts)  # the query, token 3, is the last
     by_position = model.attention_of(torch.tensor(ids)[None], last_only=True)[0, 0, 0].double().numpy()
-    found = measures.endless_attention(measures.scores(model, [3]), counts / counts.sum())[0]
+    found = mean_attention(runs.scores(model, [3]), counts / counts.sum())[0]
     np.testing.assert_allclose(found, np.bincount(ids, by_position, minlength=17), rtol=1e-4, atol=1e-9)
 
 
@@ -91,11 +89,11 @@ def test_the_drive_is_the_slope_of_the_loss_in_the_size_of_attention() -> None:
     gamma, beta = np.random.default_rng(1).normal(size=(2, 7))
 
     def loss(kappa: float) -> float:
-        attention = measures.endless_attention(kappa * np.outer(gamma, gamma), law)
+        attention = mean_attention(kappa * np.outer(gamma, gamma), law)
         return float(-(pairs * log_softmax(np.outer(attention @ gamma, beta), axis=1)).sum())
 
     slope = (loss(1e-4) - loss(-1e-4)) / 2e-4
-    found = measures.drive(gamma, beta, frequencies=law, pairs=sparse.csr_array(pairs))
+    found = runs.drive(gamma, beta, frequencies=law, pairs=sparse.csr_array(pairs))
     assert found == pytest.approx(-slope, rel=1e-6)
 
 
@@ -103,21 +101,21 @@ def test_at_the_unigram_point_the_drive_is_the_focus_rate() -> None:
     law, pairs = random_chain(7)
     gamma, beta = theory.unigram_point(stationary=law)
     c = theory.focus_rate(stationary=law, transition=pairs / law[:, None])
-    assert measures.drive(gamma, beta, frequencies=law, pairs=sparse.csr_array(pairs)) == pytest.approx(c, rel=1e-9)
+    assert runs.drive(gamma, beta, frequencies=law, pairs=sparse.csr_array(pairs)) == pytest.approx(c, rel=1e-9)
 
 
 def test_logits_that_are_still_too_small_drive_attention_to_frequent_tokens_whatever_the_sign_of_c() -> None:
     law = np.array([0.6, 0.3, 0.1])
     anti = np.outer(law, law) - 0.05 * (np.diag(law) - np.outer(law, law))  # repeats are rarer than by chance
     gamma, beta = theory.unigram_point(stationary=law)
-    assert measures.drive(gamma, beta, frequencies=law, pairs=sparse.csr_array(anti)) < 0
-    small = measures.drive(0.3 * gamma, 0.3 * beta, frequencies=law, pairs=sparse.csr_array(anti))
+    assert runs.drive(gamma, beta, frequencies=law, pairs=sparse.csr_array(anti)) < 0
+    small = runs.drive(0.3 * gamma, 0.3 * beta, frequencies=law, pairs=sparse.csr_array(anti))
     assert small > 0
 
 
 def test_the_top_direction_is_that_of_the_whole_decomposition() -> None:
     matrix = np.random.default_rng(0).normal(size=(19, 5))
-    values, direction = measures.top_direction(torch.from_numpy(matrix))
+    values, direction = runs.top_direction(torch.from_numpy(matrix))
     _, expected, right = np.linalg.svd(matrix)
     np.testing.assert_allclose(values, expected, atol=1e-12)
     assert abs(direction.numpy() @ right[0]) == pytest.approx(1)
@@ -132,7 +130,7 @@ def test_rates_of_a_text_are_those_of_its_chain() -> None:
 
 
 def test_ranks_go_from_the_most_frequent_token_to_the_rarest() -> None:
-    assert measures.spread_ranks(100, 3).tolist() == [0, 9, 99]
+    assert runs.spread_ranks(100, 3).tolist() == [0, 9, 99]
 
 
 def test_the_first_move_is_the_first_look_at_which_any_query_moved() -> None:
@@ -143,20 +141,20 @@ def test_the_first_move_is_the_first_look_at_which_any_query_moved() -> None:
 
 
 def test_a_tiny_run_has_all_its_numbers(tiny: xr.Dataset) -> None:
-    run = judged.cycle_of(tiny, "sotu")
+    run = cycle_of(tiny, "sotu")
     assert (run.step[0], run.step[-1]) == (0, 60)
     np.testing.assert_allclose(run.on_frequent[0], tiny.share.item(), atol=1e-4)  # no preference at a small start
     assert run.probe.shape[1:] == (2, 2)  # a word that the text does not have is left out
     np.testing.assert_allclose(run.probe.sum(axis=2), 1, atol=1e-9)
-    assert len(cycle.table(tiny)) == len(run.step)
-    assert len(cycle.files(tiny)["sides.csv"][1]) == 2 * 2 * 2
-    assert cycle.figure(tiny).axes
-    assert "sotu" in cycle.caption(tiny)
+    assert len(EXPERIMENT.rows(tiny)) == len(run.step)
+    assert len(EXPERIMENT.files(tiny)["sides.csv"][1]) == 2 * 2 * 2
+    assert EXPERIMENT.figure(tiny).axes
+    assert "sotu" in EXPERIMENT.caption_of(tiny)
 
 
 def test_lists_of_different_lengths_are_refused() -> None:
     with pytest.raises(InputError, match="entry for each"):
-        cycle.run(cycle.Config(texts=("sotu",)))
+        EXPERIMENT.run(Settings(texts=("sotu",)))
 
 
 def staged(steps: np.ndarray) -> xr.Dataset:
@@ -188,11 +186,11 @@ def staged(steps: np.ndarray) -> xr.Dataset:
         },
         {"text": ["made by hand"], "size": [8, 32], "optimiser": ["sgd", "adam"]},
     )
-    return record.assign_attrs(settings=json.dumps(asdict(cycle.Config(texts=("made by hand",)))))
+    return with_settings(record, Settings(texts=("made by hand",)))
 
 
 def verdict(record: xr.Dataset, words: str) -> str:
-    (claim,) = [claim for claim in cycle.claims(record) if words in claim.statement]
+    (claim,) = [claim for claim in EXPERIMENT.claims(record) if words in claim.label]
     return claim.verdict
 
 
@@ -201,11 +199,17 @@ STEPS = np.unique(np.geomspace(1, 4001, 300).round()) - 1.0
 
 def test_claims_hold_for_a_run_with_every_stage_and_fail_without_focus_dilution_or_a_new_direction() -> None:
     whole = staged(STEPS)
-    for words in ("first direction when", "have on the most frequent token at once", "half its height", "second direction", "anew"):
+    for words in (
+        "first direction when",
+        "joint attention of all queries",
+        "half its height",
+        "second direction opens",
+        "focuses again",
+    ):
         assert verdict(whole, words) == HOLDS
     frozen = whole.copy(deep=True)
     frozen["on_frequent"][:] = 0.2
-    for words in ("have on the most frequent token at once", "half its height", "focuses anew"):
+    for words in ("joint attention of all queries", "half its height", "focuses again"):
         assert verdict(frozen, words) == FAILS
     flat = whole.copy(deep=True)
     flat["singular_values"][..., 1] = 0.03
@@ -214,29 +218,27 @@ def test_claims_hold_for_a_run_with_every_stage_and_fail_without_focus_dilution_
 
 def test_the_side_of_the_first_move_decides_the_sign_rule() -> None:
     whole = staged(STEPS)
-    assert verdict(whole, "attention slower than condensation: to") == HOLDS
+    assert verdict(whole, "runs attention slower than condensation") == HOLDS
     assert verdict(whole, "side of the integrated drive") == HOLDS
-    assert verdict(whole, "Adam: to the side of c") == FAILS
+    assert verdict(whole, "side of c (optimiser Adam") == FAILS
     turned = whole.copy(deep=True)
     turned["side"] = -turned.side
-    assert verdict(turned, "attention slower than condensation: to") == FAILS
-    assert verdict(turned, "Adam: to the most frequent") == FAILS
+    assert verdict(turned, "runs attention slower than condensation") == FAILS
+    assert verdict(turned, "first move of attention is to the most frequent") == FAILS
 
 
 def test_replicated_numbers_are_decided_only_by_the_replications_settings() -> None:
     record = staged(STEPS).assign_coords(text=["wikitext-2"])
-    ours = asdict(cycle.Config())
-    quick = record.assign_attrs(settings=json.dumps(ours))
-    full = record.assign_attrs(settings=json.dumps(ours | {"batch": 512}))
-    assert {verdict(quick, "token, median over queries, step 1000"), verdict(quick, "above 0.99 on")} == {OUTSIDE}
-    assert verdict(full, "token, median over queries, step 1000") == HOLDS
-    assert verdict(full, "token, median over queries, step 136") == FAILS  # .95, not .67
-    assert verdict(full, "token, median over queries, step 2940") == FAILS
+    quick, full = (with_settings(record.copy(), replace(Settings(), batch=batch)) for batch in (128, 512))
+    assert {verdict(quick, "median over queries (text wikitext-2, step 1000)"), verdict(quick, "above 0.99 on")} == {OUTSIDE}
+    assert verdict(full, "median over queries (text wikitext-2, step 1000)") == HOLDS
+    assert verdict(full, "median over queries (text wikitext-2, step 136)") == FAILS  # .95, not .67
+    assert verdict(full, "median over queries (text wikitext-2, step 2940)") == FAILS
 
 
 def test_heat_maps_are_taken_at_the_stages() -> None:
-    run = judged.cycle_of(staged(STEPS), "made by hand")
-    start, focus, spread, end = stage_looks(run)
+    run = cycle_of(staged(STEPS), "made by hand")
+    start, focus, spread, end = run.stage_looks().values()
     assert (start, end) == (0, len(STEPS) - 1)
     assert 140 <= run.step[focus] <= 1000 < run.step[spread]
     assert run.probe[spread, :, 0].max() < 0.7

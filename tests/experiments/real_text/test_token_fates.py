@@ -9,8 +9,8 @@ from scipy import stats
 from saccade.data.text.corpus import corpus
 from saccade.errors import InputError
 from saccade.experiments.real_text import token_fates as fates
-from saccade.experiments.real_text.spread import separation
 from saccade.experiments.real_text.token_groups import STRATUM, TokenGroups, frequent_queries, token_groups
+from saccade.observe.fits import separation
 
 N_TOKENS = 211
 
@@ -79,7 +79,7 @@ def test_the_order_among_distinct_tokens_is_spearmans_mean_over_next_tokens(grou
         found.append(np.mean(rho))
     order = fates.frequency_order(gain, groups)
     np.testing.assert_allclose(order.by_seed, found)
-    assert order.n_classes == 4
+    assert len(fates.classes(groups)) == 4
     assert fates.frequency_order(groups.frequency[None], groups).by_seed[0] == pytest.approx(1)
     assert fates.winner_place(groups.frequency[None], groups)[0] == 1
     assert fates.winner_place(-groups.frequency[None], groups)[0] == 0

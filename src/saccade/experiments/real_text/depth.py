@@ -34,7 +34,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_count, checked_list
 from saccade.experiments.real_text import wikitext_training as training
 from saccade.experiments.real_text.runs import in_processes
-from saccade.experiments.real_text.spread import interval
+from saccade.observe.fits import interval
 from saccade.records.claim import FAILS, HOLDS, Claim
 
 if TYPE_CHECKING:

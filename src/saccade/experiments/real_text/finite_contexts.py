@@ -1,22 +1,22 @@
-r"""How far the theorem's model in finite contexts is from the same model in infinite ones.
+r"""Contexts of finite length: counted windows of text, as many independent draws, and how far either is from infinite contexts.
 
-A context of T tokens has shares q in place of P(l|m,n). From them follow attention $v \propto q \circ e^z$ in place of
-$c \propto P \circ e^z$, and the gradient of z; at z = 0 attention is the shares themselves. Each distance is the root of the mean
-square over contexts, in a unit in which independent draws have a known size or slope:
+A class is a query m and a next token n, and P(l|m,n) how often each token stands among the T before them, in the whole text. Tokens
+that the classes do not keep are read over, so that a window of T tokens has T_kept <= T of them; independent draws have the same
+T_kept, window by window. A context has shares q in place of P, attention $v \propto q \circ e^z$ in place of
+$c \propto P \circ e^z$, and a gradient of z of its own. Distances are roots of mean squares over contexts, each in a unit:
 
 | distance    | of                        | over                                                | independent draws         |
 |-------------|---------------------------|-----------------------------------------------------|---------------------------|
 | `shares`    | $q - P$                   | $\sqrt{1 - \sum_l P_l^2}$, the spread of one draw   | exactly $T^{-1/2}$        |
-| `attention` | $v - c$                   | $|c|$                                               | slope -1/2                |
+| `attention` | $v - c$                   | $|c|$                                               | power -1/2                |
 | `gradient`  | $\dot z$, one class alone | the spread of one draw in long contexts             | $T^{-1/2}$ where small    |
 
-The spread of the gradient is measured, in contexts so long that the gradient is linear in the shares. Over the gradient itself it
-changes with the law, and so with T.
-Axes: class, slot, row, as in `model/pairwise.py`.
+Over the gradient itself its spread would change with P, and so with T. Axes of counts: class, slot, row, as in `model/pairwise.py`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -26,12 +26,94 @@ from jax import Array as JaxArray
 from numpy.typing import NDArray
 
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.data.text.context_law import counted_context_law
+from saccade.data.text.corpus import Corpus
+from saccade.errors import InputError
 from saccade.model.pairwise import Pairwise, Parameters, Rows, class_attention_logits, class_decoder, forward, gradients
 from saccade.model.token_blocks import TokenBlocks
 
 Array = NDArray[np.float64]
+Places = list[NDArray[np.intp]]  # of each class, where the query stands
 _MODEL = Pairwise()
 _LONG, _N_LONG = 10**6, 400  # tokens, contexts: the spread is known to a few percent, and equal for all that is compared
+
+
+def law_at(corpus: Corpus, classes: SequenceClasses, length: int) -> Array:
+    """P(l|m,n) of each class over the `length` tokens before its query (class, token); tokens and classes are those given."""
+    ids = np.array([corpus.id_of(name) for name in classes.token_names])
+    kept = classes.token_prob.any(axis=0)
+    law = np.zeros(classes.token_prob.shape)
+    for query in np.unique(classes.query):
+        own = np.flatnonzero(classes.query == query)
+        following = ids[classes.next_token[own]].tolist()
+        counted = counted_context_law(corpus.train, corpus.bigrams, int(ids[query]), window=length, next_tokens=following)
+        law[own] = np.where(kept, counted.count[:, ids], 0)
+    return law / law.sum(axis=1, keepdims=True)
+
+
+def with_law(blocks: TokenBlocks, law: Array) -> TokenBlocks:
+    """The same slots with another law (class, token), of tokens that each class had before."""
+    return replace(
+        blocks, token_prob=np.where(blocks.slots >= 0, np.take_along_axis(law, np.maximum(blocks.slots, 0), axis=1), 0.0)
+    )
+
+
+def part_of_text(n_tokens: int, part: int, n_parts: int) -> tuple[int, int]:
+    """Start and end of one of `n_parts` equal parts of a text."""
+    return n_tokens * part // n_parts, n_tokens * (part + 1) // n_parts
+
+
+def drawn_places(
+    corpus: Corpus,
+    classes: SequenceClasses,
+    *,
+    between: tuple[int, int],
+    longest: int,
+    n_windows: int,
+    rng: np.random.Generator,
+) -> Places:
+    """Where some of the sequences of each class end in a part of the training text, `longest` tokens of it before them.
+
+    Each place once; more than once only if the class has fewer than asked for.
+    """
+    own, places = _numbers(corpus, classes)[corpus.train[between[0] : between[1]]], []
+    for query, following in zip(classes.query, classes.next_token, strict=True):
+        found = longest + np.flatnonzero((own[longest:-1] == query) & (own[longest + 1 :] == following))
+        if not len(found):
+            pair = f"{classes.labels[query]!r} before {classes.labels[following]!r}"
+            raise InputError(
+                f"a part of {corpus.name} has no {pair} after {longest} tokens: take fewer `parts` or shorter `lengths`."
+            )
+        places.append(between[0] + rng.choice(found, n_windows, replace=len(found) < n_windows))
+    return places
+
+
+def window_counts(corpus: Corpus, classes: SequenceClasses, blocks: TokenBlocks, places: Places, length: int) -> Array:
+    """Token counts of the `length` tokens before each place."""
+    is_kept, slots, n_vocab = np.any(classes.token_prob, axis=0), blocks.slots, classes.n_vocab
+    numbers = _numbers(corpus, classes)
+    counts = np.empty((*slots.shape, len(places[0])))
+    for n, ends in enumerate(places):
+        tokens = numbers[corpus.train[ends[:, None] - np.arange(1, length + 1)]]
+        row, back = np.nonzero((tokens >= 0) & np.take(is_kept, tokens))
+        table = np.bincount(row * n_vocab + tokens[row, back], minlength=len(ends) * n_vocab).reshape(-1, n_vocab).T
+        counts[n] = np.where(slots[n, :, None] >= 0, table[slots[n]], 0)
+    if not counts.sum(axis=1).all():
+        raise InputError(f"a window of {length} tokens has none that is kept: raise `n_tokens`, or take longer `lengths`.")
+    return counts
+
+
+def independent_counts(blocks: TokenBlocks, like: Array, rng: np.random.Generator) -> Array:
+    """Token counts of independent draws from each class's law, as many in each context as `like` has there."""
+    sizes = like.sum(axis=1).astype(int)
+    return np.stack([rng.multinomial(size, law / law.sum()).T for size, law in zip(sizes, blocks.token_prob, strict=True)])
+
+
+def _numbers(corpus: Corpus, classes: SequenceClasses) -> NDArray[np.int64]:
+    """The classes' own number of each token of the corpus, -1 for those they do not have."""
+    numbers = np.full(corpus.n_vocab, -1)
+    numbers[[corpus.id_of(name) for name in classes.token_names]] = np.arange(classes.n_vocab)
+    return numbers
 
 
 def share_error(counts: Array, blocks: TokenBlocks) -> Array:

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.experiments.real_text.spread import Interval
+from saccade.observe.fits import Interval
 
 Array = NDArray[np.float64]
 DRAWS = 1000  # the ends of an interval then lie on 25 draws each

@@ -9,7 +9,7 @@ import numpy as np
 from saccade.experiments.real_text.forecast_resampling import resampled
 from saccade.experiments.real_text.forecast_scores import FORECASTERS, MEASURES, n_scored, says, score_draws
 from saccade.experiments.real_text.forecast_stages import EVENTS, TURNS, stage_scores, turn_counts
-from saccade.experiments.real_text.spread import Interval, interval
+from saccade.observe.fits import Interval, interval
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -37,9 +37,9 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_list
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text.runs import in_processes
-from saccade.experiments.real_text.spread import Interval, interval, rank_correlation
 from saccade.experiments.real_text.token_groups import DEFINITIONS, TokenGroups
 from saccade.experiments.real_text.token_runs import Array, Text, gains, scored_run
+from saccade.observe.fits import Interval, interval, rank_correlation
 from saccade.records.claim import FAILS, HOLDS, Claim
 
 if TYPE_CHECKING:

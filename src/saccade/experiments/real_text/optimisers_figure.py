@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from saccade.experiments.real_text.spread import interval
+from saccade.observe.fits import interval
 
 if TYPE_CHECKING:
     import xarray as xr

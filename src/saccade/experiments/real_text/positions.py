@@ -39,9 +39,9 @@ from saccade.errors import checked_count
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text.depth import Speed
 from saccade.experiments.real_text.runs import in_processes
-from saccade.experiments.real_text.spread import interval
 from saccade.experiments.real_text.token_groups import DEFINITIONS, TokenGroups
 from saccade.experiments.real_text.token_runs import CURVE_DEFINITIONS, Array, Text, gains, group_curves, scored_run
+from saccade.observe.fits import interval
 from saccade.records.claim import FAILS, HOLDS, Claim
 
 if TYPE_CHECKING:

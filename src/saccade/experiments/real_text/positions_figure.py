@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.experiments.real_text.spread import interval
+from saccade.observe.fits import interval
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -1,6 +1,9 @@
-"""The training runs of `text_cycle`: long ones that show the stages, and short ones that show to which side attention first moves.
+r"""The training runs of `text-cycle` and what is read off them: directions, attention of an endless context, its drive.
 
-Each is a function of plain settings, so that it can run in a process of its own.
+Long runs show the stages, short ones to which side attention first moves. Attention is that of an endless context,
+$A_{ij} \propto \pi_j e^{\Phi_{ij}}$ (query i, token j, frequencies $\pi$, scores $\Phi$), so that a query without preference gives
+every token its share; on a probe, a context with some tokens once each, it is $\propto e^{\Phi_{ij}}$.
+Each run is a function of plain settings, so that it can run in a process of its own.
 """
 
 from __future__ import annotations
@@ -10,15 +13,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from torch import Tensor
 
 from saccade.data.text.corpus import Corpus, corpus
-from saccade.experiments.real_text.text_cycle_measures import Array, CycleMeasures, phi_scale
+from saccade.dynamics.training import train_text
+from saccade.experiments.real_text.token_scores import mean_attention
+from saccade.model.transformer import Transformer
+from saccade.model.transformer_config import TransformerConfig
+from saccade.observe.measures import entropy
 from saccade.observe.turning_points import VISIBLE
 from saccade.theory import focus_and_dilution as theory
 
+Array = NDArray[np.float64]
+N_DIRECTIONS = 8  # singular values that are kept: a run opens fewer
 ENOUGH = 1.5  # times as long as the linear stages take from the start to weights of size one
-UNKNOWN = "<unk>"
 
 
 @dataclass(frozen=True)
@@ -45,41 +56,17 @@ def cycle_run(training: Training, words: tuple[str, ...]) -> dict[str, Any]:
     text = corpus(training.text, n_vocab=training.n_vocab)
     probe = probe_tokens(text, words)
     steps = np.geomspace(1, training.steps, training.n_looks).round()
-    found = _trained(text, training, probe, [0, *sorted({int(step) for step in steps})])
-    names = [text.vocabulary[token] for token in probe]
-    queries = CycleMeasures.of(text, training.n_queries, probe).queries
+    found = _trained(text, training, probe, [0, *sorted({int(step) for step in steps})], training.steps)
     return found | {
         "share": float(text.frequencies[0]),
         "frequent": text.vocabulary[0],
-        "query_words": [text.vocabulary[token] for token in queries],
-        "probe_words": names,
+        "query_word": [text.vocabulary[token] for token in spread_ranks(text.n_vocab, training.n_queries)],
+        "probe_word": [text.vocabulary[token] for token in probe],
     }
 
 
-def probe_tokens(text: Corpus, words: tuple[str, ...]) -> NDArray[np.intp]:
-    """The words that the text has, most frequent first; the two most frequent tokens if it has fewer than two of them."""
-    known = sorted({text.id_of(word) for word in words if word in text.vocabulary})
-    return np.array(known if len(known) > 1 else [0, 1], np.intp)
-
-
-def chain_rates(text: Corpus, scale: float) -> tuple[float, float]:
-    """Focus rate c and condensation rate mu0 of the text's pairs, all tokens told apart."""
-    pairs = text.bigrams.toarray().astype(float)
-    seen = pairs.sum(axis=1) > 0
-    pairs = pairs[np.ix_(seen, seen)]
-    law, table = pairs.sum(axis=1) / pairs.sum(), pairs / pairs.sum(axis=1, keepdims=True)
-    rate = theory.focus_rate(stationary=law, transition=table, phi_scale=scale)
-    return rate, theory.condensation_rate(stationary=law)
-
-
-def stage_steps(rate: float, condensation: float, init_scale: float, lr: float, most: int) -> int:
-    """Steps of plain descent for both linear stages, (1/mu0 + 1/|c|) ln(1/init_scale) in time, and half as many again."""
-    time = math.log(1 / init_scale) * (1 / condensation + 1 / max(abs(rate), 1e-12))
-    return int(min(most, ENOUGH * time / lr))
-
-
 def side_run(training: Training) -> dict[str, Any]:
-    """To which side attention first moves, beside what the chain and the drive along the run say.
+    """To which side attention first moves, with what the chain and the drive along the run say.
 
     Plain descent runs as long as theory asks for, at most `training.steps`.
     """
@@ -104,23 +91,115 @@ def side_run(training: Training) -> dict[str, Any]:
     }
 
 
+def probe_tokens(text: Corpus, words: tuple[str, ...]) -> NDArray[np.intp]:
+    """The words that the text has, most frequent first; the two most frequent tokens if it has fewer than two of them."""
+    known = sorted({text.id_of(word) for word in words if word in text.vocabulary})
+    return np.array(known if len(known) > 1 else [0, 1], np.intp)
+
+
+def spread_ranks(n_vocab: int, n_queries: int) -> NDArray[np.intp]:
+    """Tokens from the most frequent to the rarest, evenly spaced in the logarithm of their rank."""
+    return np.unique(np.geomspace(1, n_vocab, n_queries).round().astype(np.intp)) - 1
+
+
+def chain_rates(text: Corpus, scale: float) -> tuple[float, float]:
+    """Focus rate c and condensation rate mu0 of the text's pairs, all tokens told apart."""
+    pairs = text.bigrams.toarray().astype(float)
+    seen = pairs.sum(axis=1) > 0
+    pairs = pairs[np.ix_(seen, seen)]
+    law, table = pairs.sum(axis=1) / pairs.sum(), pairs / pairs.sum(axis=1, keepdims=True)
+    rate = theory.focus_rate(stationary=law, transition=table, phi_scale=scale)
+    return rate, theory.condensation_rate(stationary=law)
+
+
+def stage_steps(rate: float, condensation: float, init_scale: float, lr: float, most: int) -> int:
+    """Steps of plain descent for both linear stages, (1/mu0 + 1/|c|) ln(1/init_scale) in time, and half as many again."""
+    time = math.log(1 / init_scale) * (1 / condensation + 1 / max(abs(rate), 1e-12))
+    return int(min(most, ENOUGH * time / lr))
+
+
 def first_move(tilt: Array) -> int | None:
     """The first look at which the attention of some query on the frequent token has visibly moved; None if none has."""
     moved = np.abs(tilt).max(axis=1) > VISIBLE
     return int(moved.argmax()) if moved.any() else None
 
 
-def _trained(
-    text: Corpus, training: Training, probe: NDArray[np.intp], looks: list[int], steps: int | None = None
-) -> dict[str, Any]:
-    from saccade.dynamics.training import train_text
-    from saccade.model.transformer_config import TransformerConfig
+def scores(model: Transformer, queries: ArrayLike) -> Array:
+    """Scores Phi of some query tokens for all tokens (query, token)."""
+    embedding, query, key = (matrix.detach().double() for matrix in matrices(model))
+    sought = embedding[np.asarray(queries).tolist()] @ (query.T @ key) @ embedding.T
+    return (sought * phi_scale(model.config.d_model, model.config.scaled)).numpy()
 
-    model = TransformerConfig.focus_and_dilution(text.n_vocab, training.d_model, training.init_scale, training.scaled)
+
+def phi_scale(d_model: int, scaled: bool) -> float:
+    return d_model**-0.5 if scaled else 1.0
+
+
+def matrices(model: Transformer) -> tuple[Any, Any, Any]:
+    """Embedding (token, width), query and key matrix (key width, width)."""
+    attention: Any = model.blocks[0].attention
+    return model.embedding.weight, attention.q_proj.weight, attention.k_proj.weight
+
+
+def drive(gamma: Array, beta: Array, *, frequencies: Array, pairs: Any) -> float:
+    r"""How fast, and with which sign, attention grows from zero at a rank-one state, whether the unigram law is learnt or not,
+
+    $$D = \mathrm{Var}_\pi(\gamma) \sum_i \pi_i\gamma_i\,(P_i - \mathrm{softmax}(\langle\gamma\rangle\beta))\cdot\beta.$$
+
+    $\gamma, \beta$ (token): patterns of the top direction in embedding and projection. Where the law is learnt, the softmax is
+    $\pi$ and D is `plateau_drive`. Before, D has one more part, the product of
+    $\langle\gamma\rangle$, the variance and $(\pi - \mathrm{softmax})\cdot\beta$. It is positive while logits are still too small:
+    attention on frequent tokens makes them larger. Queries and keys obey $\dot l_q = D\,l_k$, $\dot l_k = D\,l_q$, so that from a
+    start without preference the sign of $l_q l_k$ is that of the integral of D. `pairs`: shares of (token, next_token).
+    """
+    mean = frequencies @ gamma
+    variance = frequencies @ (gamma - mean) ** 2
+    return float(variance * ((pairs.T @ gamma - mean * softmax(mean * beta)) @ beta))
+
+
+def top_direction(embedding: Tensor) -> tuple[Tensor, Tensor]:
+    """All singular values, and the direction over the width that has the largest."""
+    values, directions = torch.linalg.eigh(embedding.T @ embedding)
+    return values.clamp(min=0).sqrt().flip(0), directions[:, -1]
+
+
+@dataclass(frozen=True)
+class CycleMeasures:
+    """Called by the training at every look."""
+
+    frequencies: Array
+    pairs: Any
+    queries: NDArray[np.intp]
+    probe: NDArray[np.intp]
+
+    def __call__(self, model: Transformer, step: int) -> dict[str, Any]:
+        """Products are PyTorch's, which keeps to the run's one thread; NumPy's would start threads of their own."""
+        embedding, query = (matrix.detach().double() for matrix in matrices(model)[:2])
+        attention = mean_attention(scores(model, self.queries), self.frequencies)
+        on_probe = softmax(scores(model, self.probe)[:, self.probe], axis=-1)
+        values, alpha = top_direction(embedding)
+        gamma, beta = (embedding @ alpha).numpy(), (model.unembedding.weight.detach().double() @ alpha).numpy()
+        rate = drive(gamma, beta, frequencies=self.frequencies, pairs=self.pairs)
+        return {
+            "on_frequent": ("query", attention[:, 0]),
+            "entropy": ("query", entropy(attention)),
+            "row_norm": ("query", embedding[self.queries.tolist()].norm(dim=1).numpy()),
+            "singular_values": ("rank", np.pad(values.numpy(), (0, N_DIRECTIONS))[:N_DIRECTIONS]),
+            "query_norm": query.norm().item(),
+            "probe_attention": (("probe_query", "probe_key"), on_probe),
+            "drive": phi_scale(model.config.d_model, model.config.scaled) * rate,
+        }
+
+
+CURVES = ("loss", "on_frequent", "entropy", "row_norm", "singular_values", "query_norm", "probe_attention", "drive")
+
+
+def _trained(text: Corpus, training: Training, probe: NDArray[np.intp], looks: list[int], steps: int) -> dict[str, Any]:
+    ranks = spread_ranks(text.n_vocab, training.n_queries)
     record = train_text(
         text,
-        model=model,
-        steps=training.steps if steps is None else steps,
+        model=TransformerConfig.focus_and_dilution(text.n_vocab, training.d_model, training.init_scale, training.scaled),
+        steps=steps,
         batch=training.batch,
         context=training.context,
         optimiser=training.optimiser,
@@ -128,9 +207,8 @@ def _trained(
         loss="last",
         seed=training.seed,
         every=looks,
-        measures=CycleMeasures.of(text, training.n_queries, probe),
+        measures=CycleMeasures(text.frequencies, text.bigrams / text.bigrams.sum(), ranks, probe),
         watch=False,
         evaluate=0,
     )
-    names = ("loss", "on_frequent", "entropy", "row_norm", "singular_values", "query_norm", "probe_attention", "drive")
-    return {"step": record.time.values} | {name: record[name].values for name in names}
+    return {"step": record.time.values.astype(float)} | {name: record[name].values for name in CURVES}

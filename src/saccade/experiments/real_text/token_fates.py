@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.experiments.real_text.spread import rank_correlation
 from saccade.experiments.real_text.token_groups import TokenGroups
+from saccade.observe.fits import rank_correlation
 
 Array = NDArray[np.float64]
 DRAWS = 200
@@ -21,20 +21,11 @@ CHANCE = 0.975  # what chance exceeds in one of forty draws: one side of a 95 % 
 ENOUGH = 5  # distinct tokens of one next token for a rank correlation to mean something: by chance it has a spread of 1/2
 
 
-class Share(NamedTuple):
-    """Share of comparisons won by each seed, what one in forty shufflings exceeds, and how many tokens were compared."""
+class Compared(NamedTuple):
+    """A measure by seed, and what one in forty shufflings exceeds (NaN: not asked)."""
 
     by_seed: Array
-    chance: float
-    n_tokens: int
-
-
-class Order(NamedTuple):
-    """Mean rank correlation over classes by seed, what one in forty shufflings exceeds, and how many classes there were."""
-
-    by_seed: Array
-    chance: float
-    n_classes: int
+    chance: float = np.nan
 
 
 class _Cell(NamedTuple):
@@ -44,31 +35,31 @@ class _Cell(NamedTuple):
     ours: NDArray[np.bool_]
 
 
-def separation_share(gain: Array, groups: TokenGroups) -> Share:
+def separation_share(gain: Array, groups: TokenGroups) -> Compared:
     """Share of a query's common tokens that a distinct token gains on, mean over distinct tokens: 1/2 is chance."""
     return _share(gain, groups.distinct, groups.common, np.zeros_like(groups.own))
 
 
-def matched_share(gain: Array, groups: TokenGroups) -> Share:
+def matched_share(gain: Array, groups: TokenGroups) -> Compared:
     """The same against all tokens of the distinct token's own stratum that are not distinct: what frequency does not explain."""
     return _share(gain, groups.distinct, ~groups.distinct & (groups.frequency > 0), groups.strata)
 
 
-def matched_common_share(gain: Array, groups: TokenGroups) -> Share:
+def matched_common_share(gain: Array, groups: TokenGroups) -> Compared:
     """Share of equally frequent tokens, not common, that a common token falls behind."""
     return _share(-gain, groups.common, ~groups.common & (groups.frequency > 0), groups.strata)
 
 
-def _share(gain: Array, ours: NDArray[np.bool_], others: NDArray[np.bool_], stratum: NDArray[np.int64]) -> Share:
+def _share(gain: Array, ours: NDArray[np.bool_], others: NDArray[np.bool_], stratum: NDArray[np.int64]) -> Compared:
     cells = list(_cells(gain, ours, others, stratum))
     n_tokens = sum(int(cell.ours.sum()) for cell in cells)
     if not n_tokens:
-        return Share(np.full(len(gain), np.nan), np.nan, 0)
+        return Compared(np.full(len(gain), np.nan))
     by_seed = sum(_won(cell.wins, cell.ours) for cell in cells) / n_tokens
     rng = np.random.default_rng(0)  # of the shuffling alone
     means = [_Cell(cell.wins.mean(axis=0, keepdims=True), cell.ours) for cell in cells]
     shuffled = [sum(_won(wins, rng.permutation(ours))[0] for wins, ours in means) / n_tokens for _ in range(DRAWS)]
-    return Share(np.asarray(by_seed), float(np.quantile(shuffled, CHANCE)), n_tokens)
+    return Compared(np.asarray(by_seed), float(np.quantile(shuffled, CHANCE)))
 
 
 def _cells(gain: Array, ours: NDArray[np.bool_], others: NDArray[np.bool_], stratum: NDArray[np.int64]) -> Iterator[_Cell]:
@@ -95,11 +86,11 @@ def classes(groups: TokenGroups) -> list[tuple[int, NDArray[np.int64]]]:
     return found
 
 
-def frequency_order(gain: Array, groups: TokenGroups) -> Order:
+def frequency_order(gain: Array, groups: TokenGroups) -> Compared:
     """Rank correlation of gain with P(l|m,n) among the distinct tokens of a next token, mean over next tokens: theory says 1."""
     members = classes(groups)
     if not members:
-        return Order(np.full(len(gain), np.nan), np.nan, 0)
+        return Compared(np.full(len(gain), np.nan))
     shares = [groups.own_share[query, tokens] for query, tokens in members]
     by_seed = np.array([_mean_correlation([of_seed[q, tokens] for q, tokens in members], shares) for of_seed in gain])
     rng = np.random.default_rng(0)
@@ -107,7 +98,7 @@ def frequency_order(gain: Array, groups: TokenGroups) -> Order:
     for _ in range(DRAWS):
         mixed = [rng.permutation(share) for share in shares]
         shuffled.append(_mean_correlation([gain[:, q, tokens].mean(axis=0) for q, tokens in members], mixed))
-    return Order(by_seed, float(np.quantile(shuffled, CHANCE)), len(members))
+    return Compared(by_seed, float(np.quantile(shuffled, CHANCE)))
 
 
 def stand_in_order(gain: Array, groups: TokenGroups) -> Array:

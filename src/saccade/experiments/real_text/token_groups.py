@@ -10,22 +10,18 @@ frequent ones, and a distinct token can be compared with those of its own stratu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
+from saccade.data.text.corpus import Corpus
 from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.errors import InputError, checked_count
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from saccade.data.text.corpus import Corpus
+from saccade.lab.experiment import Variable
 
 STRATUM = 20  # tokens of about equal frequency: enough for a share in steps of 5 %, few enough for the ends to be alike
-
-
 _NAMES = ("frequency", "own", "own_share", "common")
 
 
@@ -63,22 +59,26 @@ class TokenGroups:
         rank = np.argsort(np.argsort(-self.frequency, axis=1, kind="stable"), axis=1)
         return rank // STRATUM
 
-    def variables(self, prefix: str = "") -> dict[str, tuple[tuple[str, str], NDArray]]:
+    def arrays(self, prefix: str = "") -> dict[str, NDArray]:
         """As they are kept in a record; a second count of the same queries has a prefix."""
-        return {prefix + name: (("query", "token"), getattr(self, name)) for name in _NAMES}
+        return {prefix + name: getattr(self, name) for name in _NAMES} | {"query_id": self.queries}
+
+    def variables(self) -> dict[str, tuple[Any, NDArray]]:
+        return {name: (("query", "token"), getattr(self, name)) for name in _NAMES}
 
     @classmethod
     def of_record(cls, record: xr.Dataset, prefix: str = "") -> TokenGroups:
         return cls(record["query_id"].values, *(record[prefix + name].values for name in _NAMES))
 
 
-DEFINITIONS = {
-    "frequency": ("1", "share of the token in the windows before the query"),
-    "own": ("", "which next token of the query the token is distinct for; -1: for none"),
-    "own_share": ("1", "P(l|m,n) of the next token it is distinct for; 0 elsewhere"),
-    "common": ("", "whether the token is common for the query"),
-    "query_id": ("token", "ids of the query tokens"),
+VARIABLES = {
+    "frequency": Variable("query token", "1", "share of the token in the windows before the query"),
+    "own": Variable("query token", "", "which next token of the query the token is distinct for; -1: for none"),
+    "own_share": Variable("query token", "1", "P(l|m,n) of the next token it is distinct for; 0 elsewhere"),
+    "common": Variable("query token", "", "whether the token is common for the query"),
+    "query_id": Variable("query", "token", "ids of the query tokens"),
 }
+DEFINITIONS = {name: variable[1:] for name, variable in VARIABLES.items()}
 
 
 def frequent_queries(corpus: Corpus, n_queries: int) -> list[int]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
+from saccade.data.text.corpus import Corpus, corpus
+from saccade.dynamics.training import train_text
 from saccade.errors import checked_choice
-from saccade.experiments.real_text.token_groups import TokenGroups, token_groups
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from saccade.data.text.corpus import Corpus
+from saccade.experiments.real_text.token_groups import TokenGroups, frequent_queries, token_groups
+from saccade.experiments.real_text.token_scores import head_score_measure, mean_attention
+from saccade.model.transformer_config import TransformerConfig
 
 Array = NDArray[np.float64]
 MODELS = {
@@ -37,21 +37,17 @@ class Text:
     n_next: int
 
     def corpus(self) -> Corpus:
-        from saccade.data.text.corpus import corpus
-
         return corpus(self.source, n_vocab=self.n_vocab)
 
     def groups(self) -> TokenGroups:
         return token_groups(self.corpus(), n_queries=self.n_queries, window=self.window, n_next=self.n_next)
 
 
-def model_config(name: str, n_vocab: int, window: int, **changes: Any) -> Any:
+def model_config(name: str, n_vocab: int, window: int, **changes: Any) -> TransformerConfig:
     """`"theorem"`: Y and Z, zero at the start, no positions. `"query added"`: the same with the residual path of
     [tian2023, Sec. 7], after which only next tokens of one query compete. `"ordinary"`: one layer of width 64 with all its parts,
     one head and learned positions unless `changes` say otherwise.
     """
-    from saccade.model.transformer_config import TransformerConfig
-
     if checked_choice("model", name, MODELS) != "ordinary":
         return replace(TransformerConfig.scan_and_snap(n_vocab), residual=name == "query added")
     sizes: dict[str, Any] = {"d_model": D_MODEL, "d_mlp": 4 * D_MODEL, "positions": "learned", "context": window + 1}
@@ -68,15 +64,11 @@ def scored_run(
 
     Only the ordinary model learns from every token, and only it can be changed.
     """
-    from saccade.dynamics.training import train_text
-    from saccade.experiments.real_text.token_groups import frequent_queries
-    from saccade.experiments.real_text.token_scores import head_score_measure
-
-    corpus = text.corpus()
-    scores = head_score_measure(frequent_queries(corpus, text.n_queries), text.window)
+    learned = text.corpus()
+    scores = head_score_measure(frequent_queries(learned, text.n_queries), text.window)
     return train_text(
-        corpus,
-        model=model_config(model, corpus.n_vocab, text.window, **(changes or {})),
+        learned,
+        model=model_config(model, learned.n_vocab, text.window, **(changes or {})),
         context=text.window + 1,
         loss="all" if model == "ordinary" else "last",
         measures=scores if also is None else lambda *at: scores(*at) | also(*at),
@@ -98,8 +90,6 @@ def group_curves(record: xr.Dataset, groups: TokenGroups) -> dict[str, Array]:
 
     Mass is a mean over heads of what each gives: a mean of scores would have a head that looks elsewhere cancel one that looks.
     """
-    from saccade.experiments.real_text.token_scores import mean_attention
-
     gain, kept = gains(record), np.asarray(groups.distinct.any(axis=1))
     by_head = record["head_score"].transpose("time", "head", "query", "token").values
     attention = mean_attention(by_head, groups.frequency).mean(axis=1)

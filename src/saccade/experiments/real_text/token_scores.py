@@ -11,7 +11,7 @@ what each head makes of its own scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from saccade.model import positions
-
-if TYPE_CHECKING:
-    from saccade.model.transformer import Attention, Transformer
+from saccade.model.transformer import Attention, Transformer
 
 Array = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_count, checked_list
 from saccade.experiments.real_text import wikitext_training as training
 from saccade.experiments.real_text.runs import in_processes
-from saccade.experiments.real_text.spread import rank_correlation
+from saccade.observe.fits import rank_correlation
 from saccade.records.claim import Claim
 
 if TYPE_CHECKING:
