@@ -7,14 +7,14 @@ import pytest
 import xarray as xr
 
 from saccade.experiments import experiment
-from saccade.experiments.headlines import by_cell
+from saccade.lab.experiment import by_cell
 from saccade.observe.events import Event
 
 
 def run(name: str, **settings) -> tuple:
-    module = experiment(name)
-    record = module.run(module.Config(**settings))
-    return module, record, module.measures(record)
+    asked = experiment(name)
+    record = asked.run(asked.settings(**settings))
+    return asked, record, asked.headlines(record)
 
 
 def test_cells_are_named_by_the_axes_that_have_several_and_diverged_runs_do_not_count() -> None:
@@ -26,9 +26,9 @@ def test_cells_are_named_by_the_axes_that_have_several_and_diverged_runs_do_not_
 
 
 def test_syn_small_attention_has_the_last_rows_of_its_table() -> None:
-    module, record, found = run("syn-small-attention", batch=17, context=11, seeds=3)
+    asked, record, found = run("syn-small-attention", batch=17, context=11, seeds=3)
     for ratio in (1.0, 10.0):
-        rows = [row for row in module.table(record) if row["ratio"] == ratio and row["iteration"] == 48]
+        rows = [row for row in asked.rows(record) if row["ratio"] == ratio and row["iteration"] == 48]
         assert len(rows) == 2
         for name in ("common_mass", "distinct_entropy", "loss"):
             np.testing.assert_allclose(found[f"{name}, ratio {ratio:g}"], np.mean([row[f"{name}_mean"] for row in rows]), rtol=1e-5)
@@ -45,12 +45,12 @@ def test_syn_medium_has_the_means_of_its_tables_and_counts_what_diverged() -> No
         "context": 11,
         "seeds": 2,
     }
-    module, record, found = run("syn-medium-entropy", **settings)
-    np.testing.assert_allclose(found["entropy, lr_attention 1"], module.table(record)[0]["entropy_mean"], rtol=1e-6)
+    asked, record, found = run("syn-medium-entropy", **settings)
+    np.testing.assert_allclose(found["entropy, lr_attention 1"], asked.rows(record)[0]["entropy_mean"], rtol=1e-6)
     assert np.isnan(found["entropy, lr_attention 1e+12"])
     assert (found["diverged, lr_attention 1"], found["diverged, lr_attention 1e+12"]) == (0, 1)
-    module, record, found = run("syn-medium-recall", **settings | {"lr_attention": (1.0,)})
-    rows = module.table(record)
+    asked, record, found = run("syn-medium-recall", **settings | {"lr_attention": (1.0,)})
+    rows = asked.rows(record)
     np.testing.assert_allclose(found["recall_at_lowest"], rows[0]["recall_mean"])
     np.testing.assert_allclose(found["recall_at_highest"], rows[-1]["recall_mean"])
     np.testing.assert_allclose(found["recall_fall"], rows[0]["recall_mean"] - rows[-1]["recall_mean"])
@@ -58,13 +58,13 @@ def test_syn_medium_has_the_means_of_its_tables_and_counts_what_diverged() -> No
 
 def test_scan_then_snap_has_the_onset_and_slopes_of_its_claims() -> None:
     small = {"vocabularies": (), "other_n_classes": (), "other_common_features": (), "plain": False}
-    module, record, found = run("scan-then-snap", **small)
-    measured = {claim.measured for claim in module.claims(record)}
+    asked, record, found = run("scan-then-snap", **small)
+    measured = {claim.measured for claim in asked.claims(record)}
     assert {found[name] for name in ("onset", "scanning_slope", "snapping_slope", "entropy_lost")} <= measured
     assert found["onset_over_snap_time"] < 1
     assert (
         found["log_growth"]
-        == [row for row in module.table(record) if (row["group"], row["role"]) == ("rates", "base")][-1]["log_growth"]
+        == [row for row in asked.rows(record) if (row["group"], row["role"]) == ("rates", "base")][-1]["log_growth"]
     )
 
 
