@@ -82,7 +82,7 @@ def test_a_control_must_fail_and_is_not_excused_by_its_broken_assumption():
     failing, holding = control.near(LEMMA, "x", 2.0, 1.0, within=0.1), control.near(LEMMA, "x", 1.0, 1.0, within=0.1)
     assert (failing.verdict, failing.as_expected) == (FAILS, True)
     assert (holding.verdict, holding.is_surprise) == (HOLDS, True)
-    assert holding.verdict_says == "holds, though an assumption is broken"
+    assert holding.verdict_says == "holds, though it must not (broken: a positive rate)"
 
 
 def test_near_needs_one_way_of_telling_how_near():

@@ -25,7 +25,7 @@ def tally(claims: Sequence[Claim]) -> str:
         "hold": sum(claim.verdict == HOLDS for claim in plain),
         "fail as expected": sum(claim.verdict == FAILS for claim in plain),
         "outside their assumptions": sum(claim.verdict == OUTSIDE for claim in plain),
-        "negative controls fail as they must": len(controls),
+        "negative control fails as it must" if len(controls) == 1 else "negative controls fail as they must": len(controls),
         "surprises" if surprises > 1 else "surprise": surprises,
     }
     return ", ".join(f"{count} {words}" for words, count in counts.items() if count) or "no claims"

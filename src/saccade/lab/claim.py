@@ -101,7 +101,8 @@ class Claim:
             numbers = "agrees" if self.agrees else self.relation.miss(self.measured)
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
         if self.breaks:
-            return "fails, as a control must" if self.verdict == FAILS else "holds, though an assumption is broken"
+            told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
+            return f"{told} (broken: {self.breaks})"
         known = ", as expected" if self.verdict == FAILS and self.as_expected else ""
         return self.verdict + known
 

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline
 
 import saccade
 from saccade.errors import checked_number
 from saccade.theory import scan_and_snap as theory
+from saccade.theory.condition import Condition
 
 _RISING = np.arange(1.0, 6.0)
 N_DISTINCT = len(_RISING)
@@ -30,6 +32,15 @@ def several_common_tokens(*, overlap: float, n_vocab: int) -> saccade.SequenceCl
     return _classes(np.stack([np.roll(_RISING, n) for n in range(3)]), [1.0, 2.0, 3.0], [0, 0, 0], overlap, n_vocab)
 
 
+def isolated_class(*, overlap: float, n_vocab: int) -> saccade.SequenceClasses:
+    """The classes of `one_common_token`, the last without the common token, so that it overlaps no other."""
+    task = one_common_token(overlap=overlap, n_vocab=n_vocab)
+    prob = task.token_prob.copy()
+    prob[-1, 0] = 0.0
+    named = {"query": task.query, "next_token": task.next_token, "n_vocab": n_vocab, "name": "isolated-class"}
+    return saccade.SequenceClasses(prob, normalise=True, **named)
+
+
 def _classes(
     distinct: NDArray[np.float64], common: Sequence[float], query: Sequence[int], overlap: float, n_vocab: int
 ) -> saccade.SequenceClasses:
@@ -43,10 +54,10 @@ def _classes(
     return saccade.SequenceClasses(feature, query=tokens, n_vocab=n_vocab, normalise=True, name="weak-overlap")
 
 
-def conditions_met(
+def conditions(
     task: saccade.SequenceClasses, kinds: tuple[str, ...], *, lr_decoder: float, lr_attention: float, n_steps: float
-) -> dict[str, bool]:
-    """Which conditions the task meets, of those whose name starts with one of `kinds`; the context is infinite."""
+) -> list[Condition]:
+    """The theory's conditions on the task, those whose name starts with one of `kinds`; the context is infinite."""
     found = theory.check_assumptions(
         task.token_prob,
         task.query,
@@ -57,7 +68,7 @@ def conditions_met(
         n_context=math.inf,
         n_steps=n_steps,
     )
-    return {condition.name: condition.holds for condition in found if condition.name.startswith(kinds)}
+    return [condition for condition in found if condition.name.startswith(kinds)]
 
 
 def feature_and_drive(
@@ -88,7 +99,5 @@ def class_logits(logits: NDArray[np.float64], queries: NDArray[np.int64], task: 
 
 def travelled(times: NDArray[np.float64], velocity: NDArray[np.float64]) -> NDArray[np.float64]:
     """Integral of a velocity (time, ...) from 0 to each time; before the first it grows in proportion to t, as the speed does."""
-    from scipy.interpolate import make_interp_spline
-
     along = times.reshape(-1, *[1] * (velocity.ndim - 1)) * velocity
     return along[0] / 2 + make_interp_spline(np.log(times), along, k=5).antiderivative()(np.log(times))
