@@ -52,7 +52,7 @@ def law_at(corpus: Corpus, classes: SequenceClasses, length: int) -> Array:
 
 
 def with_law(blocks: TokenBlocks, law: Array) -> TokenBlocks:
-    """The same slots with another law (class, token), of tokens that each class had before."""
+    """The same slots with other chances P(l|m,n) (class, token), of tokens that each class had before."""
     return replace(
         blocks, token_prob=np.where(blocks.slots >= 0, np.take_along_axis(law, np.maximum(blocks.slots, 0), axis=1), 0.0)
     )
@@ -104,7 +104,7 @@ def window_counts(corpus: Corpus, classes: SequenceClasses, blocks: TokenBlocks,
 
 
 def independent_counts(blocks: TokenBlocks, like: Array, rng: np.random.Generator) -> Array:
-    """Token counts of independent draws from each class's law, as many in each context as `like` has there."""
+    """Token counts of independent draws from P(l|m,n) of each class, as many in each context as `like` has there."""
     sizes = like.sum(axis=1).astype(int)
     return np.stack([rng.multinomial(size, law / law.sum()).T for size, law in zip(sizes, blocks.token_prob, strict=True)])
 
@@ -175,7 +175,7 @@ def descended(
 ) -> Parameters:
     """Gradient descent from zero. `bank`: counts of contexts; `picks` (step, class, row): which of them each step learns from.
 
-    Every class has its weight in each step; one row that holds the class's law makes it the infinite context.
+    Every class has its weight in each step; one row that holds P(l|m,n) is the infinite context.
     """
     with jax.enable_x64(True):
         start = _MODEL.initial(blocks, np.random.default_rng(0), np.dtype("float64"))

@@ -133,7 +133,7 @@ def _one(training: Training, words: tuple[str, ...] | None) -> dict[str, Any]:
 def _long_jobs(settings: Settings) -> list[tuple[Training, tuple[str, ...]]]:
     lists = (settings.n_vocabs, settings.scaled, settings.init_scales, settings.rates, settings.steps, settings.probes)
     if not settings.texts or any(len(values) != len(settings.texts) for values in lists):
-        raise InputError("`texts` must name at least one text, and the lists beside it must have an entry for each.")
+        raise InputError("`texts` must name at least one text, and the other lists of runs must have an entry for each.")
     sizes = {"batch": settings.batch, "context": settings.context, "n_looks": settings.looks, "n_queries": settings.queries}
     return [
         (Training(text, n_vocab, settings.d_model, scaled, scale, "adam", lr, steps, **sizes, seed=seed), tuple(words))

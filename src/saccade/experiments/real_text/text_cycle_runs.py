@@ -142,15 +142,15 @@ def matrices(model: Transformer) -> tuple[Any, Any, Any]:
 
 
 def drive(gamma: Array, beta: Array, *, frequencies: Array, pairs: Any) -> float:
-    r"""How fast, and with which sign, attention grows from zero at a rank-one state, whether the unigram law is learnt or not,
+    r"""How fast, and with which sign, attention grows from zero at a rank-one state, on the unigram plateau or before it,
 
     $$D = \mathrm{Var}_\pi(\gamma) \sum_i \pi_i\gamma_i\,(P_i - \mathrm{softmax}(\langle\gamma\rangle\beta))\cdot\beta.$$
 
-    $\gamma, \beta$ (token): patterns of the top direction in embedding and projection. Where the law is learnt, the softmax is
-    $\pi$ and D is `plateau_drive`. Before, D has one more part, the product of
-    $\langle\gamma\rangle$, the variance and $(\pi - \mathrm{softmax})\cdot\beta$. It is positive while logits are still too small:
-    attention on frequent tokens makes them larger. Queries and keys obey $\dot l_q = D\,l_k$, $\dot l_k = D\,l_q$, so that from a
-    start without preference the sign of $l_q l_k$ is that of the integral of D. `pairs`: shares of (token, next_token).
+    $\gamma, \beta$ (token): patterns of the top direction in embedding and projection; `pairs`: shares of (token, next_token).
+    On the plateau the softmax is $\pi$ and D is `plateau_drive`. Before, D has one more part, $\langle\gamma\rangle$ times
+    the variance times $(\pi - \mathrm{softmax})\cdot\beta$, positive while logits are still too small: attention on frequent tokens
+    makes them larger. Queries and keys obey $\dot l_q = D\,l_k$, $\dot l_k = D\,l_q$, so that from a start without preference the
+    sign of $l_q l_k$ is that of the integral of D.
     """
     mean = frequencies @ gamma
     variance = frequencies @ (gamma - mean) ** 2

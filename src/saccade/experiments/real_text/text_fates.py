@@ -1,7 +1,7 @@
 """On text common tokens gain attention at first; distinct tokens gain only on equally frequent ones.
 
-[tian2023, Theorem 2] has attention leave common tokens for distinct ones, the frequent first. Here this is asked of text, where its
-Assumption 1 is not met: windows have 16 tokens, Y and Z learn at one rate, the ordinary model has positions. Which tokens are
+[tian2023, Theorem 2] has attention leave common tokens for distinct ones, the frequent first. Does it on text? Its Assumption 1
+is not met there: windows have 16 tokens, Y and Z learn at one rate, the ordinary model has positions. Which tokens are
 distinct comes from counts (`token_groups.py`), their gains from training three models (`token_runs.py`). Since common tokens are
 the frequent ones, a distinct token is also compared with equally frequent tokens. A likely reason for what is found: Y first learns
 how frequent next tokens are, and until then frequent tokens are worth attending to.

@@ -23,20 +23,19 @@ from saccade.lab.experiment import Variable
 
 STRATUM = 20  # tokens of about equal frequency: enough for a share in steps of 5 %, few enough for the ends to be alike
 _NAMES = ("frequency", "own", "own_share", "common")
+VARIABLES = {
+    "frequency": Variable("query token", "1", "share of the token in the windows before the query and its frequent next tokens"),
+    "own": Variable("query token", "", "which next token of the query the token is distinct for; -1: for none"),
+    "own_share": Variable("query token", "1", "P(l|m,n) of the next token it is distinct for; 0 elsewhere"),
+    "common": Variable("query token", "", "whether the token is common for the query"),
+    "query_id": Variable("query", "token", "ids of the query tokens, most frequent first"),
+}
+DEFINITIONS = {name: variable[1:] for name, variable in VARIABLES.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class TokenGroups:
-    """The tokens before each query.
-
-    | name        | axes         | meaning                                                                            |
-    |-------------|--------------|------------------------------------------------------------------------------------|
-    | `queries`   | query        | ids, most frequent first                                                           |
-    | `frequency` | query, token | share of the token in the windows before the query and its frequent next tokens    |
-    | `own`       | query, token | which next token (0, 1, ...) it is distinct for; -1: for none                      |
-    | `own_share` | query, token | P(l|m,n) of that next token; 0 where not distinct                                  |
-    | `common`    | query, token | whether it is common                                                               |
-    """
+    """The tokens before each query; `VARIABLES` says what each array holds."""
 
     queries: NDArray[np.int64]
     frequency: NDArray[np.float64]
@@ -69,16 +68,6 @@ class TokenGroups:
     @classmethod
     def of_record(cls, record: xr.Dataset, prefix: str = "") -> TokenGroups:
         return cls(record["query_id"].values, *(record[prefix + name].values for name in _NAMES))
-
-
-VARIABLES = {
-    "frequency": Variable("query token", "1", "share of the token in the windows before the query"),
-    "own": Variable("query token", "", "which next token of the query the token is distinct for; -1: for none"),
-    "own_share": Variable("query token", "1", "P(l|m,n) of the next token it is distinct for; 0 elsewhere"),
-    "common": Variable("query token", "", "whether the token is common for the query"),
-    "query_id": Variable("query", "token", "ids of the query tokens"),
-}
-DEFINITIONS = {name: variable[1:] for name, variable in VARIABLES.items()}
 
 
 def frequent_queries(corpus: Corpus, n_queries: int) -> list[int]:
