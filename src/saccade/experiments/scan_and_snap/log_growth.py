@@ -7,18 +7,16 @@ plain flow obeys no such law; there the same integral is still how far the token
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
-from scipy.integrate import solve_ivp
+from scipy.integrate import cumulative_trapezoid
 
 import saccade
 from saccade.errors import checked_count, checked_number
 from saccade.theory import scan_and_snap as theory
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 ROUNDING = 1e-9  # logits closer than this, about the solver's own error, count as equal
 
@@ -41,12 +39,12 @@ class Growth(NamedTuple):
 
 
 class Fates(NamedTuple):
-    """What became of the tokens by the end of a flow: counts over all classes, and the worst error of Theorem 3."""
+    """What became of the tokens by the end of a flow: exceptions to Theorem 2, and the worst error of Theorem 3."""
 
-    falling_distinct: float  # distinct tokens whose logit fell
-    rising_common: float  # common tokens whose logit rose, over all queries that meet them
-    out_of_order: float  # pairs of distinct tokens of a class where the rarer one grew more
-    gain_error: float  # largest |r(t) / (r(0) chi) - 1|, NaN if no class has two distinct tokens
+    falling_distinct: list[tuple[int, int]]  # (class, token): distinct tokens whose logit fell
+    rising_common: list[tuple[int, int]]  # (class, token): common tokens whose logit rose, once for each query that meets them
+    out_of_order: list[tuple[int, int]]  # (class, token): distinct tokens, once for each more frequent one that grew less
+    gain_error: float  # largest |r(t) / (r(0) chi) - 1|, -inf if no class has two distinct tokens of different frequency
 
 
 def one_common_token(*, n_classes: int, common_feature: float, n_distinct: int, n_vocab: int) -> saccade.SequenceClasses:
@@ -82,7 +80,7 @@ def growth(record: xr.Dataset) -> Growth:
     feature = theory.normalised_feature(attention)
     common = theory.common_tokens(prob) & (prob[n] > 0)
     return Growth(
-        log_growth=_integral(feature[:, token] ** -2.0, z[:, token]),
+        log_growth=cumulative_trapezoid(feature[:, token] ** -2.0, z[:, token], initial=0.0),
         top_logit=z[:, token],
         common_logit=z[:, np.argmax(np.where(common, prob[n], 0.0))] if common.any() else np.full(len(z), np.nan),
         common_share=np.sum(feature[:, common] ** 2, axis=1),
@@ -98,10 +96,10 @@ def fates(record: xr.Dataset) -> Fates:
     _, first = np.unique(record.class_query.values, return_index=True)
     met = np.array([(prob[record.class_query.values == record.class_query.values[n]] > 0).any(axis=0) for n in first])
     return Fates(
-        falling_distinct=float(np.sum(z[distinct] < -ROUNDING)),
-        rising_common=float(np.sum((z[first] > ROUNDING) & met & common)),
-        out_of_order=float(sum(_inversions(prob[n, distinct[n]], z[n, distinct[n]]) for n in range(len(prob)))),
-        gain_error=max((_gain_error(prob[n, distinct[n]], z[n, distinct[n]]) for n in range(len(prob))), default=np.nan),
+        falling_distinct=[(n, token) for n, token in np.argwhere(distinct & (z < -ROUNDING)).tolist()],
+        rising_common=[(int(first[m]), token) for m, token in np.argwhere((z[first] > ROUNDING) & met & common).tolist()],
+        out_of_order=[(n, token) for n in range(len(prob)) for token in _overtaking(np.flatnonzero(distinct[n]), prob[n], z[n])],
+        gain_error=max(_gain_error(prob[n, distinct[n]], z[n, distinct[n]]) for n in range(len(prob))),
     )
 
 
@@ -125,36 +123,15 @@ def onset(log_growth: NDArray[np.float64], t: NDArray[np.float64]) -> float:
     return float(np.exp(np.interp(slope[peak] / 2, slope[around], np.log(t[around]))))
 
 
-def entropy_at(log_growth: NDArray[np.float64], *, token_prob: NDArray[np.float64]) -> NDArray[np.float64]:
-    r"""Entropy among a class's distinct tokens once its log growth is B, by Theorem 2 alone: $dz_l/dB = f_l^2$,
-    $dz_c/dB = -K(1-f_c^2)$.
-
-    Domain: one common token, one query, classes alike. `token_prob` (class, token).
-    """
-    prob, K = token_prob[0], len(token_prob)
-    distinct = theory.distinct_tokens(token_prob)[0]
-
-    def velocity(_: float, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        f_squared = theory.normalised_feature(theory.limit_attention(prob, z)) ** 2
-        return np.where(distinct, f_squared, np.where(prob > 0, -K * (1 - f_squared), 0.0))
-
-    order = np.argsort(log_growth)
-    path = solve_ivp(velocity, (0, log_growth[order[-1]]), np.zeros(len(prob)), t_eval=log_growth[order], rtol=1e-10, atol=1e-12).y
-    entropy = saccade.measures.distinct_entropy(theory.limit_attention(prob, path.T), distinct)
-    return entropy[np.argsort(order)]
-
-
 def _class_logits(record: xr.Dataset, n: int) -> NDArray[np.float64]:
     place = np.flatnonzero(np.unique(record.class_query) == record.class_query.values[n]).item()  # queries stand in order
     return record.attention_logits.isel(query=place).transpose("time", "token").values
 
 
-def _integral(integrand: NDArray[np.float64], variable: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.append(0.0, np.cumsum(0.5 * (integrand[1:] + integrand[:-1]) * np.diff(variable)))
-
-
-def _inversions(prob: NDArray[np.float64], z: NDArray[np.float64]) -> int:
-    return int(np.sum((prob[:, None] > prob) & (z[:, None] < z - ROUNDING)))
+def _overtaking(tokens: NDArray[np.int64], prob: NDArray[np.float64], z: NDArray[np.float64]) -> list[int]:
+    """Tokens that grew more than a more frequent one, once for each such pair."""
+    p, own = prob[tokens], z[tokens]
+    return tokens[np.nonzero((p[:, None] > p) & (own[:, None] < own - ROUNDING))[1]].tolist()
 
 
 def _gain_error(prob: NDArray[np.float64], z: NDArray[np.float64]) -> float:
