@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 import saccade
 from saccade.experiments import experiment
-from saccade.experiments.scan_and_snap.case_claims import case_of, series
-from saccade.experiments.scan_and_snap.snap_theory import CaseTheory
+from saccade.experiments.scan_and_snap.scan_then_snap import EXPERIMENT as SCAN_THEN_SNAP
+from saccade.experiments.scan_and_snap.scan_then_snap import Settings, flows_of
 from saccade.observe.events import find_events
 from saccade.report.style import categorical, new_figure, sequential
 
@@ -45,13 +45,13 @@ def scan_and_snap_attention() -> Figure:
 
 def scan_and_snap_growth() -> Figure:
     """Growth of the most frequent distinct token along flow (C), with the corrected theory."""
-    config = experiment("scan-then-snap").Config(vocabularies=(), other_n_classes=(), other_common_features=(), plain=False)
-    record = experiment("scan-then-snap").run(config)
+    settings = Settings(vocabularies=(), other_n_classes=(), other_common_features=(), plain=False)
+    record = SCAN_THEN_SNAP.run(settings)
     drawing = new_figure(width=WIDTH, height=3.6)
     axes = drawing.subplots()
     for i, role in enumerate(("faster decoder", "base", "slower decoder")):
-        case = case_of(record, role)
-        at, (t, growth) = CaseTheory.of(record, case), series(record, case, "C")
+        flows = flows_of(record, role)
+        at, t, growth = flows.theory, flows.t, flows.grown()
         axes.plot(t[::6], growth[::6], "os^"[i], ms=3.5, color=categorical(i), label=rf"flow (C), $\eta_Y$ = {at.lr_decoder:g}")
         axes.plot(t, at.growth(t), color=categorical(i), lw=1.2)
         axes.axvline(at.snap_time, color=categorical(i), ls="--", lw=1)

@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 import saccade
-from saccade.experiments.scan_and_snap.log_growth import entropy_at, exponent, fates, growth, leader, one_common_token, onset
+from saccade.experiments.scan_and_snap.log_growth import exponent, fates, growth, leader, one_common_token, onset
+from saccade.experiments.scan_and_snap.snap_theory import entropy_at
 from saccade.theory import scan_and_snap as theory
 
 TASK = {"n_classes": 3, "common_feature": 0.3, "n_distinct": 5, "n_vocab": 211}
@@ -49,21 +50,22 @@ def test_log_growth_is_the_integral_of_the_drive(record):
 
 def test_entropy_follows_from_log_growth_alone(record):
     found = growth(record)
-    predicted = entropy_at(found.log_growth, token_prob=record.token_prob.values)
+    predicted = entropy_at(found.log_growth, record.token_prob.values)
     np.testing.assert_allclose(predicted, found.distinct_entropy, atol=2e-5)
 
 
 def test_fates_of_the_theory_s_flow(record):
-    assert fates(record)[:3] == (0, 0, 0)
+    assert fates(record)[:3] == ([], [], [])
     assert fates(record).gain_error < 1e-7
 
 
 def test_fates_notice_what_theory_forbids(record):
     turned = record.assign(attention_logits=-record.attention_logits)
     found = fates(turned)
-    assert found.falling_distinct == 15
-    assert found.rising_common == 1
-    assert found.out_of_order == 3 * 10
+    assert found.falling_distinct == [(n, 1 + 5 * n + i) for n in range(3) for i in range(5)]
+    assert found.rising_common == [(0, 0)]
+    assert sorted(found.out_of_order)[:10] == [(0, 1)] * 4 + [(0, 2)] * 3 + [(0, 3)] * 2 + [(0, 4)]
+    assert len(found.out_of_order) == 3 * 10
     assert found.gain_error > 0.1
 
 
@@ -85,4 +87,4 @@ def test_a_user_s_several_queries_are_each_read_in_their_own_row():
     assert isinstance(record, xr.Dataset)
     assert rows[0, 2] == rows[1, 1] == 0
     assert growth(record).top_logit[-1] == rows[0, 1]
-    assert fates(record).rising_common == 0
+    assert fates(record).rising_common == []

@@ -56,18 +56,6 @@ def test_syn_medium_has_the_means_of_its_tables_and_counts_what_diverged() -> No
     np.testing.assert_allclose(found["recall_fall"], rows[0]["recall_mean"] - rows[-1]["recall_mean"])
 
 
-def test_scan_then_snap_has_the_onset_and_slopes_of_its_claims() -> None:
-    small = {"vocabularies": (), "other_n_classes": (), "other_common_features": (), "plain": False}
-    asked, record, found = run("scan-then-snap", **small)
-    measured = {claim.measured for claim in asked.claims(record)}
-    assert {found[name] for name in ("onset", "scanning_slope", "snapping_slope", "entropy_lost")} <= measured
-    assert found["onset_over_snap_time"] < 1
-    assert (
-        found["log_growth"]
-        == [row for row in asked.rows(record) if (row["group"], row["role"]) == ("rates", "base")][-1]["log_growth"]
-    )
-
-
 @pytest.fixture(scope="module")
 def cycle() -> tuple:
     return run("focus-dilution-cycle", stationary=(0.75, 0.19, 0.05, 0.01), stay=0.3, t1=500.0, n_times=300)

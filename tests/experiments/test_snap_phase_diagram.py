@@ -6,42 +6,43 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.scan_and_snap import snap_phase_diagram
-from saccade.records.claim import FAILS, HOLDS
+from saccade.experiments.scan_and_snap.snap_phase_diagram import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS
+from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
 def record():
-    return snap_phase_diagram.run(snap_phase_diagram.Config(n_rates=5))
+    return record_of("snap-phase-diagram", n_rates=5)
 
 
 def test_every_verdict_is_the_expected_one(record):
-    claims = snap_phase_diagram.claims(record)
+    claims = list(EXPERIMENT.claims(record))
     assert len(claims) == 6
-    assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert [claim.label for claim in claims if claim.verdict != HOLDS] == []
     assert_as_in_the_readme("snap-phase-diagram", claims)
 
 
 def test_rates_that_change_places_fail_every_claim(record):
     turned = {name: (("lr_decoder", "lr_attention"), record[name].values.T) for name in ("onset", "log_growth", "exponent")}
-    assert {claim.verdict for claim in snap_phase_diagram.claims(record.assign(turned))} == {FAILS}
+    assert {claim.verdict for claim in EXPERIMENT.claims(record.assign(turned))} == {FAILS}
 
 
 def test_table_and_figure_hold_every_run(record):
-    rows = snap_phase_diagram.table(record)
+    rows = EXPERIMENT.rows(record)
     assert len(rows) == 25
     assert all(np.isfinite(row["log_growth_at_horizon"]) for row in rows)
-    assert len(snap_phase_diagram.figure(record).axes) == 5  # three panels and two colour bars
+    assert len(EXPERIMENT.figure(record).axes) == 5  # four panels and a colour bar
 
 
 def test_a_horizon_past_the_end_is_named():
     with pytest.raises(InputError, match="horizon"):
-        snap_phase_diagram.run(snap_phase_diagram.Config(horizon=1e10))
+        EXPERIMENT.run(Settings(horizon=1e10))
 
 
 def test_a_grid_on_which_nothing_scans_has_no_onset_to_claim():
-    record = snap_phase_diagram.run(snap_phase_diagram.Config(n_rates=2, lr_attention=(1e-6, 1e-5), lr_decoder=(0.1, 1.0)))
-    powers = snap_phase_diagram.claims(record)[:2]
+    record = EXPERIMENT.run(Settings(n_rates=2, lr_attention=(1e-6, 1e-5), lr_decoder=(0.1, 1.0)))
+    powers = list(EXPERIMENT.claims(record))[:2]
     assert all(np.isnan(claim.measured) and claim.verdict == FAILS for claim in powers)
-    snap_phase_diagram.figure(record)
+    EXPERIMENT.figure(record)

@@ -7,8 +7,7 @@ import pytest
 
 import saccade
 from saccade.experiments.scan_and_snap.log_growth import one_common_token
-from saccade.experiments.scan_and_snap.snap_cases import Case, start_values
-from saccade.experiments.scan_and_snap.snap_theory import CaseTheory
+from saccade.experiments.scan_and_snap.snap_theory import SnapTheory
 from saccade.forecasting.starts import random_start
 from saccade.model.rank_one import RankOne
 from saccade.theory import focus_and_dilution, scan_and_snap
@@ -43,8 +42,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_closed_forms_of_scan_and_snap_are_those_of_python(page, name):
     task, lr_decoder, lr_attention = CASES[name]
-    values = start_values([Case("", "base", task, lr_decoder, lr_attention)])
-    theory = CaseTheory(**{key: value[0] for key, value in values.items()})
+    theory = SnapTheory.of_task(task, lr_decoder, lr_attention)
     settings = task_settings(task, nVocab=task.n_vocab, lrDecoder=lr_decoder, lrAttention=lr_attention)
     found = page.evaluate(_CLOCK, [settings, TIMES])
     peak = scan_and_snap.speed_peak(**theory.clock)
