@@ -137,7 +137,7 @@ def _fig_9(at: xr.Dataset, panel: Published) -> Iterator[Claim]:
     yield case.near(FIG_9, "growth bound at t0", float(heights.mean()), panel.at_snap, within=1e-3)
     yield case.but(against=CALCULUS).at_most(THEOREM_4, "spread of the growth bound at t0 over rates", np.ptp(heights), 1e-6)
     for j, (rate, expected) in enumerate(zip(panel.lr_attention, panel.at_end, strict=True)):
-        at_rate = case.but(**{"η_Z": rate, "t": panel.t_end})
+        at_rate = case.but(η_Z=rate, t=panel.t_end)
         yield at_rate.near(FIG_9, "growth bound", float(at.bound[j, -1]), expected, within=1e-3)
 
 

@@ -185,7 +185,7 @@ def _setups(settings: Settings) -> list[Setup]:
     if len(settings.other_n_classes) != len(settings.other_common_features):
         raise InputError("`other_n_classes` and `other_common_features` pair up: they must have one length.")
     others = zip(settings.other_n_classes, settings.other_common_features, strict=True)
-    unlike = replace(base, class_weight=[4.0] + [1.0] * (base.n_classes - 1))
+    unlike = replace(base, class_weight=np.append(4.0, np.ones(base.n_classes - 1)))
     return [
         *varied,
         *(Setup("vocabulary", "base", _task(settings, n_vocab=size), eta_Y, eta_Z) for size in settings.vocabularies),
@@ -398,8 +398,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     yield from _rates(record)
     if np.isfinite(record.log_growth.sel(dynamics="B")).any():
         yield from _plain(record)
-    for place in np.flatnonzero(record.group.values == "control"):
-        yield from _control(Flows(record, int(place)))
+    for role in CONTROLS if "control" in record.group.values else ():
+        yield from _control(flows_of(record, role, "control"))
 
 
 def _premise(record: xr.Dataset) -> Iterator[Claim]:

@@ -22,7 +22,7 @@ from saccade.experiments.scan_and_snap.log_growth import exponent, growth, one_c
 from saccade.experiments.scan_and_snap.snap_theory import DEPTH, SnapTheory
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
-from saccade.lab.panel import POINTS, RINGS, Heat, Layout, Line, Lines
+from saccade.lab.panel import POINTS, RINGS, Heat, Layout, Line, Lines, Panel
 from saccade.theory.condition import below
 from saccade.theory.scan_and_snap.statements import THEOREM_4
 
@@ -78,7 +78,7 @@ def _spaced(name: str, ends: tuple[float, float], count: int) -> NDArray[np.floa
 
 
 def _followed(lr_decoder: float, lr_attention: float, *, task: saccade.SequenceClasses, settings: Settings) -> dict[str, float]:
-    rates = {"lr_decoder": float(lr_decoder), "lr_attention": float(lr_attention)}
+    rates: dict[str, Any] = {"lr_decoder": float(lr_decoder), "lr_attention": float(lr_attention)}
     record = saccade.reduced_flow(task, t1=settings.t1, n_times=settings.n_times, keep=("attention_logits",), **rates)
     t, B = record.time.values[1:], growth(record).log_growth[1:]
     at_horizon = {"log_growth": B, "exponent": exponent(B, t)}
@@ -152,29 +152,26 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def panels(record: xr.Dataset) -> Layout:
-    t, unit, x, y = (
-        EXPERIMENT.settings_of(record).horizon,
-        _theory(record, 1.0, 1.0),
-        record.lr_decoder.values,
-        record.lr_attention.values,
-    )
+    t, unit = EXPERIMENT.settings_of(record).horizon, _theory(record, 1.0, 1.0)
+    x, y = record.lr_decoder.values, record.lr_attention.values
     many, snapping = np.geomspace(x[0], x[-1], 60), {unit.scan_time / t: f"t0' = {t:g}", unit.snap_time / t: f"t0 = {t:g}"}
     scanned, exponents, grown, onsets = _scanned(record), [], [], []
     for j, rate in enumerate(y):
         tone, name = (j + 1) / len(y), f"η_Z = {rate:.3g}" if j in (0, len(y) // 2, len(y) - 1) else ""
         cells = record.isel(lr_attention=j)
         for chosen, style in ((scanned[:, j], POINTS), (~scanned[:, j], RINGS)):
-            shown = np.where(chosen, cells.exponent, np.nan), np.where(chosen, cells.log_growth, np.nan)
-            exponents.append(Line(x, shown[0], name if style == POINTS else "", style, tone))
-            grown.append(Line(x, shown[1], name if style == POINTS else "", style, tone))
+            label = name if style == POINTS else ""
+            exponents.append(Line(x, np.where(chosen, cells.exponent, np.nan), label, style, tone))
+            grown.append(Line(x, np.where(chosen, cells.log_growth, np.nan), label, style, tone))
         grown.append(Line(many, [float(_theory(record, each, float(rate)).growth(t)) for each in many], "", tone=tone))
         onsets.append(Line(x, np.where(scanned[:, j], cells.onset * x / unit.scan_time, np.nan), name, POINTS, tone))
-    labels = [[f"{rate:.2g}" for rate in rates] for rates in (x, y[::-1])]
+    columns, rows = ([f"{rate:.2g}" for rate in rates] for rates in (x, y[::-1]))
+    shown = record.exponent.values.T[::-1]
     eta_Y = "η_Y (per step)"
     levels = {1.0: "t0' = K ln M / η_Y", unit.snap_time / unit.scan_time: "t0 = 2(1 + ω_1) t0'"}
-    return [
+    rows_of_panels: list[list[Panel]] = [
         [
-            Heat(f"local exponent dB/d ln t at t = {t:g}", eta_Y, "η_Z (per step)", record.exponent.values.T[::-1], *labels),
+            Heat(f"local exponent dB/d ln t at t = {t:g}", eta_Y, "η_Z (per step)", shown, columns, rows),
             Lines("the same over η_Y", eta_Y, "local exponent dB/d ln t", exponents, "x", ylim=(0, None), marks=snapping),
         ],
         [
@@ -182,6 +179,7 @@ def panels(record: xr.Dataset) -> Layout:
             Lines("onset of the flows that scanned", eta_Y, "onset / t0'", onsets, "x", ylim=(0, None), levels=levels),
         ],
     ]
+    return rows_of_panels
 
 
 EXPERIMENT = Experiment(
