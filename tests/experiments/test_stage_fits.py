@@ -74,7 +74,7 @@ def test_a_path_along_the_direction_of_rank_one_weights_gives_back_their_pattern
     run = saccade.flow(chain, t1=0.1, n_times=2, start=start, model=saccade.Embedded(d_model=3, d_key=2)).isel(seed=0)
     direction = stage_fits.top_direction(run.embedding.values[0])
     np.testing.assert_allclose(direction, alpha, atol=1e-12)
-    path = stage_fits.along(run, direction)
+    path = stage_fits.along(run)
     np.testing.assert_allclose(path.gamma[0], gamma, atol=1e-12)
     assert path.strength[0] == pytest.approx(-0.06, rel=1e-12)
     np.testing.assert_allclose(path.scores[0], -0.06 * np.outer(gamma, gamma), atol=1e-12)

@@ -138,55 +138,41 @@ def _directions(embedding: Array, projection: Array, alpha: Array, stationary: A
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
     for law, chain in stages.chains(settings.stays).items():
-        at, scale = record.sel(law=law), settings.looked_at
-        case = Case({"law": law}, stages.conditions(chain, ("I",), scale))
-        condensed, end = (case.but(start=scale, at=moment) for moment in (f"{CONDENSED:.1%} condensed", "end of stage I"))
-        yield from _growth(at, case, chain.stationary)
-        yield from _condensed(at.sel(init_scale=scale), end)
-        yield from _origin(at, case)
-        yield from _attention(at.sel(init_scale=scale), condensed, end)
+        at, case = record.sel(law=law), Case({"law": law}, stages.conditions(chain, ("I",), settings.looked_at))
+        yield from _growth_claims(at, case, chain.stationary, settings.looked_at)
+        yield from _attention_claims(at, case, settings.looked_at)
 
 
-def _growth(at: xr.Dataset, case: Case, stationary: Array) -> Iterator[Claim]:
-    smallest, mu_0 = at.isel(init_scale=-1), theory.condensation_rate(stationary=stationary)
-    yield case.but(start=float(smallest.init_scale)).near(
-        THEOREM_3_2, "growth rate of the embedding's first singular value", smallest.rate, mu_0, relative=0.005
-    )
-    yield case.near(
-        CONDENSATION_FROM_THE_START,
-        "how much later stage I ends per e-fold of a smaller start",
-        [fits.slope(np.log(1 / at.init_scale), at.end_time.sel(seed=seed)) for seed in at.seed],
-        theory.condensation_slope(stationary=stationary),
-        relative=0.02,
-    )
-
-
-def _condensed(at: xr.Dataset, end: Case) -> Iterator[Claim]:
-    yield end.at_least(THEOREM_3_2, "|cos| of the embedding's token direction with π", at.embedding_cosine, 1 - 1e-4)
-    yield end.at_least(THEOREM_3_2, "|cos| of the projection's token direction with π - 1/d", at.projection_cosine, 1 - 1e-4)
+def _growth_claims(at: xr.Dataset, case: Case, stationary: Array, scale: float) -> Iterator[Claim]:
+    small, read, end = at.isel(init_scale=-1), at.sel(init_scale=scale), case.but(start=scale, at="end of stage I")
+    mu_0, per_fold = theory.condensation_rate(stationary=stationary), theory.condensation_slope(stationary=stationary)
+    delays = [fits.slope(np.log(1 / at.init_scale), at.end_time.sel(seed=seed)) for seed in at.seed]
+    later, first = "how much later stage I ends per e-fold of a smaller start", case.but(start=float(small.init_scale))
+    yield first.near(THEOREM_3_2, "growth rate of the embedding's first singular value", small.rate, mu_0, relative=0.005)
+    yield case.near(CONDENSATION_FROM_THE_START, later, delays, per_fold, relative=0.02)
+    yield end.at_least(THEOREM_3_2, "|cos| of the embedding's token direction with π", read.embedding_cosine, 1 - 1e-4)
+    yield end.at_least(THEOREM_3_2, "|cos| of the projection's token direction with π - 1/d", read.projection_cosine, 1 - 1e-4)
     yield end.at_least(
         CONDENSATION_FROM_THE_START,
         "|cos| of the width direction with α",
-        at.direction_cosine,
+        read.direction_cosine,
         1 - 1e-4,
         sentence="The random start alone tells along which direction of the width the weights will grow.",
     )
-    yield end.at_least(THEOREM_3_2, "share of the first direction in embedding and projection", at.top_share, 1 - 1e-3)
+    yield end.at_least(THEOREM_3_2, "share of the first direction in embedding and projection", read.top_share, 1 - 1e-3)
 
 
-def _origin(at: xr.Dataset, case: Case) -> Iterator[Claim]:
+def _attention_claims(at: xr.Dataset, case: Case, scale: float) -> Iterator[Claim]:
+    read, changed = at.sel(init_scale=scale), "relative change of |W_Q|"
+    condensed, end = (case.but(start=scale, at=moment) for moment in (f"{CONDENSED:.1%} condensed", "end of stage I"))
+    powers = [fits.power(at.init_scale, at.start_speed.sel(seed=seed)) for seed in at.seed]
+    turned = np.abs(read.rank_condensed - read.rank_start)
     yield case.at_most(THEOREM_3_2, "largest entry of dL/dΦ at the origin", at.attention_force, 1e-14)
     yield case.at_most(THEOREM_3_2, "largest entry of -dL/dM less π (π - 1/d)ᵀ at the origin", at.decoder_gap, 1e-14)
-    powers = [fits.power(at.init_scale, at.start_speed.sel(seed=seed)) for seed in at.seed]
     yield case.near(ATTENTION_AT_REST, "power of the start's size in the first speed of the queries", powers, 5, within=0.05)
-
-
-def _attention(at: xr.Dataset, condensed: Case, end: Case) -> Iterator[Claim]:
-    changed = "relative change of |W_Q|"
-    yield condensed.at_most(THEOREM_3_2, changed, np.abs(at.growth_condensed), 1e-5)
-    yield end.at_most(ATTENTION_AT_REST, changed, np.abs(at.growth_end), 1e-5, expected=FAILS)
-    change = np.abs(at.rank_condensed - at.rank_start)
-    yield condensed.at_most(ATTENTION_AT_REST, "change of the effective rank of W_Q W_Kᵀ", change, 0.05)
+    yield condensed.at_most(THEOREM_3_2, changed, np.abs(read.growth_condensed), 1e-5)
+    yield end.at_most(ATTENTION_AT_REST, changed, np.abs(read.growth_end), 1e-5, expected=FAILS)
+    yield condensed.at_most(ATTENTION_AT_REST, "change of the effective rank of W_Q W_Kᵀ", turned, 0.05)
 
 
 def headlines(record: xr.Dataset) -> dict[str, float]:

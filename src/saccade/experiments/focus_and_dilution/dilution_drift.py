@@ -120,8 +120,7 @@ def followed(chain: saccade.MarkovChain, start: str, settings: Settings) -> Path
     else:
         run = stages.flow_from_random(chain, settings.init_scale, 0, settings.n_times)
         plateau = stages.settled(run, chain.stationary)
-    along = stages.along(run, stages.top_direction(run.embedding.values[plateau]))
-    return Path(chain, along, run.attention.values[:, :, 0], plateau)
+    return Path(chain, stages.along(run, plateau), run.attention.values[:, :, 0], plateau)
 
 
 def _reduced_path(chain: saccade.MarkovChain, settings: Settings) -> Path:

@@ -101,7 +101,7 @@ def _at_point(chain: saccade.MarkovChain) -> dict[str, Any]:
 
 def _from_unigram(chain: saccade.MarkovChain, seed: int, *, size: float, n: int) -> dict[str, Any]:
     flowed = stages.flow_from_unigram(chain, size, seed, n)
-    path = stages.along(flowed, stages.top_direction(flowed.embedding.values[0]))
+    path = stages.along(flowed)
     window, curves, gaps = stages.attention_window(path), _curves(flowed, path, chain), gradient_gaps(chain, seed)
     return {
         "finite_difference_gap": gaps.finite_difference,
@@ -124,7 +124,7 @@ def _tilt_power(path: stages.Along, attention: fits.Array, window: Any, chain: s
 def _from_random(chain: saccade.MarkovChain, scale: float, seed: int, *, n: int) -> dict[str, Any]:
     c, flowed = stages.focus_rate(chain), stages.flow_from_random(chain, scale, seed, n)
     settled = stages.settled(flowed, chain.stationary)
-    path = stages.along(flowed, stages.top_direction(flowed.embedding.values[settled]))
+    path = stages.along(flowed, settled)
     linear, curves = stages.linear_end(path), _curves(flowed, path, chain)
     half, norm = theory.embedding_norm(stationary=chain.stationary) / 2, np.linalg.norm(flowed.embedding.values, axis=(1, 2))
     peak = fits.peak_time(path.time, np.sign(c) * flowed.attention.values[:, -1, 0], linear)

@@ -115,7 +115,7 @@ def _followed(chain: saccade.MarkovChain, start: str, settings: Settings) -> dic
     else:
         run = stages.flow_from_random(chain, settings.init_scale, 0, 2 * settings.n_times)
         plateau = stages.settled(run, chain.stationary)
-    path = stages.along(run, stages.top_direction(run.embedding.values[plateau]))
+    path = stages.along(run, plateau)
     window = stages.attention_window(path, plateau)
     middle = _middle(path.query_size, window)
     return {

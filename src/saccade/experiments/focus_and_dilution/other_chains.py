@@ -101,7 +101,7 @@ def _stage_times(run: xr.Dataset, chain: saccade.MarkovChain, queries: fits.Arra
     half, norm = theory.embedding_norm(stationary=chain.stationary) / 2, np.linalg.norm(embedding, axis=(1, 2))
     values = singular_values(embedding)
     condensed = fits.first_index(norm, half)
-    linear = stages.linear_end(stages.along(run, stages.top_direction(embedding[condensed])))
+    linear = stages.linear_end(stages.along(run, condensed))
     way = np.sign(on_frequent[fits.first_index(queries, READ_AT), 0] - chain.stationary[0])
     turns = [fits.peak_time(t, way * on_frequent[:, query], linear) for query in range(1, chain.n_vocab)]
     return [
@@ -116,8 +116,7 @@ def _rates(chain: saccade.MarkovChain) -> dict[str, float]:
     pi = chain.stationary
     t1 = np.log(theory.embedding_norm(stationary=pi) / SMALL) / theory.condensation_rate(stationary=pi)
     run = saccade.flow(chain, t1=t1, n_times=400, model=saccade.Embedded(init_scale=SMALL)).isel(seed=0)
-    top, grown = singular_values(run.embedding.values)[:, 0], stages.flow_from_unigram(chain, SMALL, 0, 400)
-    path = stages.along(grown, stages.top_direction(grown.embedding.values[0]))
+    top, path = singular_values(run.embedding.values)[:, 0], stages.along(stages.flow_from_unigram(chain, SMALL, 0, 400))
     return {
         "condensation_rate": fits.growth_rate(run.time.values, top, stages.condensation_window(top, pi)),
         "focus_rate": fits.growth_rate(path.time, path.query_size, stages.attention_window(path)),

@@ -105,9 +105,10 @@ class Along(NamedTuple):
         return np.abs(self.scores).max(axis=(1, 2))
 
 
-def along(run: xr.Dataset, direction: Array) -> Along:
-    """One seed of a record of the embedded flow (attention logits unscaled)."""
+def along(run: xr.Dataset, sample: int = 0) -> Along:
+    """One seed of a record of the embedded flow (attention logits unscaled), along its embedding's top direction at a sample."""
     embedding, query_matrix, key_matrix, _ = weights_of(run)
+    direction = top_direction(embedding[sample])
     query, key = direction @ query_matrix, direction @ key_matrix
     scores = (embedding @ query_matrix) @ np.swapaxes(embedding @ key_matrix, -1, -2)
     return Along(run.time.values, embedding @ direction, query, key, np.sum(query * key, axis=-1), scores)
