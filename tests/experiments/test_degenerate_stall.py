@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.focus_and_dilution import degenerate_points, degenerate_stall
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from saccade.experiments.focus_and_dilution import degenerate_points
+from saccade.experiments.focus_and_dilution.degenerate_stall import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.records.schema import with_settings
 from saccade.theory import focus_and_dilution as theory
+from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
 SMALL = {
@@ -24,17 +27,19 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def record():
-    return degenerate_stall.run(degenerate_stall.Config(**SMALL))
+    return record_of("degenerate-stall", **SMALL)
 
 
 def verdicts(record, part):
-    return {claim.verdict for claim in degenerate_stall.claims(record) if part in claim.statement}
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
+    assert found
+    return found
 
 
 def test_every_verdict_is_the_expected_one(record):
-    claims = degenerate_stall.claims(record)
+    claims = list(EXPERIMENT.claims(record))
     assert len(claims) == 17
-    assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
+    assert [claim.label for claim in claims if claim.verdict != HOLDS] == []
     assert_as_in_the_readme("degenerate-stall", claims)
 
 
@@ -43,26 +48,24 @@ def test_a_run_that_escapes_is_no_stall(record):
     escaped.curve_ratio.loc["symmetric"] = record.curve_ratio.sel(curve="symmetric, long stay")
     escaped.curve_loss.loc["symmetric"] = record.curve_loss.sel(curve="symmetric, long stay")
     assert verdicts(escaped, "equal low tokens") == {HOLDS, FAILS}
-    assert verdicts(escaped, "s2 / s1 of the embedding") == {FAILS}
+    assert verdicts(escaped, "s₂ / s₁ of the embedding") == {FAILS}
 
 
 def test_rates_that_change_places_fail_their_powers(record):
     swapped = record.assign(transverse=record.tangential, tangential=record.transverse)
-    assert verdicts(swapped, "at the symmetric point") == {FAILS}
+    assert verdicts(swapped, "point symmetric") == {FAILS}
     assert verdicts(swapped, "largest tangential rate") == {FAILS}
 
 
 def test_escape_times_that_do_not_know_the_asymmetry_fail(record):
     flat = record.assign(escape_time=record.escape_time.mean("asymmetry") + 0 * record.escape_time)
     assert verdicts(flat, "power of the asymmetry in the escape time") == {FAILS}
-    assert verdicts(flat, "longer per e-fold") == {FAILS}
+    assert verdicts(flat, "per e-fold of a smaller start") == {FAILS}
 
 
 def test_a_stay_beyond_the_critical_one_is_outside_the_claims_of_the_stall(record):
-    settings = degenerate_stall.Config(**SMALL, stays=(0.6, 0.6, 0.9))
-    from saccade.experiments.focus_and_dilution.degenerate_stall_claims import all_claims
-
-    stalled = [claim.verdict for claim in all_claims(record, settings) if "equal low tokens" in claim.statement]
+    longer = with_settings(record.copy(), Settings(**SMALL, stays=(0.6, 0.6, 0.9)))
+    stalled = [claim.verdict for claim in EXPERIMENT.claims(longer) if "equal low tokens" in claim.label]
     assert stalled == [OUTSIDE, OUTSIDE, HOLDS, HOLDS]
 
 
@@ -83,14 +86,14 @@ def test_a_shifted_diagram_fails(record):
 
 
 def test_table_and_figure_hold_every_run_and_cell(record):
-    rows = degenerate_stall.table(record)
+    rows = EXPERIMENT.rows(record)
     assert len(rows) == 2 * 2 + 2 * 2 * 2 + 2 * 2
     assert all(np.isfinite(row["value"]) for row in rows)
-    assert len(degenerate_stall.figure(record).axes) == 4
+    assert len(EXPERIMENT.figure(record).axes) == 4
 
 
 def test_a_mass_below_its_even_share_is_named():
     with pytest.raises(InputError, match="masses"):
-        degenerate_stall.run(degenerate_stall.Config(masses=(0.2,)))
+        EXPERIMENT.run(Settings(masses=(0.2,)))
     with pytest.raises(InputError, match="asymmetries"):
-        degenerate_stall.run(degenerate_stall.Config(asymmetries=(0.01,)))
+        EXPERIMENT.run(Settings(asymmetries=(0.01,)))

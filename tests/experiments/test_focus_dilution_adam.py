@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from saccade.experiments.focus_and_dilution import focus_dilution_adam as adam
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from saccade.experiments.focus_and_dilution.focus_dilution_adam import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.records.schema import with_settings
+from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import OUTCOMES
 from tools.readme_tables import filled
 
 
 @pytest.fixture(scope="module")
 def small():
-    config = adam.Config(steps=600, seeds=3, saves=60, batch=64, context=31, sequences=499, t1=200.0)
-    return adam.run(config)
+    return record_of("focus-dilution-adam", steps=600, seeds=3, saves=60, batch=64, context=31, sequences=499, t1=200.0)
 
 
 def test_noise_free_adam_moves_every_token_alike(small):
     quiet = small.sel(regime="noise-free")
-    assert adam._when_half_grown(quiet.direction_uniform, quiet).min() > 0.999
-    assert adam._when_half_grown(quiet.direction_law, quiet).max() < 0.7
+    assert adam.when_half_grown(quiet.direction_uniform, quiet).min() > 0.999
+    assert adam.when_half_grown(quiet.direction_law, quiet).max() < 0.7
 
 
 def test_epsilon_is_what_noise_free_adam_waits_for(small):
@@ -44,34 +44,34 @@ def test_the_first_move_is_read_off_the_step_it_happens(small):
 
 
 def test_other_settings_are_outside_the_claims(small):
-    assert {claim.verdict for claim in adam.claims(small)} == {OUTSIDE}
+    assert {claim.verdict for claim in EXPERIMENT.claims(small)} == {OUTSIDE}
 
 
 def test_what_the_readme_says_is_measured_by_claims(small):
     """The words only: with these settings the numbers are others."""
-    sentence = filled("focus-dilution-adam", adam.EXPECTED, [claim.as_dict() for claim in adam.claims(small)])
-    words, kept = (re.sub(r"\d+", "", text) for text in (sentence, OUTCOMES["focus-dilution-adam"]["expected"]))
+    sentence = filled("focus-dilution-adam", EXPERIMENT.finding, [claim.as_dict() for claim in EXPERIMENT.claims(small)])
+    words, kept = (re.sub(r"\d+", "", text) for text in (sentence, OUTCOMES["focus-dilution-adam"]["finding"]))
     assert words == kept
 
 
 def test_the_table_has_a_row_for_every_run(small):
-    rows = adam.table(small)
+    rows = EXPERIMENT.rows(small)
     assert [(row["regime"], row["seed"]) for row in rows] == [(name, seed) for name in adam.REGIMES for seed in range(3)]
 
 
 def by_default(small):
     """The small record under the settings that the claims are about."""
-    return small.assign_attrs(settings=json.dumps(asdict(adam.Config())))
+    return with_settings(small.copy(deep=True), Settings())
 
 
 def verdict(record, words):
-    (claim,) = [claim for claim in adam.claims(record) if words in claim.statement]
+    (claim,) = [claim for claim in EXPERIMENT.claims(record) if words in claim.label]
     return claim.verdict
 
 
 def test_claims_hold_or_fail_by_what_was_measured(small):
-    record = by_default(small).copy(deep=True)
-    words = "largest attention that all queries have"
+    record = by_default(small)
+    words = "attention of all queries at once"
     record["on_frequent"][:] = 0.97
     assert verdict(record, words) == HOLDS
     record["on_frequent"].loc[{"query": 2}] = 0.6
@@ -84,7 +84,7 @@ def test_claims_hold_or_fail_by_what_was_measured(small):
 
 
 def test_a_drive_of_the_other_sign_fails_the_claim_about_sides(small):
-    record = by_default(small).copy(deep=True)
+    record = by_default(small)
     quiet = {"regime": "noise-free"}
     record["on_frequent"].loc[quiet] = record.share + 0.05
     record["drive"].loc[quiet] = 1e-9

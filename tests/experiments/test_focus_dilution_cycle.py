@@ -10,67 +10,61 @@ import pytest
 
 from saccade.cli import main
 from saccade.errors import InputError
-from saccade.experiments.focus_and_dilution import focus_dilution_cycle
-from saccade.experiments.focus_and_dilution.embedded_events import events_of
-from saccade.experiments.focus_and_dilution.focus_dilution_cycle import Config
-from saccade.records.claim import FAILS, HOLDS
-from saccade.records.store import load_record, save_record
+from saccade.experiments.focus_and_dilution.focus_dilution_cycle import EXPERIMENT, Settings, events_of
+from saccade.lab.claim import FAILS, HOLDS, REPLICATION
+from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
-
-PAPER = Config(stationary=(0.75, 0.19, 0.05, 0.01), stay=0.3, t1=3000.0)
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory):
+def record():
     """As it comes back from disk: claims must need nothing else."""
-    path = tmp_path_factory.mktemp("record") / "record.zarr"
-    save_record(focus_dilution_cycle.run(Config()), path)
-    return load_record(path).load()
+    return record_of("focus-dilution-cycle")
 
 
 @pytest.fixture(scope="module")
 def paper():
-    return focus_dilution_cycle.run(PAPER)
+    return record_of("focus-dilution-cycle", stationary=(0.75, 0.19, 0.05, 0.01), stay=0.3, t1=3000.0)
 
 
 def verdicts(record):
-    return {claim.statement: claim.verdict for claim in focus_dilution_cycle.claims(record)}
+    return {claim.label: claim.verdict for claim in EXPERIMENT.claims(record)}
 
 
 def failed(record, part):
-    return sum(verdict == FAILS for statement, verdict in verdicts(record).items() if part in statement)
+    return sum(verdict == FAILS for label, verdict in verdicts(record).items() if part in label)
 
 
 def test_the_replicated_event_table_holds_and_so_does_all_else(record):
-    claims = focus_dilution_cycle.claims(record)
-    assert [claim.statement for claim in claims if claim.verdict != HOLDS] == []
-    assert len({claim.statement for claim in claims}) == len(claims) == 50
-    assert sum("replication" in claim.source for claim in claims) == 42
+    claims = list(EXPERIMENT.claims(record))
+    assert [claim.label for claim in claims if claim.verdict != HOLDS] == []
+    assert len({claim.label for claim in claims}) == len(claims) == 50
+    assert sum(claim.against == REPLICATION for claim in claims) == 42
     assert_as_in_the_readme("focus-dilution-cycle", claims)
 
 
 def test_attention_that_is_off_by_a_twentieth_fails_every_value_but_no_time(record):
     off = record.assign(attention=record.attention + 0.05)
     assert failed(off, "attention on token 0") == 20
-    assert failed(off, ": time") == 0
+    assert failed(off, "time of") == 0
 
 
 def test_a_flow_that_is_a_quarter_slower_fails_every_time(record):
     slow = record.assign_coords(time=1.25 * record.time)
-    assert failed(slow, ": time") == sum(statement.endswith(": time") for statement in verdicts(record)) == 19
+    assert failed(slow, "time of") == sum("time of" in label for label in verdicts(record)) == 19
 
 
 def test_weights_that_drift_fail_the_invariants_and_a_rise_fails_the_loss(record):
     ramp = 1e-6 * record.time / record.time.max()
-    assert failed(record.assign(embedding=record.embedding * (1 + ramp)), "W1 W1'") == 1
-    assert failed(record.assign(key_matrix=record.key_matrix * (1 + ramp)), "conserved") == 2
-    assert failed(record.assign(loss=record.loss + 1e-3 * np.sin(record.time)), "never rises") == 1
+    assert failed(record.assign(embedding=record.embedding * (1 + ramp)), "W₁W₁ᵀ") == 1
+    assert failed(record.assign(key_matrix=record.key_matrix * (1 + ramp)), "largest drift") == 2
+    assert failed(record.assign(loss=record.loss + 1e-3 * np.sin(record.time)), "rise of the loss") == 1
 
 
 def test_attention_matrices_that_grow_first_fail_the_condensation(record):
     early = record.assign(query_matrix=record.query_matrix * (1 + record.time))
-    assert failed(early, "attention does not move meanwhile") == 1
-    assert failed(early, "out of order") == 1
+    assert failed(early, "|W_Q| at condensation") == 1
+    assert failed(early, "in order") == 1
 
 
 def test_an_embedding_that_never_condenses_is_noticed(record):
@@ -81,8 +75,8 @@ def test_an_embedding_that_never_condenses_is_noticed(record):
 
 
 def test_the_paper_s_law_shows_every_stage_in_order_and_a_second_cycle(paper):
-    claims = focus_dilution_cycle.claims(paper)
-    assert not any("replication" in claim.source for claim in claims)
+    claims = list(EXPERIMENT.claims(paper))
+    assert not any(claim.against == REPLICATION for claim in claims)
     assert {claim.verdict for claim in claims} == {HOLDS}
     names = [event.name for event in events_of(paper)]
     assert names[:5] == ["condensation", "attention_frozen", "focus_onset", "focus_peak", "dilution"]
@@ -103,13 +97,13 @@ def test_a_run_that_diverged_still_has_its_events_claims_table_and_figure(paper)
     broken = paper.assign({name: paper[name].where(reached) for name in weights})
     assert {event.name for event in events_of(broken)} >= {"focus_peak", "dilution", "new_direction"}
     assert all(event.time <= 1000 for event in events_of(broken))
-    assert len(focus_dilution_cycle.claims(broken)) == 8
-    assert len(focus_dilution_cycle.table(broken)) == 1501
-    assert len(focus_dilution_cycle.figure(broken).axes) > 9
+    assert len(list(EXPERIMENT.claims(broken))) == 8
+    assert len(EXPERIMENT.rows(broken)) == 1501
+    assert len(EXPERIMENT.figure(broken).axes) > 9
 
 
 def test_the_table_holds_what_the_figure_shows(record):
-    rows = focus_dilution_cycle.table(record)
+    rows = EXPERIMENT.rows(record)
     assert len(rows) == 1501
     assert rows[0]["excess_loss"] == pytest.approx(np.log(6) - 1.18901, abs=1e-4)
     at = {name: rows[1400][name] for name in rows[0]}
@@ -134,8 +128,8 @@ def test_the_command_takes_a_law_and_writes_its_events(tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_a_run_without_events_has_a_file_with_a_head(tmp_path):
-    rows = focus_dilution_cycle.files(focus_dilution_cycle.run(Config(t1=1.0, n_times=3)))
+def test_a_run_without_events_has_a_file_with_a_head():
+    rows = EXPERIMENT.files(EXPERIMENT.run(Settings(t1=1.0, n_times=3)))
     assert rows == {"events.csv": (["event", "query", "time", "value"], [])}
 
 
@@ -154,4 +148,4 @@ def test_a_run_without_events_has_a_file_with_a_head(tmp_path):
 )
 def test_mistakes_in_settings_are_named(settings, said):
     with pytest.raises(InputError, match=said):
-        focus_dilution_cycle.run(Config(**settings))
+        EXPERIMENT.run(Settings(**settings))

@@ -6,26 +6,29 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.focus_and_dilution import next_direction
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE
+from saccade.experiments.focus_and_dilution.next_direction import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
 
 @pytest.fixture(scope="module")
 def record():
-    return next_direction.run(next_direction.Config())
+    return record_of("next-direction")
 
 
 def verdicts(record, part):
-    return {claim.verdict for claim in next_direction.claims(record) if part in claim.statement}
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
+    assert found
+    return found
 
 
 def test_every_verdict_is_the_expected_one(record):
-    claims = next_direction.claims(record)
+    claims = list(EXPERIMENT.claims(record))
     assert len(claims) == 2 * (2 + 5) + 2 * (2 * 3 + 7)  # directions of both laws; two departures and seven facts for each law
     others = [claim for claim in claims if claim.verdict != HOLDS]
     assert {claim.verdict for claim in others} == {OUTSIDE}
-    assert all("direction 4" in claim.statement or "direction 5" in claim.statement for claim in others)
+    assert all("direction 4" in claim.label or "direction 5" in claim.label for claim in others)
     assert_as_in_the_readme("next-direction", claims)
 
 
@@ -36,46 +39,45 @@ def test_the_first_direction_is_condensation_and_the_second_comes_off_the_platea
 
 
 def test_a_rate_two_per_cent_off_fails(record):
-    assert verdicts(record.assign(opening_rate=1.02 * record.opening_rate), "growth rate of direction") == {FAILS, OUTSIDE}
+    assert verdicts(record.assign(opening_rate=1.02 * record.opening_rate), "growth rate of a direction") == {FAILS, OUTSIDE}
 
 
 def test_a_pattern_of_the_wrong_sign_fails(record):
-    assert verdicts(record.assign(opening_other_cosine=-record.opening_other_cosine), "cosine of direction") == {FAILS, OUTSIDE}
+    assert verdicts(record.assign(opening_other_cosine=-record.opening_other_cosine), "cosine of a direction") == {FAILS, OUTSIDE}
 
 
 def test_a_state_that_moves_is_outside_the_rule(record):
-    assert verdicts(record.assign(opening_drift=record.opening_drift + 0.1), "of direction") == {OUTSIDE}
+    assert verdicts(record.assign(opening_drift=record.opening_drift + 0.1), "of a direction") == {OUTSIDE}
 
 
 def test_points_that_change_places_fail_the_orders(record):
     swapped = record.assign(departure_error_at=record.departure_error_at.copy(data=record.departure_error_at.values[:, ::-1]))
-    assert verdicts(swapped, "error, at") == {FAILS}
+    assert verdicts(swapped, "linear flow's error (point") == {FAILS}
 
 
 def test_an_error_linear_in_the_displacement_fails_the_lemma(record):
     linear = record.assign(departure_error_at=record.departure_error_at * 0 + record.scale)
-    assert verdicts(linear, "falls short of 2") == {FAILS}
+    assert verdicts(linear, "is below 2") == {FAILS}
 
 
 def test_an_error_that_is_missing_fails_the_lemma(record):
-    assert verdicts(record.assign(departure_error_at=np.nan * record.departure_error_at + 0), "falls short of 2") == {FAILS}
+    assert verdicts(record.assign(departure_error_at=np.nan * record.departure_error_at + 0), "is below 2") == {FAILS}
 
 
 def test_table_and_figure_hold_every_direction_and_displacement(record):
-    assert len(next_direction.table(record)) == 7 + 2 * 2 * 4
-    assert len(next_direction.figure(record).axes) == 4
+    assert len(EXPERIMENT.rows(record)) == 7 + 2 * 2 * 4
+    assert len(EXPERIMENT.figure(record).axes) == 4
 
 
 def test_a_run_too_short_for_a_second_direction_claims_none():
-    record = next_direction.run(next_direction.Config(t1=100.0, n_times=60, displacements=(1e-2, 1e-3)))
-    statements = [claim.statement for claim in next_direction.claims(record) if "growth rate of direction" in claim.statement]
-    assert len(statements) == 2
+    record = EXPERIMENT.run(Settings(t1=100.0, n_times=60, displacements=(1e-2, 1e-3)))
+    assert sum("growth rate of a direction" in claim.label for claim in EXPERIMENT.claims(record)) == 2
     assert verdicts(record, "second plateau") == {FAILS}  # not found, so not confirmed
-    next_direction.figure(record)
+    EXPERIMENT.figure(record)
 
 
 def test_a_single_displacement_and_a_stay_of_zero_are_refused():
     with pytest.raises(InputError, match="stays"):
-        next_direction.run(next_direction.Config(stays=(0.3, 0.0)))
+        EXPERIMENT.run(Settings(stays=(0.3, 0.0)))
     with pytest.raises(InputError, match="displacements"):
-        next_direction.run(next_direction.Config(displacements=(1e-3,)))
+        EXPERIMENT.run(Settings(displacements=(1e-3,)))

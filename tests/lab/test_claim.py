@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case
 from saccade.observe.fits import Interval
@@ -27,6 +28,7 @@ CASE = Case({"K": 5})
         (CASE.at_most(LEMMA, "x", [0.1, 0.3], 0.3), HOLDS, "measured 0.3, needed ≤ 0.3"),
         (CASE.at_most(LEMMA, "x", 0.3, 0.3, strict=True), FAILS, "measured 0.3, needed < 0.3"),
         (CASE.at_most(LEMMA, "x", [0.1, math.nan], 0.3), FAILS, "measured missing, needed ≤ 0.3"),
+        (CASE.at_most(LEMMA, "x", xr.DataArray([0.1, math.nan]), 0.3), FAILS, "measured missing, needed ≤ 0.3"),
         (CASE.at_least(LEMMA, "x", [0.1, 0.3], 0.2), FAILS, "measured 0.1, needed ≥ 0.2"),
         (
             CASE.at_least(LEMMA, "x", Interval(0.43, 0.4, 0.47), 0.42, strict=True),

@@ -60,6 +60,13 @@ def first_index(values: ArrayLike, level: float) -> int:
     return int(np.argmax(reached)) if reached.any() else len(reached) - 1
 
 
+def rise_index(values: ArrayLike, level: float) -> int | None:
+    """The first sample at or above a level after one below it; None if there is none, or only the last."""
+    y = np.asarray(values)
+    risen = np.flatnonzero(np.logical_or.accumulate(y < level) & (y >= level))
+    return int(risen[0]) if len(risen) and risen[0] + 1 < len(y) else None
+
+
 def reaching_time(time: ArrayLike, values: ArrayLike, level: float) -> float:
     """When values first reach a level, on a straight line between samples; NaN if they never do."""
     t, y = np.asarray(time, float), np.asarray(values, float)

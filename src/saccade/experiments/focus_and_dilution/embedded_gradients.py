@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from saccade.dynamics.embedded_flow import Setting
 from saccade.theory import focus_and_dilution as theory
 
 if TYPE_CHECKING:
     import saccade
-from saccade.experiments.focus_and_dilution.linear_stages import setting
 
 # The error of a central difference is at most about step^2 / 6 times the third derivative, plus rounding, 1e-16 / step.
 _STEP = 2e-6
@@ -22,6 +22,11 @@ class GradientGaps(NamedTuple):
 
     finite_difference: float
     closed_form: float
+
+
+def setting(chain: saccade.MarkovChain) -> Setting:
+    """A chain as the flow of the embedded model takes it: unscaled logits, all rates 1."""
+    return Setting(chain.stationary, chain.transition, 1.0, 1.0, 1.0)
 
 
 def velocity(weights: Any, chain: saccade.MarkovChain) -> list[NDArray[np.float64]]:

@@ -1,76 +1,86 @@
 """A critical point is left along the first singular pair of one matrix, B, at the rate of its first singular value.
 
-Follows the flow on two laws from a tiny random start and looks at each direction of the embedding as it opens, the first one
-(condensation, out of the origin) included. Then leaves the origin and the unigram point with displacements of several sizes and
-compares the flow with the linear flow, and finds the critical point that the second plateau is near.
-Expected: growth s1(B) to 1 %, patterns to a cosine of .999 wherever the state hardly moves, which it does not at the fourth and
-fifth direction of Zipf's law; the linear flow wrong by the square of the displacement at the unigram point and by its cube at the
-origin, where the velocity has no quadratic term; one unstable mode at the unigram point for each key dimension, all with rate c.
-About 10 s on two cores.
+Follows the flow on two laws from a tiny random start and compares each direction of the embedding, as it opens, with B. Then leaves
+the origin and the unigram point with displacements of several sizes, compares the flow with the linear flow, and finds the critical
+point that the second plateau is near. Expect: growth s₁(B) to 1 % and patterns to a cosine of 0.999 wherever the state hardly
+moves (when the fourth and fifth direction of Zipf's law open, it does move); a linear flow wrong by the square of the displacement
+at the unigram point and by its cube at the origin, where the velocity has no quadratic term. Powers are held to 0.05.
 """
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
 import saccade
+from saccade.dynamics.embedded_flow import velocity, weights_of
+from saccade.dynamics.linear_validity import linear_validity
+from saccade.dynamics.linearise import critical_point, spectrum, speed
+from saccade.dynamics.next_direction import opening_matrix
 from saccade.errors import InputError, checked_count, checked_list, checked_number
-from saccade.experiments.focus_and_dilution import linear_stages as stages
-from saccade.experiments.focus_and_dilution import openings, stage_fits
-from saccade.experiments.progress import stretch
-from saccade.records.claim import HOLDS, OUTSIDE, Claim
+from saccade.experiments.focus_and_dilution import stage_fits as stages
+from saccade.experiments.focus_and_dilution.embedded_gradients import setting
+from saccade.lab.claim import HOLDS, OUTSIDE, Case, Claim
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded, stretch
+from saccade.lab.panel import DASHES, POINTS, RINGS, Layout, Line, Lines
+from saccade.model.embedded import Weights
+from saccade.observe import fits
+from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
-
-if TYPE_CHECKING:
-    import xarray as xr
-    from matplotlib.figure import Figure
-
-SECONDS = 12
-WHAT = "Lemma 3.1, which direction opens next"
-EXPECTED = (
-    "directions open at rates {growth rate of direction 1*law paper:.3g} and {growth rate of direction 2*law paper:.3g} (s_1(B) "
-    "within 1 %), cosine with the predicted ones above 0.999"
+from saccade.theory.condition import at_most
+from saccade.theory.focus_and_dilution.statements import (
+    ATTENTION_RATE,
+    LEMMA_3_1,
+    LINEAR_FLOW_ERROR,
+    NEXT_DIRECTION,
+    UNIGRAM_POINT,
 )
 
-CAPTION = (
-    "Top left: singular values of the embedding, Zipf's law; a point marks where a direction opens, the dashed line has the slope "
-    "s1(B) that theory gives for the state there. Top right: components of each new direction in all four matrices, from the run "
-    "against those from B; on the line they agree, hollow points belong to states that still move. Bottom left: distance between "
-    "the flow and the linear flow that leave the origin and the unigram point, Zipf's law, paler for smaller displacements. "
-    "Bottom right: that distance three e-folds after the start. It goes as the cube of the displacement at the origin, where the "
-    "velocity has no quadratic term, and as the square at the unigram point."
-)
-
-_CLOSE = 0.999  # least cosine of a new direction with the singular vectors of B
+CLOSE = 0.999  # least cosine of a new direction with the singular vectors of B
 # A state that moves turns B, and the direction lags behind by about the angle that B turns in an e-fold: so far it may turn.
-STILL = float(np.arccos(_CLOSE))
-_KNOWN_TO_MOVE = (("zipf-6", 4), ("zipf-6", 5))  # where the state is not near a critical point when the direction opens
+STILL = float(np.arccos(CLOSE))
+KNOWN_TO_MOVE = (("zipf-6", 4), ("zipf-6", 5))  # where the state is not near a critical point when the direction opens
+ORDERS = {"origin": 3, "unigram point": 2}  # powers of the displacement in the error of the linear flow
+FOLDS = 3.0  # e-folds of the fastest mode after which errors at different scales are compared
+N_SAMPLES = 41  # of each displaced flow
 
-_POINTS = {
-    "origin_gap": ("1", "largest difference between B at the origin and -pi (pi - 1/d)^T"),
-    "residual": ("1/time", "norm of the velocity at the unigram point"),
-    "n_unstable": ("1", "growing modes of the unigram point"),
-    "rate_gap": ("1", "largest relative difference of their rates to |c|"),
-    "attention_share": ("1", "least part of a growing mode that lies in query and key"),
-    "plateau_residual": ("1/time", "norm of the velocity at the critical point found from the second plateau"),
-    "plateau_rate_gap": ("1", "largest relative difference of its d_model - 1 fastest rates to s1(B)"),
+STEPS = "steps of gradient descent at rate 1"
+VARIABLES = {
+    "opening_time": Variable("law opening", STEPS, "when the direction reaches the fraction at which it is examined"),
+    "opening_rate": Variable("law opening", "1/time", "slope of the logarithm of its singular value then"),
+    "opening_predicted_rate": Variable("law opening", "1/time", "s1(B) of the state then"),
+    "opening_measured": Variable(
+        "law opening component", "1", "components of embedding, projection, query and key along the direction, joined, of norm one"
+    ),
+    "opening_predicted": Variable("law opening component", "1", "the same from B"),
+    "opening_embedding_cosine": Variable("law opening", "1", "cosine of its pattern in the embedding with u1(B)"),
+    "opening_other_cosine": Variable(
+        "law opening", "1", "cosine of its pattern in projection, query and key with -v1(B), signs as those of the embedding"
+    ),
+    "opening_drift": Variable("law opening", "1", "|dB/dt| / s1(B)^2: how much B changes during an e-fold; 0 at a critical point"),
+    "departure_time": Variable("law point sample", STEPS, "since the displacement"),
+    "departure_error": Variable("law point scale sample", "1", "norm of the difference between the flow and the linear flow"),
+    "departure_error_at": Variable("law point scale", "1", f"that error after {FOLDS:g} e-folds of the fastest mode"),
+    "departure_misalignment": Variable("law point scale", "1", "tangent of the angle to the growing modes at ln(1/scale) / 2 mu"),
+    "departure_constant": Variable("law point scale", "1", "C of Lemma 3.1: largest error / (scale^2 e^(2 mu t))"),
+    "departure_rate": Variable("law point", "1/time", "mu: growth rate of the fastest mode"),
+    "origin_gap": Variable("law", "1", "largest difference between B at the origin and -pi (pi - 1/d)^T"),
+    "residual": Variable("law", "1/time", "norm of the velocity at the unigram point"),
+    "n_unstable": Variable("law", "1", "growing modes of the unigram point"),
+    "rate_gap": Variable("law", "1", "largest relative difference of their rates to |c|"),
+    "attention_share": Variable("law", "1", "least part of a growing mode that lies in query and key"),
+    "plateau_residual": Variable("law", "1/time", "norm of the velocity at the critical point found from the second plateau"),
+    "plateau_rate_gap": Variable("law", "1", "largest relative difference of its d_model - 1 fastest rates to s1(B)"),
+    "singular_values": Variable("law time rank", "1", "singular values of the embedding, largest first"),
 }
-_DEFINITIONS = (
-    {f"opening_{name}": of for name, of in openings.DEFINITIONS.items()}
-    | {f"departure_{name}": of for name, of in stages.DEFINITIONS.items()}
-    | _POINTS
-    | {"singular_values": ("1", "singular values of the embedding, largest first")}
-)
 
 
 @dataclass(frozen=True)
-class Config:
+class Settings:
     """Settings."""
 
     stays: tuple[float, float] = (0.3, 0.5)
@@ -78,7 +88,7 @@ class Config:
     init_scale: float = 1e-5
     """size of the random start; from larger ones new directions open before the plateau is reached"""
     fraction: float = 0.03
-    """singular value, over the largest, at which a new direction is looked at"""
+    """singular value, over the largest, at which a new direction is examined"""
     t1: float = 5000.0
     """end of the flows, steps"""
     n_times: int = 1500
@@ -89,99 +99,173 @@ class Config:
     """names the random start and the direction of the displacements"""
 
 
-def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    started = time.perf_counter()
-    checked_number("fraction", config.fraction, low=0.0, high=0.5, open_low=True)
-    scales = sorted(checked_list("displacements", config.displacements, low=1e-6, high=0.1), reverse=True)
+class Path(NamedTuple):
+    """One flow, time first."""
+
+    time: Array
+    weights: Weights
+    singular_values: Array  # of the embedding: time, rank
+    directions: Array  # of the width: time, rank, width
+    chain: saccade.MarkovChain
+
+    def at(self, i: Any) -> Weights:
+        return Weights(*(matrix[i] for matrix in self.weights))
+
+    def opening(self, rank: int, fraction: float) -> int | None:
+        """The sample at which a direction opens: at a fraction of the largest one; the first one, of the unigram point's norm.
+
+        Small enough not to act back on the rest, large enough to stand above the start.
+        """
+        s = self.singular_values
+        whole = s[:, 0] if rank else theory.embedding_norm(stationary=self.chain.stationary)
+        return fits.rise_index(s[:, rank] / whole, fraction)
+
+
+def measure(settings: Settings, on_progress: Progress) -> Measured:
+    checked_number("fraction", settings.fraction, low=0.0, high=0.5, open_low=True)
+    scales = sorted(checked_list("displacements", settings.displacements, low=1e-6, high=0.1), reverse=True)
     if len(scales) < 2:
         raise InputError("`displacements` must list at least two sizes: errors are compared between them.")
-    if 0 in config.stays:
+    if 0 in settings.stays:
         raise InputError(
             "`stays` must not be 0: there the next token does not depend on the last, and the unigram point is never left."
         )
-    laws = stage_fits.chains(config.stays)
-    found = [_law(chain, scales, config, stretch(on_progress, i / 2, (i + 1) / 2)) for i, chain in enumerate(laws.values())]
-    return _record(found, scales, config, time.perf_counter() - started)
+    laws = stages.chains(settings.stays)
+    paths = [_path(chain, settings, stretch(on_progress, i / 2, (i + 1) / 2)) for i, chain in enumerate(laws.values())]
+    found = [_openings(path, settings.fraction) | _departures(path, scales) | _at_points(path, settings.fraction) for path in paths]
+    values = {name: padded([of_law[name] for of_law in found]) for name in found[0]}
+    n_opening = values["opening_time"].shape[1]
+    coords = {"law": list(laws), "point": list(ORDERS), "scale": scales, "opening": 1 + np.arange(n_opening), "time": paths[0].time}
+    return Measured(values | {"singular_values": padded([path.singular_values for path in paths])}, coords)
 
 
-def _law(chain: saccade.MarkovChain, scales: list[float], config: Config, on_progress: Callable[[float], None]) -> dict[str, Any]:
-    model = saccade.Embedded(init_scale=checked_number("init_scale", config.init_scale, low=1e-8, high=0.1))
-    n_times = checked_count("n_times", config.n_times, low=10)
-    flowed = saccade.flow(chain, t1=config.t1, n_times=n_times, model=model, seeds=[config.seed], on_progress=on_progress)
-    path = openings.path_of(flowed.isel(seed=0))
-    start = stages.start_of(path)
-    points = {name: stages.critical_weights(chain, name, start) for name in stages.POINTS}
+def _path(chain: saccade.MarkovChain, settings: Settings, on_progress: Progress) -> Path:
+    model = saccade.Embedded(init_scale=checked_number("init_scale", settings.init_scale, low=1e-8, high=0.1))
+    n_times = checked_count("n_times", settings.n_times, low=10)
+    run = saccade.flow(chain, t1=settings.t1, n_times=n_times, model=model, seeds=[settings.seed], on_progress=on_progress)
+    weights = weights_of(run.isel(seed=0))
+    _, values, directions = np.linalg.svd(weights.embedding, full_matrices=False)
+    return Path(run.time.values, weights, values, directions, chain)
+
+
+def _openings(path: Path, fraction: float) -> dict[str, Any]:
+    """All directions that a chain of d tokens can open, d - 1 of them; NaN for those that did not."""
+    indices = [path.opening(rank, fraction) for rank in range(path.chain.n_vocab - 1)]
+    found = [{} if i is None else _opening(path, rank, i) for rank, i in enumerate(indices)]
+    names = [name for name in VARIABLES if name.startswith("opening_")]
+    missing = {"opening_measured": [np.nan], "opening_predicted": [np.nan]}
+    return {name: padded([one.get(name, missing.get(name, np.nan)) for one in found]) for name in names}
+
+
+def _opening(path: Path, rank: int, i: int) -> dict[str, Any]:
+    direction, near, weights = path.directions[i, rank], slice(i - 1, i + 2), path.at(i)
+    following = theory.next_direction(*weights, stationary=path.chain.stationary, transition=path.chain.transition)
+    x, w = weights.embedding @ direction, direction @ np.concatenate([weights.projection, weights.query, weights.key], axis=1)
+    u, v = following.embedding, np.concatenate([following.projection, following.query, following.key])
+    sign = np.sign(u @ x)
     return {
-        "path": path,
-        "openings": openings.openings(path, config.fraction),
-        "departures": [stages.departure(chain, weights, start, scales, n_samples=41) for weights in points.values()],
-        **_at_points(chain, points, path, config.fraction),
+        "opening_time": path.time[i],
+        "opening_rate": np.gradient(np.log(path.singular_values[near, rank]), path.time[near])[1],
+        "opening_predicted_rate": following.rate,
+        "opening_measured": _unit(np.concatenate([x, w])),
+        "opening_predicted": sign * _unit(np.concatenate([u, v])),
+        "opening_embedding_cosine": sign * _unit(u) @ _unit(x),
+        "opening_other_cosine": sign * _unit(v) @ _unit(w),
+        "opening_drift": _drift(path, i) / following.rate**2,
     }
 
 
-def _at_points(chain: saccade.MarkovChain, points: dict[str, Any], path: openings.Path, fraction: float) -> dict[str, float]:
-    from saccade.dynamics.next_direction import opening_matrix
+def _drift(path: Path, i: int) -> float:
+    ends, chain = path.at([i - 1, i + 1]), path.chain
+    before, after = theory.opening_matrix(*ends, stationary=chain.stationary, transition=chain.transition)
+    return float(np.linalg.norm(after - before, 2) / (path.time[i + 1] - path.time[i - 1]))
 
-    modes = stages.point_modes(chain, points["unigram point"])
-    plateau = stages.plateau_point(chain, path, rank=1, fraction=fraction)
-    gap = opening_matrix(points["origin"], stages.setting(chain))[:, : chain.n_vocab]
+
+def _unit(vector: Array) -> Array:
+    return vector / np.linalg.norm(vector)
+
+
+def _critical(path: Path, name: str) -> Weights:
+    """The critical point by its closed form, in the direction that the flow condenses to."""
+    start, law = path.at(0), path.chain.stationary
+    if name == "origin":
+        return Weights(*(np.zeros_like(matrix) for matrix in start))
+    direction = theory.condensed_direction(start.embedding, start.projection, stationary=law)
+    return Weights(*theory.unigram_weights(stationary=law, direction=direction, d_key=start.query.shape[1]))
+
+
+def _departures(path: Path, scales: list[float]) -> dict[str, Any]:
+    found = [_departure(path, _critical(path, name), scales) for name in ORDERS]
+    return {f"departure_{name}": np.stack([one[name] for one in found]) for name in found[0]}
+
+
+def _departure(path: Path, point: Weights, scales: list[float]) -> dict[str, Any]:
+    """One random displacement at several scales, from one critical point."""
+    start, around = path.at(0), setting(path.chain)
+    found = spectrum(velocity, point, around)
+    mu, growing = found.growth_rates[0], found.unstable_subspace
+    times = np.linspace(0, max(FOLDS, np.log(1 / min(scales)) / 2) / mu, N_SAMPLES)
+    size = np.sqrt(sum(np.sum(part**2) for part in start))
+    unit = [matrix / size for matrix in start]
+    moved = [Weights(*(scale * matrix for matrix in unit)) for scale in scales]
+    runs = [linear_validity(velocity, point, displacement, around, times) for displacement in moved]
     return {
-        "origin_gap": float(np.abs(gap + theory.condensation_drive(stationary=chain.stationary)).max()),
-        "residual": modes.residual,
+        "time": times,
+        "error": np.stack([run.error for run in runs]),
+        "error_at": np.array([np.interp(FOLDS / mu, times, run.error) for run in runs]),
+        "misalignment": np.array([_misalignment(run.full, growing, times, mu, scale) for run, scale in zip(runs, scales)]),
+        "constant": np.array([run.constant for run in runs]),
+        "rate": mu,
+    }
+
+
+def _misalignment(displacement: Array, growing: Array, times: Array, mu: float, scale: float) -> float:
+    r"""Tangent of the angle to the growing modes at $t = \ln(1/\epsilon)/2\mu$, half-way to a displacement of size one.
+
+    What does not grow is then $\sqrt\epsilon$ of what does, and so is the error of the linear flow.
+    """
+    inside = displacement @ growing
+    outside = np.linalg.norm(displacement - inside @ growing.T, axis=1)
+    return float(np.interp(np.log(1 / scale) / (2 * mu), times, outside / np.linalg.norm(inside, axis=1)))
+
+
+def _at_points(path: Path, fraction: float) -> dict[str, float]:
+    chain, unigram, around = path.chain, _critical(path, "unigram point"), setting(path.chain)
+    modes = spectrum(velocity, unigram, around, blocks={"attention": ["query", "key"]})
+    at_origin = opening_matrix(_critical(path, "origin"), around)[:, : chain.n_vocab]
+    return {
+        "origin_gap": float(np.abs(at_origin + theory.condensation_drive(stationary=chain.stationary)).max()),
+        "residual": speed(velocity, unigram, around),
         "n_unstable": float(modes.n_unstable),
-        "rate_gap": float(np.abs(modes.rates / abs(stage_fits.focus_rate(chain)) - 1).max(initial=0.0)),
-        "attention_share": modes.attention_share,
-        "plateau_residual": np.nan if plateau is None else plateau.residual,
-        "plateau_rate_gap": np.nan if plateau is None else float(np.abs(plateau.rates / plateau.predicted_rate - 1).max()),
+        "rate_gap": float(np.abs(modes.growth_rates / abs(stages.focus_rate(chain)) - 1).max(initial=0.0)),
+        "attention_share": float(modes.shares["attention"][: modes.n_unstable].min(initial=np.inf)),
+        **_second_plateau(path, fraction),
     }
 
 
-def _record(found: list[dict[str, Any]], scales: list[float], config: Config, wall_time: float) -> xr.Dataset:
-    from saccade.records.schema import make_record
-
-    variables: dict[str, Any] = {}
-    for name in openings.DEFINITIONS:
-        values = _joined([getattr(at["openings"], name) for at in found])
-        variables[f"opening_{name}"] = (("law", "opening", "component")[: values.ndim], values)
-    for name in stages.DEFINITIONS:
-        each = [[getattr(departure, name) for departure in at["departures"]] for at in found]
-        variables[f"departure_{name}"] = (("law", "point", *stages.AXES.get(name, ("scale",))), each)
-    variables |= {name: (("law",), [at[name] for at in found]) for name in _POINTS}
-    variables["singular_values"] = (("law", "time", "rank"), _joined([at["path"].singular_values for at in found]))
-    record = make_record(
-        dynamics="B: population gradient flow, embedded model",
-        variables=variables,
-        coords={
-            "law": list(stage_fits.LAWS),
-            "point": list(stages.POINTS),
-            "scale": scales,
-            "opening": 1 + np.arange(variables["opening_time"][1].shape[1]),
-            "time": found[0]["path"].time,
-        },
-        time_unit="steps of gradient descent at rate 1",
-        config={"laws": list(stage_fits.LAWS)},
-        wall_time=wall_time,
-        definitions=_DEFINITIONS,
-    )
-    record.attrs["settings"] = json.dumps(asdict(config))
-    return record
+def _second_plateau(path: Path, fraction: float) -> dict[str, float]:
+    """Newton's method from the weights at which the second direction opens, without that direction."""
+    i, around, chain = path.opening(1, fraction), setting(path.chain), path.chain
+    if i is None:
+        return {"plateau_residual": np.nan, "plateau_rate_gap": np.nan}
+    W0, WQ, WK, W1 = path.at(i)
+    used = np.outer(path.directions[i, 0], path.directions[i, 0])
+    found = critical_point(velocity, Weights(W0 @ used, used @ WQ, used @ WK, used @ W1), around)
+    rates = spectrum(velocity, found.state, around).eigenvalues[: len(used) - 1]
+    predicted = theory.next_direction(*found.state, stationary=chain.stationary, transition=chain.transition).rate
+    return {"plateau_residual": found.residual, "plateau_rate_gap": float(np.abs(rates / predicted - 1).max())}
 
 
-def _joined(parts: list[Any]) -> Any:
-    """Arrays of different lengths as one, with a new first axis; NaN where a shorter one ends."""
-    shape = np.max([part.shape for part in parts], axis=0)
-    ends = [[(0, n - m) for n, m in zip(shape, part.shape)] for part in parts]
-    return np.stack([np.pad(part, end, constant_values=np.nan) for part, end in zip(parts, ends)])
-
-
-def claims(record: xr.Dataset) -> list[Claim]:
-    return [claim for law in record.law.values for claim in _law_claims(record.sel(law=law), str(law))]
-
-
-def _law_claims(record: xr.Dataset, law: str) -> list[Claim]:
-    opened = [_opening_claims(record.sel(opening=k), law, int(k)) for k in _opened(record)]
-    left = [_departure_claims(record.sel(point=name), law, str(name)) for name in record.point.values]
-    return [claim for group in (*opened, *left, _point_claims(record, law)) for claim in group]
+def claims(record: xr.Dataset) -> Iterator[Claim]:
+    by_default = EXPERIMENT.settings_of(record) == Settings()
+    for law in record.law.values:
+        at = record.sel(law=law)
+        for k in _opened(at):
+            moves = by_default and (str(law), int(k)) in KNOWN_TO_MOVE
+            yield from _of_opening(at.sel(opening=k), str(law), OUTSIDE if moves else HOLDS)
+        for point, order in ORDERS.items():
+            yield from _of_departure(at.sel(point=point), Case({"point": point, "law": str(law)}), order)
+        yield from _of_points(at, Case({"law": str(law)}))
 
 
 def _opened(record: xr.Dataset) -> Any:
@@ -189,89 +273,164 @@ def _opened(record: xr.Dataset) -> Any:
     return record.opening.values[np.isfinite(record.opening_time.values)]
 
 
-def _opening_claims(opening: xr.Dataset, law: str, k: int) -> list[Claim]:
-    still = {"IV state hardly moves": bool(opening.opening_drift <= STILL)}
-    rate = float(opening.opening_predicted_rate)
-    cosine = float(np.minimum(opening.opening_embedding_cosine, opening.opening_other_cosine))
-    rows = [
-        (f"growth rate of direction {k} as it opens against s1(B), law {law}", rate, float(opening.opening_rate), 0.01 * rate),
-        (f"cosine of direction {k} with the singular vectors of B, the lower of both sides, law {law}", 1.0, cosine, 1 - _CLOSE),
-    ]
-    by_default = json.loads(opening.attrs["settings"]) == json.loads(json.dumps(asdict(Config())))
-    expected = OUTSIDE if by_default and (law, k) in _KNOWN_TO_MOVE else HOLDS
-    return [Claim(text, "[derived, next-direction rule]", p, m, tolerance, still, expected) for text, p, m, tolerance in rows]
+def _of_opening(one: xr.Dataset, law: str, expected: str) -> Iterator[Claim]:
+    still = at_most("IV state hardly moves", float(one.opening_drift), STILL, "angle that B turns in an e-fold")
+    case = Case({"direction": one.opening.item(), "law": law}, [still])
+    rate, cosines = float(one.opening_predicted_rate), np.minimum(one.opening_embedding_cosine, one.opening_other_cosine)
+    yield case.near(
+        NEXT_DIRECTION,
+        "growth rate of a direction as it opens, against s₁(B)",
+        one.opening_rate,
+        rate,
+        relative=0.01,
+        expected=expected,
+        sentence="A new direction of the embedding grows at the rate of the first singular value of B.",
+    )
+    yield case.near(
+        NEXT_DIRECTION,
+        "cosine of a direction with the singular vectors of B, lower of both sides",
+        cosines,
+        1,
+        within=1 - CLOSE,
+        expected=expected,
+    )
 
 
-def _departure_claims(left: xr.Dataset, law: str, point: str) -> list[Claim]:
-    """Powers are held to 0.05, as those of the asymmetry are."""
-    scales = left.scale.values
-    power, angle = stage_fits.power(scales, left.departure_error_at), stage_fits.power(scales, left.departure_misalignment)
-    order = {"origin": 3.0, "unigram point": 2.0}[point]
-    lemma, at = "[chen2026, Lemma 3.1]", f"at the {point}, law {law}"
-    return [
-        Claim(
-            f"by how much the power of the displacement in the linear flow's error falls short of 2, {at}",
-            lemma,
-            0.0,
-            float(np.maximum(0.0, 2 - power)),
-            0.05,
-        ),
-        Claim(f"power of the displacement in the linear flow's error, {at}", "[derived, linear flow]", order, power, 0.05),
-        Claim(f"power of the displacement in the angle to the growing modes half-way out, {at}", lemma, 0.5, angle, 0.05),
-    ]
+def _of_departure(left: xr.Dataset, case: Case, order: int) -> Iterator[Claim]:
+    power = fits.power(left.scale, left.departure_error_at)
+    yield case.at_most(
+        LEMMA_3_1,
+        "how far the power of the displacement in the linear flow's error is below 2",
+        np.maximum(0.0, 2 - power),
+        0.05,
+        sentence="The error of the linear flow falls at least as the square of the displacement.",
+    )
+    yield case.near(LINEAR_FLOW_ERROR, "power of the displacement in the linear flow's error", power, order, within=0.05)
+    yield case.near(
+        LEMMA_3_1,
+        "power of the displacement in the angle to the growing modes",
+        fits.power(left.scale, left.departure_misalignment),
+        0.5,
+        within=0.05,
+        sentence="Half-way to size one, on a logarithmic scale, the angle to the growing modes is as the root of the displacement.",
+    )
 
 
-def _point_claims(record: xr.Dataset, law: str) -> list[Claim]:
-    d_key = saccade.Embedded().d_key
-    rows = [
-        ("largest gap between B at the origin and -pi (pi - 1/d)^T", "[derived, stage I]", 0.0, record.origin_gap, 1e-14),
-        ("norm of the velocity at the unigram point", "[derived, plateau]", 0.0, record.residual, 1e-14),
-        ("growing modes at the unigram point", "[derived, plateau]", d_key, record.n_unstable, 0),
-        ("largest relative gap of their rates to |c|", "[derived, plateau]", 0.0, record.rate_gap, 1e-6),
-        ("least part of one that lies in query and key", "[derived, plateau]", 1.0, record.attention_share, 1e-6),
-        (
-            "norm of the velocity at the critical point found from the second plateau",
-            "[derived, next-direction rule]",
-            0.0,
-            record.plateau_residual,
-            1e-12,
-        ),
-        (
-            "largest relative gap of the d_model - 1 fastest rates there to s1(B)",
-            "[derived, next-direction rule]",
-            0.0,
-            record.plateau_rate_gap,
-            1e-6,
-        ),
-    ]
-    return [Claim(f"{text}, law {law}", source, float(p), float(m), float(tol)) for text, source, p, m, tol in rows]
-
-
-_NUMBERS = ("time", "predicted_rate", "rate", "embedding_cosine", "other_cosine", "drift")
+def _of_points(at: xr.Dataset, case: Case) -> Iterator[Claim]:
+    yield case.at_most(NEXT_DIRECTION, "largest gap between B at the origin and -π (π - 1/d)ᵀ", at.origin_gap, 1e-14)
+    yield case.at_most(UNIGRAM_POINT, "norm of the velocity at the unigram point", at.residual, 1e-14)
+    yield case.near(ATTENTION_RATE, "growing modes at the unigram point", at.n_unstable, saccade.Embedded().d_key, within=0)
+    yield case.at_most(ATTENTION_RATE, "largest relative gap of their rates to |c|", at.rate_gap, 1e-6)
+    yield case.near(ATTENTION_RATE, "least part of one that lies in query and key", at.attention_share, 1, within=1e-6)
+    yield case.at_most(
+        NEXT_DIRECTION, "norm of the velocity at the critical point near the second plateau", at.plateau_residual, 1e-12
+    )
+    yield case.at_most(
+        NEXT_DIRECTION, "largest relative gap of the d_model - 1 fastest rates there to s₁(B)", at.plateau_rate_gap, 1e-6
+    )
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
     """A row for each direction that opened, and for each displacement; empty where a number does not apply."""
+    numbers = ("time", "predicted_rate", "rate", "embedding_cosine", "other_cosine", "drift")
+    errors = {"displacement": "scale", "error": "departure_error_at", "constant": "departure_constant"}
+    empty = dict.fromkeys((*numbers, *errors), "")
     rows = []
     for law in record.law.values:
         at = record.sel(law=law)
-        rows += [_opening_row(at.sel(opening=k), f"direction {k}") for k in _opened(at)]
-        pairs = [(name, scale) for name in at.point.values for scale in at.scale.values]
-        rows += [_departure_row(at.sel(point=name, scale=scale), f"from the {name}") for name, scale in pairs]
+        opened = [at.sel(opening=k) for k in _opened(at)]
+        rows += [
+            {"law": law, "what": f"direction {one.opening.item()}", **empty, **{n: one[f"opening_{n}"].item() for n in numbers}}
+            for one in opened
+        ]
+        left = [at.sel(point=point, scale=scale) for point in at.point.values for scale in at.scale.values]
+        rows += [
+            {"law": law, "what": f"from the {one.point.item()}", **empty, **{n: one[of].item() for n, of in errors.items()}}
+            for one in left
+        ]
     return rows
 
 
-def _opening_row(one: xr.Dataset, what: str) -> dict[str, Any]:
-    numbers = {name: float(one[f"opening_{name}"]) for name in _NUMBERS}
-    return {"law": one.law.item(), "what": what, **numbers, "displacement": "", "error": "", "constant": ""}
+def panels(record: xr.Dataset) -> Layout:
+    zipf = record.sel(law="zipf-6")
+    return [[_growth(zipf), _patterns(record)], [_errors(zipf), _powers(record)]]
 
 
-def _departure_row(one: xr.Dataset, what: str) -> dict[str, Any]:
-    errors = {"error": float(one.departure_error_at), "constant": float(one.departure_constant)}
-    return {"law": one.law.item(), "what": what, **dict.fromkeys(_NUMBERS, ""), "displacement": one.scale.item(), **errors}
+def _growth(record: xr.Dataset) -> Lines:
+    t, lines = record.time.values, []
+    for i, k in enumerate(record.opening.values):
+        values = record.singular_values.values[:, i]
+        at, rate = float(record.opening_time[i]), float(record.opening_predicted_rate[i])
+        size, near = np.interp(at, t, values), np.linspace(at - 4 / rate, at + 3 / rate, 20)
+        lines += [
+            Line(t, values, f"direction {k}", tone=i),
+            Line([at], [size], "", POINTS, i),
+            Line(near, size * np.exp(rate * (near - at)), "" if i else "slope s₁(B)", DASHES, None),
+        ]
+    return Lines(
+        "directions open one after another, Zipf's law",
+        "time",
+        "singular values of the embedding",
+        lines,
+        "xy",
+        (10, t[-1]),
+        (1e-5, 10),
+    )
 
 
-def figure(record: xr.Dataset) -> Figure:
-    from saccade.experiments.focus_and_dilution.next_direction_figure import draw
+def _patterns(record: xr.Dataset) -> Lines:
+    lines = [Line([-1, 1], [-1, 1], "", tone=None)]
+    for law in record.law.values:
+        at = record.sel(law=law)
+        for k in _opened(at):
+            one = at.sel(opening=k)
+            style = POINTS if one.opening_drift <= STILL else RINGS
+            lines.append(Line(one.opening_predicted, one.opening_measured, f"{law}, direction {k}", style, len(lines) - 1))
+    return Lines("what opens, in all four matrices", "component predicted by B", "component in the run", lines)
 
-    return draw(record)
+
+def _errors(record: xr.Dataset) -> Lines:
+    lines, n = [], record.sizes["scale"]
+    for style, point in zip(("line", DASHES), record.point.values, strict=True):
+        for j, scale in enumerate(record.scale.values):
+            one = record.sel(point=point, scale=scale).isel(sample=slice(1, None))  # there is no error at the start
+            x = one.departure_rate * one.departure_time
+            lines.append(Line(x, one.departure_error, f"{point}, {scale:g}", style, 1 - j / n))
+    return Lines("error of the linear flow, Zipf's law", "time in e-folds, μ t", "|flow - linear flow|", lines, "y")
+
+
+def _powers(record: xr.Dataset) -> Lines:
+    scales, lines = record.scale.values, []
+    for point, order in ORDERS.items():
+        for law in record.law.values:
+            error = record.departure_error_at.sel(law=law, point=point).values
+            lines += [
+                Line(scales, error, f"{point}, {law}", RINGS, len(lines) // 2),
+                Line(scales, error[0] * (scales / scales[0]) ** order, f"power {order}", DASHES, len(lines) // 2),
+            ]
+    return Lines("how it depends on the displacement", "displacement", f"|flow - linear flow| after {FOLDS:g} e-folds", lines, "xy")
+
+
+EXPERIMENT = Experiment(
+    "next-direction",
+    Settings,
+    measure,
+    claims,
+    panels,
+    caption=(
+        "Top left: singular values of the embedding, Zipf's law; a point marks where a direction opens, the dashed line has the "
+        "slope s₁(B) that theory gives for the state there. Top right: components of each new direction in all four matrices, from "
+        "the run against those from B; on the line they agree, rings belong to states that still move. Bottom left: distance "
+        "between the flow and the linear flow that leave the origin (solid) and the unigram point (dashed), Zipf's law, paler for "
+        "smaller displacements. Bottom right: that distance three e-folds after the start. It goes as the cube of the displacement "
+        "at the origin, where the velocity has no quadratic term, and as the square at the unigram point."
+    ),
+    finding=(
+        "directions open at rates {growth rate of a direction*(direction 1, law paper):.3g} and {growth rate of a "
+        "direction*(direction 2, law paper):.3g} (s₁(B) within 1 %), cosine with the predicted ones above 0.999"
+    ),
+    variables=VARIABLES,
+    dynamics="B: population gradient flow, embedded model",
+    time_unit=STEPS,
+    table=table,
+)
