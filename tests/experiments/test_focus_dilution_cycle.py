@@ -64,7 +64,7 @@ def test_weights_that_drift_fail_the_invariants_and_a_rise_fails_the_loss(record
 def test_attention_matrices_that_grow_first_fail_the_condensation(record):
     early = record.assign(query_matrix=record.query_matrix * (1 + record.time))
     assert failed(early, "|W_Q| at condensation") == 1
-    assert failed(early, "in order") == 1
+    assert failed(early, "first turn or direction") == 1
 
 
 def test_an_embedding_that_never_condenses_is_noticed(record):

@@ -10,12 +10,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 import saccade
-from saccade.dynamics import rank_one_flow as flow
-from saccade.dynamics.linearise import critical_point, jacobian, spectrum, speed
+from saccade.dynamics.linearise import jacobian, speed
 from saccade.dynamics.next_direction import composite_gradient, next_direction
-from saccade.dynamics.rank_one_flow import RankOne
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.model.embedded import Weights
+from saccade.model.rank_one import RankOne, velocity
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
 
@@ -25,9 +24,8 @@ _STAYS = 0.02, 0.98  # every critical stay of the diagram lies between; nearer t
 
 def rank_one_point(chain: saccade.MarkovChain) -> RankOne:
     """The critical point that the rank-one flow from a small start comes to."""
-    end = saccade.reduced_flow(chain, t1=_RELAXED, n_times=2).isel(time=-1)
-    reached = RankOne(*(end[name].values for name in ("gamma", "beta", "query_scale", "key_scale")))
-    return critical_point(flow.velocity, reached, setting(chain)).state
+    system = saccade.RankOneEmbedded(chain)
+    return saccade.critical_point(system, near=saccade.flow(system, t1=_RELAXED, n_times=2).isel(time=-1)).state
 
 
 def gradients_at(chain: saccade.MarkovChain, point: RankOne) -> tuple[float, float]:
@@ -43,7 +41,7 @@ def transverse_rate(chain: saccade.MarkovChain, point: RankOne) -> float:
 
 def tangential_rate(chain: saccade.MarkovChain, point: RankOne) -> float:
     """The largest growth rate on the manifold: rounding where critical points form a continuum and none of them is unstable."""
-    return float(spectrum(flow.velocity, point, setting(chain)).eigenvalues[0].real)
+    return float(saccade.linearise(saccade.RankOneEmbedded(chain), at=point).eigenvalues[0].real)
 
 
 def self_attention(chain: saccade.MarkovChain, point: RankOne) -> float:
@@ -70,7 +68,7 @@ def degenerate(*, high: float, n_vocab: int, stay: float, nearness: float) -> tu
 def breaking_rate(chain: saccade.MarkovChain, point: RankOne) -> float:
     """The largest growth rate of moves that sum to zero over the low tokens."""
     moves = _sum_zero(chain.n_vocab)
-    return float(np.linalg.eigvalsh(moves.T @ jacobian(flow.velocity, point, setting(chain)) @ moves)[-1])
+    return float(np.linalg.eigvalsh(moves.T @ jacobian(velocity, point, setting(chain)) @ moves)[-1])
 
 
 def _sum_zero(n_vocab: int) -> Array:
@@ -92,4 +90,4 @@ def critical_stay_found(n_vocab: int, high: float, nearness: float) -> dict[str,
         return {"critical_stay": np.nan, "critical_residual": np.nan}
     stay = float(brentq(rate, *_STAYS, xtol=1e-9))
     chain, point = degenerate(high=high, n_vocab=n_vocab, stay=stay, nearness=nearness)
-    return {"critical_stay": stay, "critical_residual": speed(flow.velocity, point, setting(chain))}
+    return {"critical_stay": stay, "critical_residual": speed(velocity, point, setting(chain))}

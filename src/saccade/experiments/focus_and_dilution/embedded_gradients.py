@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.dynamics.embedded_flow import Setting
+from saccade.model.embedded import Setting
 from saccade.theory import focus_and_dilution as theory
 
 if TYPE_CHECKING:

@@ -23,15 +23,16 @@ from scipy.special import xlogy
 
 import saccade
 from saccade.data.markov_presets import PAPER_LAW, zipf_law
-from saccade.dynamics.embedded_flow import invariants, weights_of
 from saccade.errors import checked_count, checked_number
 from saccade.experiments.focus_and_dilution.focus_dilution_replication import replicated_claims, until
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import DASHES, POINTS, RINGS, Heat, Layout, Line, Lines, Panel
+from saccade.model.embedded import invariants, weights_of
 from saccade.observe.events import CONDENSED, Event, find_events, stage_bands
 from saccade.observe.fits import Array
-from saccade.observe.measures import entropy, singular_values, top_share
+from saccade.observe.measures import entropy, top_share
+from saccade.observe.observables import observables_of
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import Condition, at_least, met
 from saccade.theory.focus_and_dilution.statements import CYCLE, FIG_2, INVARIANTS, PROPOSITION_2_3, THEOREM_3_2
@@ -86,9 +87,8 @@ def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:
     )
 
 
-def frequent_token(record: xr.Dataset) -> int:
-    """The most frequent token, wherever it stands in the law; the first of several."""
-    return int(record.stationary.values.argmax())
+def events_of(record: xr.Dataset) -> list[Event]:
+    return find_events(record.isel(seed=0))
 
 
 def excess_loss(run: xr.Dataset) -> Array:
@@ -97,36 +97,10 @@ def excess_loss(run: xr.Dataset) -> Array:
     return run.loss.values + run.stationary.values @ xlogy(transition, transition).sum(axis=1)
 
 
-def attention_on_frequent(run: xr.Dataset) -> Array:
-    """Attention of each query on the most frequent token (time, query)."""
-    return run.attention.values[..., frequent_token(run)]
-
-
-def query_key_values(run: xr.Dataset) -> Array:
-    """Singular values of query matrix times key matrix (time, rank)."""
-    return singular_values(run.query_matrix.values @ np.swapaxes(run.key_matrix.values, -1, -2))
-
-
-def query_norm(run: xr.Dataset) -> Array:
-    return np.linalg.norm(run.query_matrix.values, axis=(-2, -1))
-
-
-def events_of(record: xr.Dataset) -> list[Event]:
-    run = record.isel(seed=0)
-    return find_events(
-        run.time.values,
-        attention_on_frequent=attention_on_frequent(run),
-        embedding_singular_values=singular_values(run.embedding.values),
-        query_key_singular_values=query_key_values(run),
-        query_norm=query_norm(run),
-        loss=run.loss.values,
-    )
-
-
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     events, settings, run = events_of(record), EXPERIMENT.settings_of(record), record.isel(seed=0)
     if _is_replicated(record, settings):
-        attention = attention_on_frequent(run).mean(axis=1)
+        attention = observables_of(run)["attention_on_frequent"].mean(axis=1)
         yield from replicated_claims(events, run.time.values, excess_loss(run), attention, settings.t1)
     yield from _of_solver(run)
     yield from _of_condensation(run, events, settings)
@@ -160,9 +134,9 @@ def _of_condensation(run: xr.Dataset, events: list[Event], settings: Settings) -
         start = run.isel(time=0)
         due = theory.condensation_time(start.embedding.values, start.projection.values, stationary=run.stationary.values)
         given.append(at_least("run beyond condensation", settings.t1, due, "t1"))
-    time, growth = run.time.values, query_norm(run)
+    time, seen = run.time.values, observables_of(run)
     with np.errstate(invalid="ignore", divide="ignore"):  # squares of a tiny start are zero
-        share, growth = top_share(singular_values(run.embedding.values)), growth / growth[0]
+        share, growth = top_share(seen["embedding_singular_values"]), seen["query_norm"] / seen["query_norm"][0]
     first = _first_times(events)
     before = share[(time <= first["focus_onset"]) & np.isfinite(share)]
     condensed = first["condensation"]
@@ -249,11 +223,12 @@ def files(record: xr.Dataset) -> dict[str, tuple[list[str], list[dict[str, Any]]
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
     """Every sample: loss above the optimum, singular values, and for each token its attention, entropy and norm."""
     run = record.isel(seed=0)
+    seen = observables_of(run)
     columns = {"time": run.time.values, "excess_loss": excess_loss(run)}
     for name, first, values in (
-        ("embedding_s", 1, singular_values(run.embedding.values)),
-        ("query_key_s", 1, query_key_values(run)),
-        ("attention_on_frequent_", 0, attention_on_frequent(run)),
+        ("embedding_s", 1, seen["embedding_singular_values"]),
+        ("query_key_s", 1, seen["query_key_singular_values"]),
+        ("attention_on_frequent_", 0, seen["attention_on_frequent"]),
         ("entropy_", 0, entropy(run.attention.values)),
         ("norm_", 0, np.linalg.norm(run.embedding.values, axis=-1)),
     ):
@@ -268,7 +243,7 @@ def headlines(record: xr.Dataset) -> dict[str, float]:
     times = _first_times(events)
     return {name: times[kind] if times[kind] < math.inf else math.nan for name, kind in first.items()} | {
         "n_directions": 1.0 + sum(event.name == "new_direction" for event in events),
-        "highest_attention": float(np.nanmax(attention_on_frequent(run))),
+        "highest_attention": float(np.nanmax(observables_of(run)["attention_on_frequent"])),
         "excess_loss": float(excess_loss(run)[-1]),
     }
 
@@ -290,15 +265,14 @@ def panels(record: xr.Dataset) -> Layout:
         return Lines(title, "time", y, lines, log, **{"xlim": (end / 10**DECADES, end), "marks": marks, **more})
 
     norms, spread = np.linalg.norm(run.embedding.values, axis=-1), entropy(run.attention.values)
-    attention, excess, frequent = _attention_lines(run, events), excess_loss(run), frequent_token(run)
-    whole = over_time("attention on the most frequent token", f"attention on token {frequent}", attention, ylim=(-0.03, 1.03))
-    loss, maps = Line(run.time, excess, "", tone=None), _maps(run, bands)
-    return [
+    attention, excess = _attention_lines(run, events), excess_loss(run)
+    whole = over_time("attention on the most frequent token", "attention", attention, ylim=(-0.03, 1.03))
+    maps, loss = _maps(run, bands), Line(run.time, excess, "", tone=None)
+    falls = over_time("the loss falls in steps", "loss above the optimum (nats)", [loss], "xy", ylim=(excess[0] * LEAST_LOSS, None))
+    rows: list[list[Panel]] = [
         [
             over_time("directions open one by one", "singular value", _singular_value_lines(run), "xy"),
-            over_time(
-                "the loss falls in steps", "loss above the optimum (nats)", [loss], "xy", ylim=(excess[0] * LEAST_LOSS, None)
-            ),
+            falls,
             _plane(run, bands),
         ],
         [*_first_focus(run, events, attention), whole],
@@ -308,6 +282,7 @@ def panels(record: xr.Dataset) -> Layout:
             over_time("norm of each token's embedding", "norm", _token_lines(run, norms), ylim=(0, None)),
         ],
     ]
+    return rows
 
 
 def _shown(run: xr.Dataset) -> list[int]:
@@ -322,7 +297,8 @@ def _spaced(n: int, most: int) -> list[int]:
 
 
 def _singular_value_lines(run: xr.Dataset) -> list[Line]:
-    t, embedding, query_key = run.time, singular_values(run.embedding.values), query_key_values(run)
+    t, seen = run.time, observables_of(run)
+    embedding, query_key = seen["embedding_singular_values"], seen["query_key_singular_values"]
     lines = [Line(t, embedding[:, k], f"s{k + 1} of W₀", tone=k) for k in range(min(embedding.shape[1], MOST_CURVES))]
     return lines + [
         Line(t, query_key[:, k], f"s{k + 1} of W_Q W_Kᵀ", DASHES, (None, 5)[k]) for k in range(min(query_key.shape[1], 2))
@@ -334,7 +310,7 @@ def _token_lines(run: xr.Dataset, values: Array) -> list[Line]:
 
 
 def _attention_lines(run: xr.Dataset, events: list[Event]) -> list[Line]:
-    curves, shares = attention_on_frequent(run), run.stationary.values
+    curves, shares = observables_of(run)["attention_on_frequent"], run.stationary.values
     lines = [Line(run.time[[0, -1]], [shares.max()] * 2, "share of the token", DASHES, None)]
     for i, query in enumerate(_shown(run)):
         lines.append(Line(run.time, curves[:, query], f"query {query}, share {shares[query]:.2g}", tone=i))
@@ -353,15 +329,14 @@ def _first_focus(run: xr.Dataset, events: list[Event], lines: list[Line]) -> lis
     height = max(peak.value for peak in peaks if peak.time <= EARLY * first) - share
     low, high = sorted((share - 0.6 * height, share + 1.4 * height))
     unnamed = [line._replace(label="") for line in lines]
-    where = f"attention on token {frequent_token(run)}"
-    return [Lines("the first focus", "time", where, unnamed, "", (first / EARLY, first * EARLY), (low, high))]
+    return [Lines("the first focus", "time", "attention", unnamed, "", (first / EARLY, first * EARLY), (low, high))]
 
 
 def _maps(run: xr.Dataset, bands: list[tuple[str, float, float]]) -> list[Panel]:
     """Attention where stages meet. The onset of focus is left out: nothing is to be seen of it yet."""
     ends = [(end, f"end of {name}") for name, _, end in bands[:-1] if name != "frozen"] + [(bands[-1][2], "end of the run")]
     names = [str(token) for token in run.token.values]
-    drawn = []
+    drawn: list[Panel] = []
     for place in _spaced(len(ends), MAPS if len(ends) >= MAPS else 3):
         when, name = ends[place]
         i = int(np.abs(run.time.values - when).argmin())
@@ -379,10 +354,11 @@ def _plane(run: xr.Dataset, bands: list[tuple[str, float, float]]) -> Lines:
     at = np.searchsorted(run.time.values, [end for _, _, end in bands[:-1] if end <= run.time.values[-1]])
     lines = []
     for i, token in enumerate(_shown(run)):
+        x, y = path[:, token].T
         lines += [
-            Line(*path[:, token].T, f"token {token}", tone=i),
-            Line(*path[at, token].T, "", POINTS, i),
-            Line(*path[-1:, token].T, "", RINGS, i),
+            Line(x, y, f"token {token}", tone=i),
+            Line(x[at], y[at], "", POINTS, i),
+            Line(x[-1:], y[-1:], "", RINGS, i),
         ]
     return Lines("paths of the embeddings", "first component", "second component", lines)
 

@@ -17,9 +17,8 @@ import numpy as np
 import xarray as xr
 
 import saccade
-from saccade.dynamics.embedded_flow import velocity, weights_of
 from saccade.dynamics.linear_validity import linear_validity
-from saccade.dynamics.linearise import critical_point, spectrum, speed
+from saccade.dynamics.linearise import speed
 from saccade.dynamics.next_direction import opening_matrix
 from saccade.errors import InputError, checked_count, checked_list, checked_number
 from saccade.experiments.focus_and_dilution import stage_fits as stages
@@ -27,7 +26,7 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.lab.claim import HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded, stretch
 from saccade.lab.panel import DASHES, POINTS, RINGS, Layout, Line, Lines
-from saccade.model.embedded import Weights
+from saccade.model.embedded import Weights, velocity, weights_of
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
@@ -202,7 +201,7 @@ def _departures(path: Path, scales: list[float]) -> dict[str, Any]:
 def _departure(path: Path, point: Weights, scales: list[float]) -> dict[str, Any]:
     """One random displacement at several scales, from one critical point."""
     start, around = path.at(0), setting(path.chain)
-    found = spectrum(velocity, point, around)
+    found = saccade.linearise(path.chain, at=point)
     mu, growing = found.growth_rates[0], found.unstable_subspace
     times = np.linspace(0, max(FOLDS, np.log(1 / min(scales)) / 2) / mu, N_SAMPLES)
     size = np.sqrt(sum(np.sum(part**2) for part in start))
@@ -231,7 +230,7 @@ def _misalignment(displacement: Array, growing: Array, times: Array, mu: float, 
 
 def _at_points(path: Path, fraction: float) -> dict[str, float]:
     chain, unigram, around = path.chain, _critical(path, "unigram point"), setting(path.chain)
-    modes = spectrum(velocity, unigram, around, blocks={"attention": ["query", "key"]})
+    modes = saccade.linearise(chain, at=unigram, blocks={"attention": ["query", "key"]})
     at_origin = opening_matrix(_critical(path, "origin"), around)[:, : chain.n_vocab]
     return {
         "origin_gap": float(np.abs(at_origin + theory.condensation_drive(stationary=chain.stationary)).max()),
@@ -245,13 +244,13 @@ def _at_points(path: Path, fraction: float) -> dict[str, float]:
 
 def _second_plateau(path: Path, fraction: float) -> dict[str, float]:
     """Newton's method from the weights at which the second direction opens, without that direction."""
-    i, around, chain = path.opening(1, fraction), setting(path.chain), path.chain
+    i, chain = path.opening(1, fraction), path.chain
     if i is None:
         return {"plateau_residual": np.nan, "plateau_rate_gap": np.nan}
     W0, WQ, WK, W1 = path.at(i)
     used = np.outer(path.directions[i, 0], path.directions[i, 0])
-    found = critical_point(velocity, Weights(W0 @ used, used @ WQ, used @ WK, used @ W1), around)
-    rates = spectrum(velocity, found.state, around).eigenvalues[: len(used) - 1]
+    found = saccade.critical_point(chain, near=Weights(W0 @ used, used @ WQ, used @ WK, used @ W1))
+    rates = saccade.linearise(chain, at=found).eigenvalues[: len(used) - 1]
     predicted = theory.next_direction(*found.state, stationary=chain.stationary, transition=chain.transition).rate
     return {"plateau_residual": found.residual, "plateau_rate_gap": float(np.abs(rates / predicted - 1).max())}
 
@@ -400,7 +399,7 @@ def _errors(record: xr.Dataset) -> Lines:
 
 
 def _powers(record: xr.Dataset) -> Lines:
-    scales, lines = record.scale.values, []
+    scales, lines = record.scale.values, list[Line]()
     for point, order in ORDERS.items():
         for law in record.law.values:
             error = record.departure_error_at.sel(law=law, point=point).values
