@@ -1,4 +1,4 @@
-"""Windows, rates and times against curves whose answer is known, and the unigram point against JAX."""
+"""A run seen along its direction, against weights of rank one; the unigram point and the force of attention, against JAX."""
 
 from __future__ import annotations
 
@@ -8,55 +8,7 @@ import pytest
 import saccade
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import embedded_gradients, stage_fits
-from saccade.observe import fits
 from saccade.theory import focus_and_dilution as theory
-
-TIME = np.append(0.0, np.geomspace(0.1, 50.0, 211))  # uneven, as records are
-
-
-def test_the_rate_of_an_exponential_is_its_exponent_over_any_window():
-    values = 3e-4 * np.exp(0.17 * TIME)
-    for low, high in ((1e-3, 1e-1), (3e-3, 0.9)):
-        inside = fits.between(values, low, high)
-        assert fits.growth_rate(TIME, values, inside) == pytest.approx(0.17, rel=1e-12)
-
-
-def test_without_room_for_a_window_there_is_no_rate():
-    values = np.exp(0.17 * TIME)
-    assert np.isnan(fits.growth_rate(TIME, values, fits.between(values, 10.0, 10.0)))
-    assert np.isnan(fits.power([2.0], [3.0]))
-
-
-def test_a_window_opens_once_and_closes_for_good():
-    values = np.array([0.0, 2.0, 0.5, 3.0, 9.0, 3.0])
-    assert fits.between(values, 1.0, 5.0).tolist() == [False, True, True, True, False, False]
-
-
-def test_a_level_is_reached_on_the_line_between_samples():
-    assert fits.reaching_time(TIME, 2 * TIME + 1, 7.3) == pytest.approx(3.15, rel=1e-12)
-    assert np.isnan(fits.reaching_time(TIME, 2 * TIME + 1, 1e3))
-    assert fits.reaching_time(TIME, 2 * TIME + 1, 0.5) == 0.0
-
-
-def test_the_turn_of_a_parabola_is_found_between_uneven_samples():
-    assert fits.peak_time(TIME, 5 - (TIME - 7.77) ** 2, 0) == pytest.approx(7.77, rel=1e-9)
-    assert np.isnan(fits.peak_time(TIME, TIME, 0))
-
-
-def test_only_turns_after_the_given_sample_count():
-    waves = np.sin(TIME)
-    early, late = fits.peak_time(TIME, waves, 0), fits.peak_time(TIME, waves, int(np.argmax(TIME > 3)))
-    assert (early, late) == pytest.approx((np.pi / 2, 2.5 * np.pi), abs=1e-2)
-
-
-def test_the_power_of_a_power_law_is_its_exponent():
-    x = np.geomspace(1e-3, 2.0, 13)
-    assert fits.power(x, 0.7 * x**2.5) == pytest.approx(2.5, rel=1e-12)
-
-
-def test_a_missing_value_is_further_from_its_target_than_any_other():
-    assert fits.furthest([1.0, 1.2, 0.7], 1.0) == 0.7
-    assert np.isnan(fits.furthest([1.0, np.nan, 5.0], 1.0))
 
 
 def test_the_velocity_is_zero_at_the_unigram_point_and_attention_there_has_the_size_asked_for():

@@ -20,8 +20,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import saccade
-from saccade.dynamics.embedded_flow import weights_of
-from saccade.dynamics.rank_one_flow import RankOne
 from saccade.errors import checked_count, checked_number
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import attention_force
@@ -29,7 +27,8 @@ from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import CALCULUS, FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, Lines
-from saccade.model.embedded import Weights
+from saccade.model.embedded import Weights, weights_of
+from saccade.model.rank_one import RankOne
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.observe.measures import singular_values

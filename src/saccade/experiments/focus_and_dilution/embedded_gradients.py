@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.model.embedded import Setting
+import saccade
+from saccade.model import embedded
+from saccade.model.embedded import Composite, Setting, Weights
 from saccade.theory import focus_and_dilution as theory
-
-if TYPE_CHECKING:
-    import saccade
 
 # The error of a central difference is at most about step^2 / 6 times the third derivative, plus rounding, 1e-16 / step.
 _STEP = 2e-6
@@ -31,34 +32,21 @@ def setting(chain: saccade.MarkovChain) -> Setting:
 
 def velocity(weights: Any, chain: saccade.MarkovChain) -> list[NDArray[np.float64]]:
     """Velocity of embedding, query, key and projection at rate 1, in float64."""
-    import jax
-
-    from saccade.dynamics import embedded_flow
-
     with jax.enable_x64(True):
-        found = jax.jit(embedded_flow.velocity)(embedded_flow.Weights(*weights), setting(chain))
+        found = jax.jit(embedded.velocity)(Weights(*weights), setting(chain))
         return [np.asarray(matrix) for matrix in found]
 
 
 def loss(weights: Any, chain: saccade.MarkovChain) -> float:
-    import jax
-
-    from saccade.dynamics import embedded_flow
-
     with jax.enable_x64(True):
-        return float(embedded_flow.loss(embedded_flow.Weights(*weights), setting(chain)))
+        return float(embedded.loss(Weights(*weights), setting(chain)))
 
 
 def origin_forces(chain: saccade.MarkovChain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Minus the gradients in M and in Phi where all weights are zero."""
-    import jax
-    import jax.numpy as jnp
-
-    from saccade.model.embedded import Composite, population_loss
-
     with jax.enable_x64(True):
         nothing = jnp.zeros((chain.n_vocab, chain.n_vocab))
-        slope = jax.grad(population_loss)(Composite(nothing, nothing), setting(chain))
+        slope = jax.grad(embedded.population_loss)(Composite(nothing, nothing), setting(chain))
         return -np.asarray(slope.decoder), -np.asarray(slope.attention_logits)
 
 

@@ -23,13 +23,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import saccade
-from saccade.dynamics.embedded_flow import weights_of
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.errors import InputError
-from saccade.model.embedded import Weights
+from saccade.model.embedded import Weights, weights_of
 from saccade.observe.fits import Array, between, first_index
-from saccade.observe.fits import furthest as furthest
-from saccade.observe.fits import power as power
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import Condition
 
