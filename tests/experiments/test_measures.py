@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 from saccade.experiments import experiment
+from saccade.experiments.focus_and_dilution import focus_dilution_cycle
 from saccade.lab.experiment import by_cell
 from saccade.observe.events import Event
 
@@ -62,17 +63,17 @@ def cycle() -> tuple:
 
 
 def test_the_cycle_has_the_first_of_its_events(cycle: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, record, found = cycle
-    rows = module.files(record)["events.csv"][1]
+    asked, record, found = cycle
+    rows = asked.files(record)["events.csv"][1]
     for name, kind in (("focus_time", "focus_peak"), ("dilution_time", "dilution"), ("new_direction_time", "new_direction")):
         times = [row["time"] for row in rows if row["event"] == kind]
         np.testing.assert_equal(found[name], min(times, default=np.nan))
-    table = module.table(record)
+    table = asked.table(record)
     assert found["highest_attention"] == max(row[f"attention_on_frequent_{query}"] for row in table for query in range(4))
     np.testing.assert_allclose(found["excess_loss"], table[-1]["excess_loss"])
     peaks = [Event("focus_peak", query, 10.0 + query, 0.9, 0.1, "") for query in (2, 1)]
-    monkeypatch.setattr(module, "events_of", lambda record: [*peaks, Event("new_direction", None, 3.0, 2.0, 0.1, "")])
-    again = module.measures(record)
+    monkeypatch.setattr(focus_dilution_cycle, "events_of", lambda record: [*peaks, Event("new_direction", None, 3.0, 2.0, 0.1, "")])
+    again = asked.headlines(record)
     assert (again["focus_time"], again["new_direction_time"], again["n_directions"]) == (11.0, 3.0, 2.0)
     assert np.isnan(again["dilution_time"])
 
