@@ -22,6 +22,7 @@ from saccade.records.store import damaged_records
 from saccade.records.writing import write_text
 from saccade.terminal import JSON, console, flags, parsed, progress
 
+REPLACE = (bool, False, "write over an earlier result that had other settings")
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
   saccade list [--json]                              what can be reproduced: name, claim, time it takes
@@ -76,15 +77,17 @@ def _list(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS, finding_of
 
     options = parsed(flags("saccade list --json", json=JSON), arguments)
-    rows = [{"name": name, "claim": finding_of(name), "seconds": entry.seconds} for name, entry in EXPERIMENTS.items()]
+    rows: list[dict[str, Any]] = [
+        {"name": name, "finding": finding_of(name), "seconds": entry.seconds} for name, entry in EXPERIMENTS.items()
+    ]
     if options.json:
         print(json.dumps(rows, indent=1))
         return 0
     from rich.table import Table
 
-    table = Table("name", "claim", "time on two cores", box=None)
+    table = Table("name", "finding", "time on two cores", box=None)
     for row in rows:
-        table.add_row(row["name"], row["claim"].replace("[", r"\["), f"{row['seconds']} s")
+        table.add_row(row["name"], row["finding"].replace("[", r"\["), f"{row['seconds']} s")
     console().print(table)
     return 0
 
@@ -101,6 +104,7 @@ def _reproduce(arguments: list[str]) -> int:
         real=(bool, False, "without names: all experiments on real text"),
         full=(bool, False, "experiments on real text at the papers' sizes; hours"),
         out=(Path, Path("results"), "folder that results are written into"),
+        replace=REPLACE,
         verbose=(bool, False, "print every claim, not only the exceptions"),
         json=JSON,
     )
@@ -110,7 +114,7 @@ def _reproduce(arguments: list[str]) -> int:
     names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
     jobs = [_job(name, options.full) for name in dict.fromkeys(names)]
-    outcomes = _run_all(jobs, options.out, options.json, options.verbose)
+    outcomes = _run_all(jobs, options, every_claim=options.verbose)
     if options.real:
         write_text(options.out / "findings.md", findings_page(outcomes))
     elif not options.names:
@@ -147,11 +151,12 @@ def _run(arguments: list[str]) -> int:
         f"saccade run {name} --out results/mine",
         config=(kind, kind(), "settings of the experiment"),
         out=(Path, Path("results/own"), "folder that results are written into"),
+        replace=REPLACE,
         json=JSON,
     )
     options = parsed(declared, arguments[1:])
     command = f"saccade run {shlex.join(arguments)}"
-    outcomes = _run_all([(name, options.config, command)], options.out, options.json, every_claim=True)
+    outcomes = _run_all([(name, options.config, command)], options, every_claim=True)
     # With settings of one's own a claim may well be outside its assumptions; that is an answer, not a surprise.
     return 1 if any(claim.is_surprise for claim in outcomes[0].claims) else 0
 
@@ -262,8 +267,8 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
-def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool, every_claim: bool) -> list[Any]:
-    """Run experiments one after the other, print what came of each, and write the report over all of `out`."""
+def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: bool) -> list[Any]:
+    """Run experiments one after the other, print what came of each, and write the report over all of `--out`."""
     from saccade.experiments.printed import print_outcome, tally
     from saccade.experiments.reproduce import reproduce
     from saccade.report.page import write_page
@@ -271,11 +276,11 @@ def _run_all(jobs: list[tuple[str, Any, str]], out: Path, as_json: bool, every_c
     outcomes = []
     for name, config, command in jobs:
         with progress(name) as on_progress:
-            outcomes.append(reproduce(name, out, config, command, on_progress))
-        if not as_json:
+            outcomes.append(reproduce(name, options.out, config, command, on_progress, options.replace))
+        if not options.json:
             print_outcome(console(), outcomes[-1], every_claim=every_claim)
-    page = write_page(out)
-    if as_json:
+    page = write_page(options.out)
+    if options.json:
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
         print(json.dumps(json_ready({"report": str(page), "experiments": results}), indent=1))
     else:

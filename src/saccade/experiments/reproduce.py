@@ -11,8 +11,8 @@ from saccade.experiments import experiment, finding_of
 from saccade.lab.claim import Claim
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.records.json_files import write_json
-from saccade.records.store import save_record
-from saccade.records.writing import whole_folder, write_csv
+from saccade.records.store import result_folder, save_record
+from saccade.records.writing import write_csv
 from saccade.report.style import save_figure
 
 if TYPE_CHECKING:
@@ -35,17 +35,15 @@ def reproduce(
     config: Any = None,
     command: str = "",
     on_progress: Progress = silent,
+    replace: bool = False,
 ) -> Outcome:
-    """Run experiment `name` and write OUT/NAME: claims, table, its own files, figure (SVG and PNG), panels, record and
-    `about.json`.
+    """Run experiment `name`, or the one in a Python file of one's own, and write OUT/NAME: claims, tables, figure, panels, record.
 
-    `name` may be a Python file of one's own. The folder appears whole when everything is written; an earlier one stays as it is
-    until then.
+    The folder appears whole when everything is written. An earlier result with other settings is replaced only if `replace`.
     """
     asked = experiment(name)
-    folder = Path(out) / asked.name
-    with whole_folder(folder) as unfinished:  # before the work: a place that cannot be written to is found out at once
-        settings = asked.settings() if config is None else config
+    settings, folder = asked.settings() if config is None else config, Path(out) / asked.name
+    with result_folder(folder, settings, replace=replace) as unfinished:  # before the work: a wrong place is found out at once
         _find_texts(settings)
         record = asked.run(settings, on_progress)
         if asked.full is not None:

@@ -143,8 +143,8 @@ class Case:
     against: str = SIMULATION
     breaks: str = ""
 
-    def but(self, given: Sequence[Condition] | None = None, against: str | None = None, **settings: Any) -> Case:
-        """The same case with other assumptions, or with more settings."""
+    def but(self, given: Any = None, against: Any = None, **settings: Any) -> Case:
+        """The same case with other assumptions, with more settings, or compared with something else."""
         return replace(
             self,
             settings={**self.settings, **settings},

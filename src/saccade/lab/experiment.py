@@ -137,7 +137,7 @@ class Experiment:
             wall_time=wall_time,
             definitions={name: (variable.unit, variable.definition) for name, variable in self.variables.items()},
         )
-        record.attrs |= found.attributes
+        record.attrs.update(found.attributes)
         return record
 
 
@@ -164,12 +164,12 @@ def grid(measure: Callable[..., Mapping[str, Any]], on_progress: Progress = sile
 
 def padded(parts: Sequence[Any]) -> np.ndarray:
     """Arrays stacked along a new first axis, the shorter ones filled with NaN."""
-    arrays = [np.asarray(part) for part in parts]
+    arrays: list[Any] = [np.asarray(part) for part in parts]
     if arrays[0].dtype.kind not in "fiub" or len({array.shape for array in arrays}) == 1:
         return np.stack(arrays)
     whole = np.full((len(arrays), *np.max([array.shape for array in arrays], axis=0)), np.nan)
     for number, array in enumerate(arrays):
-        whole[(number, *map(slice, array.shape))] = array
+        whole[number][tuple(slice(size) for size in array.shape)] = array
     return whole
 
 
@@ -186,7 +186,7 @@ def cell_rows(record: xr.Dataset) -> list[Mapping[str, Any]]:
     names = [name for name, var in plain.items() if set(var.dims) <= set(widest)]
     if not widest:
         return [{str(name): record[name].item() for name in names}]
-    frame = record[names].reset_coords(drop=False).drop_vars([], errors="ignore")[[*names]].to_dataframe(dim_order=list(widest))
+    frame = record[names].to_dataframe(dim_order=list(widest))
     return frame.reset_index().to_dict("records")
 
 

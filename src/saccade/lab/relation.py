@@ -38,6 +38,8 @@ class Near:
 
     def miss(self, measured: Value) -> str:
         gap = abs(centre(measured) - self.target)
+        if math.isnan(gap):
+            return "missing"
         return f"off by {100 * gap / abs(self.target):.2g} %" if self.target else f"off by {number(gap)}"
 
 

@@ -15,7 +15,7 @@ from saccade.records.json_files import json_ready, parsed_json
 from saccade.records.provenance import provenance
 
 if TYPE_CHECKING:
-    from saccade.data.sequence_classes import SequenceClasses
+    pass
 
 C = TypeVar("C")
 _NOT_FINITE = ("inf", "-inf", "nan")  # as text, since JSON has no such numbers

@@ -128,7 +128,7 @@ def _looks(feature: Array, rounds: list[int], *, n_vocab: int, lr_decoder: float
     return [sent_back(feature, decoder[0]) for step, decoder in enumerate(path) if step in steps]
 
 
-def _mean_other(matrix: Array) -> float:
+def _mean_other(matrix: NDArray[np.floating]) -> float:
     """Mean of the entries off the diagonal."""
     return float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
 
@@ -178,7 +178,7 @@ def _coefficients(record: xr.Dataset, found: Theorem1) -> Iterator[Claim]:
     yield case.at_most(THEOREM_1, "ι_n, largest gap", np.abs(found.own - found.exact.own), 1e-10)
     yield case.at_most(THEOREM_1, "β_nn' with its sign fixed, largest gap", np.abs(found.other - found.exact.other), 1e-10)
     beta = _mean_other(found.other.mean(axis=0))
-    forms = {"printed": _mean_other(found.printed.other), "corrected": _mean_other(found.exact.other)}
+    forms: dict[str, Any] = {"printed": _mean_other(found.printed.other), "corrected": _mean_other(found.exact.other)}
     yield case.erratum(THEOREM_1, "mean β_nn', sign of the q_0 (1 + θ) term", beta, number="0.8", within=1e-10, **forms)
     forms = {
         "printed": _mean_other(theory.class_coupling(found.overlap, as_printed=True)),

@@ -95,7 +95,7 @@ def _modified_descent(n_vocab: int, rates: Array, n_draws: int, seed: int) -> di
         disturbance, before = np.maximum(disturbance, moved.max(axis=(1, 2))), logits
         if n == 0:
             height[:, seen[0]] = logits[:, 0, 0] / (n_vocab - 1)
-    smooth = theory.decoder_height(np.arange(n_draws + 1), n_vocab=n_vocab, lr_decoder=rates[:, None])
+    smooth = np.stack([theory.decoder_height(np.arange(n_draws + 1), n_vocab=n_vocab, lr_decoder=rate) for rate in rates])
     return {"height": height, "continuous_height": smooth, "ray_error": ray_error, "disturbance": disturbance}
 
 

@@ -127,7 +127,7 @@ def _start(zero: NDArray[np.float64], uniform: NDArray[np.float64], case: Case) 
         ("published mean entropy: zero or uniform start?", PUBLISHED_MEAN, np.mean, 3 * error),
         ("ln of its published spread over seeds: zero or uniform start?", np.log(PUBLISHED_STD), _log_spread, 3 * spread_error),
     ):
-        forms = {"printed": measured(zero), "corrected": measured(uniform)}
+        forms: dict[str, Any] = {"printed": measured(zero), "corrected": measured(uniform)}
         yield case.erratum(FIG_6, title, published, number="0.15", within=reach, sentence=sentence, **forms)
 
 

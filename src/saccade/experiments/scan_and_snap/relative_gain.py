@@ -81,7 +81,7 @@ class Settings:
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     weak = one_common_token(overlap=settings.overlap, n_vocab=settings.n_vocab)
     medium, small = saccade.SequenceClasses.syn_medium(1), saccade.SequenceClasses.syn_small()
-    keep = {"keep": ("attention_logits",)}
+    keep = ("attention_logits",)
     flow = saccade.reduced_flow(
         weak,
         t1=settings.t1,
@@ -91,7 +91,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         rtol=1e-10,
         atol=1e-13,
         on_progress=stretch(on_progress, 0.0, 0.6),
-        **keep,
+        keep=keep,
     )
     descent = saccade.train(
         medium,
@@ -102,7 +102,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         context=math.inf,
         dtype="float64",
         on_progress=stretch(on_progress, 0.6, 0.9),
-        **keep,
+        keep=keep,
     )
     sgd = saccade.train(
         small,
@@ -112,7 +112,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         seeds=settings.seeds,
         save=[settings.steps],
         on_progress=stretch(on_progress, 0.9, 1.0),
-        **keep,
+        keep=keep,
     )
     values = {
         "flow_logits": _by_class(flow, weak),

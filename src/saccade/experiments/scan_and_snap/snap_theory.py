@@ -43,7 +43,7 @@ class SnapTheory:
         return cls(task.n_classes, task.n_vocab, lr_decoder, lr_attention, rho_0, s)
 
     @classmethod
-    def of_record(cls, record: xr.Dataset, **rates: float) -> SnapTheory:
+    def of_record(cls, record: xr.Dataset, **rates: Any) -> SnapTheory:
         """From a record that keeps the numbers as scalars; rates that are given replace those it has."""
         return cls(**{each.name: rates.get(each.name) or record[each.name].item() for each in fields(cls)})
 

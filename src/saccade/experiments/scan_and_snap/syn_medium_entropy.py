@@ -8,6 +8,7 @@ standard errors; entropy falls with the attention rate; for 3 and more queries i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -44,7 +45,7 @@ def _entropy(task: saccade.SequenceClasses, last: xr.Dataset) -> xr.DataArray:
     return last.loss.copy(data=by_class.mean(axis=-1)).rename("entropy")
 
 
-def table(record: xr.Dataset) -> list[dict[str, float | int | None]]:
+def table(record: xr.Dataset) -> list[dict[str, Any]]:
     """Diverged runs do not count: `n_seeds` says how many did."""
     axes = [record[name].values for name in ("n_queries", "lr_attention", "ratio")]
     rows = []

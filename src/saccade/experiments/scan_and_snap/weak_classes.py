@@ -37,8 +37,9 @@ def isolated_class(*, overlap: float, n_vocab: int) -> saccade.SequenceClasses:
     task = one_common_token(overlap=overlap, n_vocab=n_vocab)
     prob = task.token_prob.copy()
     prob[-1, 0] = 0.0
-    named = {"query": task.query, "next_token": task.next_token, "n_vocab": n_vocab, "name": "isolated-class"}
-    return saccade.SequenceClasses(prob, normalise=True, **named)
+    return saccade.SequenceClasses(
+        prob, query=task.query, next_token=task.next_token, n_vocab=n_vocab, normalise=True, name="isolated-class"
+    )
 
 
 def _classes(
