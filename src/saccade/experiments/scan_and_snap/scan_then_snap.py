@@ -136,7 +136,7 @@ class Settings:
     n_times: int = 200
     """samples of each flow, log-spaced"""
     plain: bool = True
-    """which flows: --plain follows the plain flow (B) and the theory's (C), --no-plain only (C), faster if there are many tokens"""
+    """if true, the plain flow (B) is followed as well as the theory's (C); --no-plain: only (C), faster if there are many tokens"""
 
 
 class Setup(NamedTuple):
@@ -322,7 +322,7 @@ def _n_distinct(token_prob: NDArray[np.float64]) -> int:
     return int(theory.distinct_tokens(token_prob)[found.n].sum()) if found else 0
 
 
-def window(at: SnapTheory, t: NDArray[np.float64], side: str) -> NDArray[np.bool_]:
+def window(at: SnapTheory | Flows, t: NDArray[np.float64], side: str) -> NDArray[np.bool_]:
     """Samples on one side of the snap: scanning, t0'/3 to t0', or snapping, from t0 on."""
     return (t >= at.scan_time / 3) & (t <= at.scan_time) if side == "scanning" else t >= at.snap_time
 
@@ -352,9 +352,14 @@ class Flows:
         self.group, self.role = str(self.run.group.values), str(self.run.role.values)
         self.given = {row["name"]: Condition(**row) for row in json.loads(record.attrs["conditions"])[place]}
         self.t = self.run.steps.values[1:]
+        self.predicted, self.printed = self.theory.growth(self.t), self.theory.printed_growth(self.t)
+        self.scan_time, self.snap_time = self.theory.scan_time, self.theory.snap_time
 
     def grown(self, dynamics: str = "C") -> NDArray[np.float64]:
         return self.run.log_growth.sel(dynamics=dynamics).values[1:]
+
+    def exponent(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return exponent(values, self.t)
 
     def onset(self, dynamics: str = "C") -> float:
         return onset(self.grown(dynamics), self.t)
@@ -365,7 +370,7 @@ class Flows:
 
     def slope(self, values: NDArray[np.float64], side: str) -> float:
         """Against ln t while scanning, ln ln(M eta_Y t / K) while snapping; NaN with too few samples."""
-        inside = window(self.theory, self.t, side)
+        inside = window(self, self.t, side)
         against = np.log(self.t[inside]) if side == "scanning" else self.theory.log_height(self.t[inside])
         return fits.slope(against, values[inside]) if inside.sum() >= FEWEST else np.nan
 
@@ -438,7 +443,7 @@ def _growth(flows: Flows) -> Iterator[Claim]:
         yield from _common_token(flows)
     case = flows.case(FOR_THEOREM_4, flow="C")
     for side in SIDES:
-        predicted, measured = (flows.slope(values, side) for values in (flows.theory.growth(flows.t), flows.grown()))
+        predicted, measured = flows.slope(flows.predicted, side), flows.slope(flows.grown(), side)
         if np.isnan(measured):
             continue
         if (flows.group, flows.role) == ("rates", "base"):
@@ -471,14 +476,13 @@ def _common_token(flows: Flows) -> Iterator[Claim]:
 
 
 def _corrected_slope(flows: Flows, side: str, case: Case) -> Claim:
-    at, t = flows.theory, flows.t
-    corrected = flows.slope(at.growth(t), side)
+    corrected = flows.slope(flows.predicted, side)
     return case.erratum(
         THEOREM_4,
         SIDES[side],
         flows.slope(flows.grown(), side),
         number="0.5",
-        printed=flows.slope(at.printed_growth(t), side),
+        printed=flows.slope(flows.printed, side),
         corrected=corrected,
         within=_tolerance(flows) * corrected,
         sentence="Both forms have B(0) = 0 and rate η_Z/K. In the corrected one the common token falls through all K classes, "
@@ -488,18 +492,18 @@ def _corrected_slope(flows: Flows, side: str, case: Case) -> Claim:
 
 def _shape(flows: Flows, side: str, case: Case) -> Iterator[Claim]:
     """How far the factor K alone goes (of a user's classes that is not known), and theory sample by sample."""
-    t, grown, predicted = flows.t, flows.grown(), flows.theory.growth(flows.t)
+    grown = flows.grown()
     if "K" in flows.names:
         # The factor K alone does while scanning; later the flow has shrunk overlaps below 1/M, and the coupling's floor shows.
         yield case.near(
             SELF_CONSISTENT_GROWTH,
             f"{SIDES[side]}, only the factor K mended",
             flows.slope(grown, side),
-            flows.slope(flows.theory.growth_with_factor_only(t), side),
-            within=_tolerance(flows) * flows.slope(predicted, side),
+            flows.slope(flows.theory.growth_with_factor_only(flows.t), side),
+            within=_tolerance(flows) * flows.slope(flows.predicted, side),
             expected=HOLDS if side == "scanning" else FAILS,
         )
-    gap = np.abs(exponent(grown, t) / exponent(predicted, t) - 1)[window(flows.theory, t, side)]
+    gap = np.abs(flows.exponent(grown) / flows.exponent(flows.predicted) - 1)[window(flows, flows.t, side)]
     yield case.at_most(SELF_CONSISTENT_GROWTH, f"largest relative gap of the local exponent while {side}", gap, WITHIN)
 
 
@@ -509,8 +513,8 @@ def _onset(flows: Flows, case: Case, expected: str = HOLDS) -> Claim:
         THEOREM_4 if dynamics == "C" else PLAIN_SNAP,
         ONSET,
         flows.onset(dynamics),
-        flows.theory.scan_time,
-        flows.theory.snap_time,
+        flows.scan_time,
+        flows.snap_time,
         sentence="Growth stops being logarithmic, its local exponent at half its peak, when theory says.",
         expected=expected,
     )
@@ -597,7 +601,7 @@ def _plain(record: xr.Dataset) -> Iterator[Claim]:
 def _coupling(flows: Flows) -> Iterator[Claim]:
     """At the end of scanning: far behind the theory's flow, but where plain descent's own coupling says."""
     steps = flows.run.steps.values
-    i = int(np.argmin(np.abs(steps - flows.theory.scan_time)))
+    i = int(np.argmin(np.abs(steps - flows.scan_time)))
     plain, reduced = (float(flows.run.log_growth.sel(dynamics=name)[i]) for name in ("B", "C"))
     case = flows.case(FOR_PLAIN, t=float(f"{steps[i]:.3g}"))
     title = "log growth of the plain flow (B) over that of the theory's flow (C), near t0'"
@@ -609,8 +613,8 @@ def _coupling(flows: Flows) -> Iterator[Claim]:
 
 def _late_exponent(flows: Flows) -> Claim:
     t = flows.t
-    first, last = int(np.argmin(np.abs(np.log(t / (LATE * flows.theory.snap_time))))), len(t) - 2  # one-sided at the very end
-    predicted, measured = (np.divide(*exponent(values, t)[[last, first]]) for values in (flows.theory.growth(t), flows.grown("B")))
+    first, last = int(np.argmin(np.abs(np.log(t / (LATE * flows.snap_time))))), len(t) - 2  # one-sided at the very end
+    predicted, measured = (np.divide(*flows.exponent(values)[[last, first]]) for values in (flows.predicted, flows.grown("B")))
     case = flows.case(FOR_PLAIN, flow="B", **{"from t": float(f"{t[first]:.2g}"), "to t": float(f"{t[last]:.2g}")})
     title = "local exponent at the end over that at 100 t0"
     return case.near(PLAIN_SNAP, title, measured, predicted, relative=0.25, expected=FAILS)
@@ -652,7 +656,7 @@ def headlines(record: xr.Dataset) -> dict[str, float]:
     base = flows_of(record, "base")
     start, grown = base.onset(), base.grown()
     slopes = [base.slope(grown, side) for side in SIDES]
-    found = (start, start / base.theory.snap_time, *slopes, float(grown[-1]), base.entropy_lost())
+    found = (start, start / base.snap_time, *slopes, float(grown[-1]), base.entropy_lost())
     return dict(zip(names, found, strict=True))
 
 
@@ -661,15 +665,14 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
     rows = []
     for flows in (Flows(record, place) for place in range(record.sizes["case"])):
         at, t = flows.theory, flows.t
-        predicted, printed = at.growth(t), at.printed_growth(t)
         for dynamics in ("B", "C"):
             run, grown = flows.run.sel(dynamics=dynamics), flows.grown(dynamics)
             if not np.isfinite(grown).any():
                 continue
             head = {"group": flows.group, "role": flows.role, "dynamics": dynamics, **flows.names}
             head |= {name: getattr(at, name) for name in ("n_classes", "n_vocab", "lr_decoder", "lr_attention")}
-            columns = {"t": t, "log_growth": grown, "log_growth_theory": predicted, "log_growth_printed": printed}
-            columns |= {f"exponent{name[10:]}": exponent(values, t) for name, values in list(columns.items())[1:]}
+            columns = {"t": t, "log_growth": grown, "log_growth_theory": flows.predicted, "log_growth_printed": flows.printed}
+            columns |= {f"exponent{name[10:]}": flows.exponent(values) for name, values in list(columns.items())[1:]}
             columns |= {name: run[name].values[1:] for name in ("top_logit", "common_logit", "distinct_entropy")}
             rows += [head | {name: float(values[i]) for name, values in columns.items()} for i in range(len(t))]
     return rows or [{"left_out": sentence} for sentence in json.loads(record.attrs["left_out"])]
@@ -690,11 +693,11 @@ def _growth_panel(record: xr.Dataset, dynamics: str, whose: str) -> Lines:
     lines, three = [], [flows_of(record, role) for role in DECODERS]
     top = 1.1 * max([float(one.grown(dynamics)[-1]) for one in three if np.isfinite(one.grown(dynamics)[-1])], default=1.0)
     for i, one in enumerate(three):
-        at, rates = one.theory, f"η_Y = {one.theory.lr_decoder:g}, η_Z = {one.theory.lr_attention:g}"
+        rates = f"η_Y = {one.theory.lr_decoder:g}, η_Z = {one.theory.lr_attention:g}"
         lines.append(Line(one.t[::4], one.grown(dynamics)[::4], rates, POINTS, i))
         if dynamics == "C":
-            lines.append(Line(one.t, at.growth(one.t), "", tone=i))
-        lines += [Line([at.scan_time] * 2, [0, top], "", DOTS, i), Line([at.snap_time] * 2, [0, top], "", DASHES, i)]
+            lines.append(Line(one.t, one.predicted, "", tone=i))
+        lines += [Line([one.scan_time] * 2, [0, top], "", DOTS, i), Line([one.snap_time] * 2, [0, top], "", DASHES, i)]
     title = "theory's flow (C): points flow, lines theory" if dynamics == "C" else "plain gradient flow (B), the same rates"
     return Lines(title, "t (steps)", f"log growth B = ∫ dz / f²{whose}", lines, "x", xlim=(1e-1, None), ylim=(0, top))
 
@@ -702,9 +705,9 @@ def _growth_panel(record: xr.Dataset, dynamics: str, whose: str) -> Lines:
 def _late_panel(record: xr.Dataset) -> Lines:
     lines = []
     for i, one in enumerate(flows_of(record, role) for role in DECODERS):
-        late = window(one.theory, one.t, "snapping")
+        late = window(one, one.t, "snapping")
         x, name = one.theory.log_height(one.t[late]), f"η_Y = {one.theory.lr_decoder:g}"
-        lines += [Line(x[::4], one.grown()[late][::4], name, POINTS, i), Line(x, one.theory.growth(one.t[late]), "", tone=i)]
+        lines += [Line(x[::4], one.grown()[late][::4], name, POINTS, i), Line(x, one.predicted[late], "", tone=i)]
     return Lines("after the snap: nearly straight in ln ln t", "ln ln(M η_Y t / K), from t0 on", "log growth B, flow (C)", lines)
 
 
@@ -716,12 +719,11 @@ def _exponent_panel(record: xr.Dataset) -> Lines:
     for i, one in enumerate(several if len(varied) else [flows_of(record, role) for role in DECODERS]):
         tone, at = (i + 1) / (len(varied) + 1 or 3), one.theory
         name = f"M = {at.n_vocab}" if len(varied) else f"η_Y = {at.lr_decoder:g}"
-        lines.append(Line(one.t[::4] / at.scan_time, exponent(one.grown(), one.t)[::4], name, POINTS, tone))
-        lines.append(Line(one.t / at.scan_time, exponent(at.growth(one.t), one.t), "", tone=tone))
-    at, t = base.theory, base.t
-    lines.append(Line(t / at.scan_time, exponent(at.printed_growth(t), t), "Theorem 4 as printed", DASHES, None))
+        lines.append(Line(one.t[::4] / one.scan_time, one.exponent(one.grown())[::4], name, POINTS, tone))
+        lines.append(Line(one.t / one.scan_time, one.exponent(one.predicted), "", tone=tone))
+    lines.append(Line(base.t / base.scan_time, base.exponent(base.printed), "Theorem 4 as printed", DASHES, None))
     title, y = "scanning is flat, snapping falls: flow (C)", "local exponent dB / d ln t"
-    marks = {1.0: "t0'", at.snap_time / at.scan_time: "t0"}
+    marks = {1.0: "t0'", base.snap_time / base.scan_time: "t0"}
     return Lines(title, "t / t0'", y, lines, "xy", xlim=(1e-2, None), ylim=(1e-3, 1), marks=marks)
 
 
