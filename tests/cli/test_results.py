@@ -13,7 +13,7 @@ from saccade import load_record
 from saccade.experiments.scan_and_snap import syn_small_attention
 from tests.cli.calls import SHORT, called, strictly
 
-FILES = {"about.json", "claims.json", "table.csv", "panels.json", "figure.svg", "figure.png", "record.zarr"}
+FILES = {"about.json", "claims.json", "table.csv", "panels.json", "figure.svg", "figure.png", "record.zarr", "checksums.json"}
 
 
 def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_the_experiment(reproduced):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from saccade.records.claim import Claim
+from saccade.lab.claim import Claim
 from tools.readme_tables import outcome
 
 OUTCOMES = json.loads((Path(__file__).parents[2] / "docs" / "outcomes.json").read_text("utf-8"))

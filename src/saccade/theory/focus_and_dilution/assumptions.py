@@ -29,13 +29,7 @@ class LazyFit(NamedTuple):
 
 
 def lazy_fit(*, stationary: ArrayLike, transition: ArrayLike) -> LazyFit:
-    r"""Least-squares $\lambda$ in $P = \lambda I + (1-\lambda)1\pi^\top$, the form of the chains in [chen2026, data].
-
-    | ours       | theirs | axes         |
-    |------------|--------|--------------|
-    | stationary | pi     | token        |
-    | transition | P      | token, token |
-    """
+    r"""Least-squares $\lambda$ in $P = \lambda I + (1-\lambda)1\pi^\top$, the form of the chains in [chen2026, data]."""
     pi, P = np.asarray(stationary, float), np.asarray(transition, float)
     shape = np.eye(len(pi)) - pi
     stay = np.sum((P - pi) * shape) / np.sum(shape**2)
@@ -59,14 +53,7 @@ def check_assumptions(
 
     | ours         | theirs                 | axes         |
     |--------------|------------------------|--------------|
-    | stationary   | pi                     | token        |
-    | transition   | P                      | token, token |
-    | n_context    | s; may be infinite     |              |
-    | init_scale   | epsilon                |              |
     | d_model      | d_m                    |              |
-    | phi_scale    | 1 or 1/sqrt(d_m)       |              |
-    | lr_decoder   | rate of W_0 and W_1    |              |
-    | lr_attention | rate of W_Q and W_K    |              |
     """
     pi, P = np.asarray(stationary, float), np.asarray(transition, float)
     slow = condensation_rate(stationary=pi, lr_decoder=lr_decoder)

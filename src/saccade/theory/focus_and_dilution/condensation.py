@@ -6,10 +6,8 @@ the unigram point (unigram.py). Not here: query and key, whose velocity is of fi
 
 | ours         | theirs                     | axes         |
 |--------------|----------------------------|--------------|
-| stationary   | pi                         | token        |
 | embedding_0  | W_0 at t = 0               | token, width |
 | projection_0 | W_1 at t = 0               | width, token |
-| lr_decoder   | eta                        |              |
 | fraction     | f, of the norm g           |              |
 | t            | t                          |              |
 """

@@ -7,14 +7,7 @@ away from the frequent token. First order in $\kappa$, for a focus rate other th
 
 | ours         | theirs                          | axes         |
 |--------------|---------------------------------|--------------|
-| stationary   | pi                              | token        |
-| transition   | P                               | token, token |
-| gamma        | gamma                           | token        |
-| strength     | kappa, with phi_scale in it     |              |
-| phi_scale    | s                               |              |
-| lr_attention | eta'                            |              |
 | rate_ratio   | r = lr_attention / lr_decoder   |              |
-| high         | pi_1, the mass of token 0       |              |
 """
 
 import numpy as np

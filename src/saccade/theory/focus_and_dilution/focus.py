@@ -7,12 +7,7 @@ Valid while $\kappa\gamma\gamma^\top$ is small. Not here: what the tilt does to 
 | ours           | theirs                      | axes             |
 |----------------|-----------------------------|------------------|
 | query_0, key_0 | W_Q, W_K on the plateau     | width, key width |
-| direction      | alpha                       | width            |
 | rate           | c (`focus_rate`)            |                  |
-| phi_scale      | s                           |                  |
-| strength       | kappa, with phi_scale in it |                  |
-| stationary     | pi                          | token            |
-| gamma          | gamma                       | token            |
 | t              | t from the plateau on       |                  |
 | growth         | factor by which queries grow|                  |
 """

@@ -7,17 +7,8 @@ Not here: finite contexts, and how the flow is integrated.
 
 | ours          | theirs                    | axes             |
 |---------------|---------------------------|------------------|
-| embedding     | W_0                       | token, width     |
 | query, key    | W_Q, W_K                  | width, key width |
-| projection    | W_1                       | width, token     |
-| stationary    | pi                        | token            |
-| transition    | P                         | token, token     |
-| phi_scale     | s, 1 or 1/sqrt(d_m)       |                  |
-| lr_decoder    | eta, of W_0 and W_1       |                  |
-| lr_attention  | eta', of W_Q and W_K      |                  |
 | rate_ratio    | r = eta' / eta            |                  |
-| attention_logits | Phi                    | query, token     |
-| attention     | A                         | query, token     |
 """
 
 from typing import NamedTuple

@@ -8,14 +8,7 @@ the origin B is $-\pi(\pi-1/d)^\top$: stage I is the same rule. Valid while the 
 
 | ours          | theirs                    | axes             |
 |---------------|---------------------------|------------------|
-| embedding     | W_0                       | token, width     |
 | query, key    | W_Q, W_K                  | width, key width |
-| projection    | W_1                       | width, token     |
-| stationary    | pi                        | token            |
-| transition    | P                         | token, token     |
-| phi_scale     | s                         |                  |
-| lr_decoder    | eta                       |                  |
-| lr_attention  | eta'                      |                  |
 """
 
 from typing import NamedTuple

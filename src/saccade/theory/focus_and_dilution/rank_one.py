@@ -8,13 +8,7 @@ the flow it induces, written from $h_i = A_i\cdot\gamma$ and not from the weight
 | ours          | theirs                       | axes         |
 |---------------|------------------------------|--------------|
 | state         | gamma, beta (token), l_q, l_k|              |
-| direction     | alpha                        | width        |
 | key_direction | alpha tilde                  | key width    |
-| stationary    | pi                           | token        |
-| transition    | P                            | token, token |
-| phi_scale     | s                            |              |
-| lr_decoder    | eta, of gamma and beta       |              |
-| lr_attention  | eta', of l_q and l_k         |              |
 | rate_ratio    | r = eta' / eta               |              |
 """
 

@@ -10,12 +10,8 @@ These points form a curve, here labelled by the attention of token 0 on itself. 
 
 | ours           | theirs            | axes      |
 |----------------|-------------------|-----------|
-| high           | pi_1              |           |
-| n_vocab        | d                 |           |
-| stay           | lambda            |           |
 | high_attention | A_11              |           |
 | low_attention  | A_l1              |           |
-| asymmetry      | delta c, sum zero | low token |
 | point          | a degenerate point|           |
 """
 

@@ -6,14 +6,9 @@ chain turns attention away from frequent tokens. Domain: every mass positive, la
 
 | ours        | theirs       | axes         |
 |-------------|--------------|--------------|
-| stationary  | pi           | token        |
-| transition  | P            | token, token |
 | centred_log | zeta         | token        |
 | gamma, beta | gamma, beta  | token        |
-| direction   | alpha        | width        |
 | d_key       | d_k          |              |
-| phi_scale   | s            |              |
-| lr_attention| eta'         |              |
 """
 
 from typing import NamedTuple

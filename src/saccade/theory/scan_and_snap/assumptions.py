@@ -43,14 +43,6 @@ def check_assumptions(
 
     | ours         | theirs               | axes         |
     |--------------|----------------------|--------------|
-    | token_prob   | P(l given n)         | class, token |
-    | query        | psi(n)               | class        |
-    | class_weight | P(n)                 | class        |
-    | n_vocab      | M                    |              |
-    | lr_decoder   | eta_Y                |              |
-    | lr_attention | eta_Z                |              |
-    | n_context    | T - 1                |              |
-    | init_scale   | size of Y(0), Z(0)   |              |
     | n_steps      | t or N               |              |
     """
     prob, weight = np.asarray(token_prob, float), np.asarray(class_weight, float)

@@ -40,11 +40,7 @@ def attention_logits_dot(
 
     | ours         | theirs            | axes         |
     |--------------|-------------------|--------------|
-    | feature      | transpose of F    | class, token |
     | other        | beta              | class, class |
-    | query        | psi(n)            | class        |
-    | speed        | gamma             |              |
-    | lr_attention | eta_Z             |              |
     | result       | z_m dot, m=psi(n) | class, token |
     """
     f, beta = np.asarray(feature, float), np.asarray(other, float)
@@ -61,9 +57,7 @@ def distinct_token_dot(feature: ArrayLike, drive: ArrayLike, *, lr_attention: fl
 
     | ours         | theirs         | axes         |
     |--------------|----------------|--------------|
-    | feature      | transpose of F | class, token |
     | drive        | xi_n           | class        |
-    | lr_attention | eta_Z          |              |
     """
     f, xi = np.asarray(feature, float), np.asarray(drive, float)
     return _rate(lr_attention, len(f), per_step) * f**2 * xi[:, None]
@@ -87,8 +81,6 @@ def common_token_dot(
     |----------------|---------------------------------|-------|
     | common_feature | f_nl, l the common token        | class |
     | drive          | xi_n                            | class |
-    | query          | psi(n)                          | class |
-    | lr_attention   | eta_Z                           |       |
     """
     f, xi = np.asarray(common_feature, float), np.asarray(drive, float)
     return -_rate(lr_attention, len(f), per_step) * _sum_over_query((1 - f**2) * xi, query)
@@ -114,9 +106,6 @@ def symmetric_common_token_dot(
     |----------------|-------------------------------------------|-------|
     | common_feature | f_l over all common tokens (any class)    | token |
     | other          | beta (the same for every pair)            |       |
-    | n_classes      | K                                         |       |
-    | speed          | gamma                                     |       |
-    | lr_attention   | eta_Z                                     |       |
     """
     f, K = np.asarray(common_feature, float), n_classes
     pairs = K * (K - 1) * other * (1 - np.sum(f**2))

@@ -39,10 +39,7 @@ def plain_decoder_dot(decoder: ArrayLike, feature: ArrayLike, *, label: int, lr_
 
     | ours       | theirs         | axes         |
     |------------|----------------|--------------|
-    | decoder    | Y              | token, token |
-    | feature    | transpose of F | class, token |
     | label      | n              |              |
-    | lr_decoder | eta_Y          |              |
     """
     Y, f = np.asarray(decoder, float), np.asarray(feature, float)
     error = np.eye(len(Y))[label] - softmax(Y.T @ f[label])
@@ -58,10 +55,7 @@ def modified_decoder_dot(decoder: ArrayLike, feature: ArrayLike, *, label: int, 
 
     | ours       | theirs         | axes         |
     |------------|----------------|--------------|
-    | decoder    | Y              | token, token |
-    | feature    | transpose of F | class, token |
     | label      | n              |              |
-    | lr_decoder | eta_Y          |              |
     """
     Y, f = np.asarray(decoder, float), np.asarray(feature, float)
     error = np.eye(len(Y))[label] - softmax(Y.T @ f[label])
@@ -89,8 +83,6 @@ def backprop_coefficients(
 
     | ours             | theirs               | axes         |
     |------------------|----------------------|--------------|
-    | coupling         | E'                   | class, class |
-    | n_vocab          | M                    |              |
     | height_deviation | theta                | class        |
     | error_deviation  | sigma                | class        |
     | result.own       | iota                 | class        |
@@ -116,9 +108,7 @@ def class_drive(overlap: ArrayLike, other: ArrayLike, *, speed: float = 1.0) -> 
 
     | ours    | theirs                            | axes         |
     |---------|-----------------------------------|--------------|
-    | overlap | E                                 | class, class |
     | other   | beta                              | class, class |
-    | speed   | gamma                             |              |
     """
     return speed * np.sum(np.asarray(other, float) * np.asarray(overlap, float), axis=1)
 
@@ -129,11 +119,6 @@ def drive_from_coupling(coupling: ArrayLike, *, speed: float = 1.0) -> NDArray[n
 
     [tian2023, Theorem 1(a)], from $\sum_k E_{nk}E'_{nk} = -E'_{nn}$ with $\lambda_k, u_k$ the eigenpairs of E; off by
     at most $3/M$ in each $\beta$.
-
-    | ours     | theirs | axes         |
-    |----------|--------|--------------|
-    | coupling | E'     | class, class |
-    | speed    | gamma  |              |
     """
     return -speed * np.diag(np.asarray(coupling, float))
 
@@ -142,11 +127,6 @@ def equal_overlap_eigenvalues(overlap: float, *, n_classes: int) -> NDArray[np.f
     r"""Eigenvalues of E when every two classes overlap by $\rho$: $(K-1)\rho$ once, then $-\rho$, K - 1 times.
 
     Ours. Assumption 2 then reads $6/\sqrt M \le \rho < 1/(K(K-1))$, which needs $M > 36K^2(K-1)^2$.
-
-    | ours      | theirs                |
-    |-----------|-----------------------|
-    | overlap   | rho (any f_n . f_n')  |
-    | n_classes | K                     |
     """
     return np.append((n_classes - 1) * overlap, np.full(n_classes - 1, -overlap))
 
@@ -156,11 +136,6 @@ def equal_overlap_coupling(overlap: float, *, n_classes: int) -> NDArray[np.floa
     $D = (1-\rho)(1+(K-1)\rho)$.
 
     Ours. The drive is then $\xi_n = \gamma(K-1)\rho^2/D$. Domain: $0 \le \rho < 1$.
-
-    | ours      | theirs                |
-    |-----------|-----------------------|
-    | overlap   | rho (any f_n . f_n')  |
-    | n_classes | K                     |
     """
     rho, K = overlap, n_classes
     coupling = np.full((K, K), rho)

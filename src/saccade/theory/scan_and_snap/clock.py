@@ -41,7 +41,6 @@ def speed_at_height(height: ArrayLike, *, n_vocab: int) -> NDArray[np.float64]:
     | ours    | theirs  |
     |---------|---------|
     | height  | h or h* |
-    | n_vocab | M       |
     """
     return (n_vocab - 1) * np.asarray(height, float) * class_error(height, n_vocab=n_vocab)
 
@@ -55,9 +54,6 @@ def speed(t: ArrayLike, *, n_vocab: int, n_classes: int, lr_decoder: float) -> N
     | ours       | theirs            |
     |------------|-------------------|
     | t          | t (batch-1 steps) |
-    | n_vocab    | M                 |
-    | n_classes  | K                 |
-    | lr_decoder | eta_Y             |
     """
     height = decoder_height(np.asarray(t, float) / n_classes, n_vocab=n_vocab, lr_decoder=lr_decoder)
     return speed_at_height(height, n_vocab=n_vocab)
@@ -72,9 +68,6 @@ def speed_integral(t: ArrayLike, *, n_vocab: int, n_classes: int, lr_decoder: fl
     | ours       | theirs            |
     |------------|-------------------|
     | t          | t (batch-1 steps) |
-    | n_vocab    | M                 |
-    | n_classes  | K                 |
-    | lr_decoder | eta_Y             |
     """
     M, K, eta_Y = n_vocab, n_classes, lr_decoder
     h = decoder_height(np.asarray(t, float) / K, n_vocab=M, lr_decoder=eta_Y)
@@ -86,12 +79,6 @@ def speed_peak(*, n_vocab: int, n_classes: int, lr_decoder: float) -> SpeedPeak:
 
     Ours, from $d\gamma/dh = 0$: the paper only bounds $\gamma$ on either side. The peak comes *before* t_0', at 0.82 to
     0.86 t_0' for M = 10^2 to 10^6.
-
-    | ours       | theirs |
-    |------------|--------|
-    | n_vocab    | M      |
-    | n_classes  | K      |
-    | lr_decoder | eta_Y  |
     """
     M, K = n_vocab, n_classes
     x = 1 + float(lambertw((M - 1) / np.e).real)
@@ -103,12 +90,6 @@ def scan_time(*, n_vocab: int, n_classes: int, lr_decoder: float) -> float:
     r"""End of scanning, $t_0' = K \ln M/\eta_Y$: until here the early forms hold.
 
     [tian2023, Lemma 9].
-
-    | ours       | theirs |
-    |------------|--------|
-    | n_vocab    | M      |
-    | n_classes  | K      |
-    | lr_decoder | eta_Y  |
     """
     return n_classes * float(np.log(n_vocab)) / lr_decoder
 
@@ -117,12 +98,6 @@ def snap_time(*, n_vocab: int, n_classes: int, lr_decoder: float) -> float:
     r"""Onset of snapping, $t_0 = 2(1+\omega_1) K \ln M/\eta_Y$: from here the late forms hold.
 
     [tian2023, Lemma 9, Theorem 4], where the $o(1)$ is $\omega_1$ of Lemma 8. Domain: M >= 4.
-
-    | ours       | theirs |
-    |------------|--------|
-    | n_vocab    | M      |
-    | n_classes  | K      |
-    | lr_decoder | eta_Y  |
     """
     scan = scan_time(n_vocab=n_vocab, n_classes=n_classes, lr_decoder=lr_decoder)
     return 2 * (1 + regime_exponents(n_vocab=n_vocab).omega_1) * scan
@@ -137,8 +112,6 @@ def early_speed(t: ArrayLike, *, n_classes: int, lr_decoder: float) -> NDArray[n
     | ours       | theirs            |
     |------------|-------------------|
     | t          | t (batch-1 steps) |
-    | n_classes  | K                 |
-    | lr_decoder | eta_Y             |
     """
     return lr_decoder * np.asarray(t, float) / n_classes
 
@@ -152,9 +125,6 @@ def late_speed(t: ArrayLike, *, n_vocab: int, n_classes: int, lr_decoder: float,
     | ours       | theirs            |
     |------------|-------------------|
     | t          | t (batch-1 steps) |
-    | n_vocab    | M                 |
-    | n_classes  | K                 |
-    | lr_decoder | eta_Y             |
     """
     drawn = lr_decoder * np.asarray(t, float) / n_classes
     return np.log(drawn if as_printed else n_vocab * drawn) / drawn

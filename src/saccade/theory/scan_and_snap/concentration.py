@@ -43,7 +43,6 @@ def frequency_bound(n_context: ArrayLike, *, failure_prob: float) -> NDArray[np.
 
     | ours         | theirs |
     |--------------|--------|
-    | n_context    | T - 1  |
     | failure_prob | delta  |
     """
     return np.sqrt(np.log(2 / failure_prob) / (2 * np.asarray(n_context, float)))
@@ -89,9 +88,6 @@ def height_deviation_bound(
     | ours         | theirs            |
     |--------------|-------------------|
     | n_steps      | N (batch-1 steps) |
-    | n_vocab      | M                 |
-    | n_classes    | K                 |
-    | lr_decoder   | eta_Y             |
     | failure_prob | delta             |
     """
     share = np.ceil(np.asarray(n_steps, float) / n_classes)
@@ -108,7 +104,6 @@ def height_ratio_bound(n_steps: ArrayLike, *, n_classes: int, failure_prob: floa
     | ours         | theirs            |
     |--------------|-------------------|
     | n_steps      | N (batch-1 steps) |
-    | n_classes    | K                 |
     | failure_prob | delta             |
     """
     K = n_classes
@@ -127,9 +122,6 @@ def error_deviation_bound(
     | ours         | theirs            |
     |--------------|-------------------|
     | n_steps      | N (batch-1 steps) |
-    | n_vocab      | M                 |
-    | n_classes    | K                 |
-    | lr_decoder   | eta_Y             |
     | failure_prob | delta             |
     """
     steps = np.asarray(n_steps, float)
@@ -147,8 +139,6 @@ def count_deviation(n_draws: ArrayLike, *, n_vocab: int, lr_decoder: float) -> C
     | ours              | theirs                  | axes  |
     |-------------------|-------------------------|-------|
     | n_draws           | N_n                     | class |
-    | n_vocab           | M                       |       |
-    | lr_decoder        | eta_Y                   |       |
     | result.height     | theta_n                 | class |
     | result.error      | sigma (one per class)   | class |
     """
@@ -167,7 +157,6 @@ def decoder_from_heights(feature: ArrayLike, height: ArrayLike) -> NDArray[np.fl
 
     | ours    | theirs               | axes         |
     |---------|----------------------|--------------|
-    | feature | transpose of F       | class, token |
     | height  | h(N_n) or h*(N_n)    | class        |
     | result  | Y                    | token, token |
     """
@@ -189,9 +178,6 @@ def steps_to_error(error: ArrayLike, *, n_vocab: int, n_classes: int, lr_decoder
     | ours       | theirs  |
     |------------|---------|
     | error      | epsilon |
-    | n_vocab    | M       |
-    | n_classes  | K       |
-    | lr_decoder | eta_Y   |
     """
     M = n_vocab
     miss = np.asarray(error, float) / np.sqrt(M / (M - 1))

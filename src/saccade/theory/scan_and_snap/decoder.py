@@ -36,11 +36,6 @@ def class_directions(*, n_classes: int, n_vocab: int) -> NDArray[np.float64]:
     r"""The ray each class's logits move along, $\zeta_n = \frac{M}{M-1}(e_n - \mathbf 1/M)$, one row per class.
 
     [tian2023, Lemma 5]. $\zeta_n\cdot\zeta_n = q_1 = 1 + 1/(M-1)$ and $\zeta_n\cdot\zeta_{n'} = q_0 = -M/(M-1)^2$.
-
-    | ours      | theirs |
-    |-----------|--------|
-    | n_classes | K      |
-    | n_vocab   | M      |
     """
     K, M = n_classes, n_vocab
     return M / (M - 1) * (np.eye(K, M) - 1 / M)
@@ -55,7 +50,6 @@ def class_error(height: ArrayLike, *, n_vocab: int) -> NDArray[np.float64]:
     | ours    | theirs  |
     |---------|---------|
     | height  | h or h* |
-    | n_vocab | M       |
     """
     M = n_vocab
     return expit(np.log(M - 1) - M * np.asarray(height, float))
@@ -71,8 +65,6 @@ def decoder_height_discrete(n_draws: int, *, n_vocab: int, lr_decoder: float) ->
     | ours       | theirs      |
     |------------|-------------|
     | n_draws    | s (largest) |
-    | n_vocab    | M           |
-    | lr_decoder | eta_Y       |
     """
     M, eta_Y = n_vocab, lr_decoder
     height = np.zeros(n_draws + 1)
@@ -91,8 +83,6 @@ def decoder_height(t: ArrayLike, *, n_vocab: int, lr_decoder: float) -> NDArray[
     | ours       | theirs                        |
     |------------|-------------------------------|
     | t          | t or s (draws of the class)   |
-    | n_vocab    | M                             |
-    | lr_decoder | eta_Y                         |
     """
     M, drawn = n_vocab, lr_decoder * np.asarray(t, float)
     # W_0(e^a / (M-1)) overflows at a = 709 and a - W_0 loses every digit later; omega takes the log as its argument.
@@ -112,8 +102,6 @@ def draws_to_height(height: ArrayLike, *, n_vocab: int, lr_decoder: float) -> ND
     | ours       | theirs |
     |------------|--------|
     | height     | h      |
-    | n_vocab    | M      |
-    | lr_decoder | eta_Y  |
     """
     M, x = n_vocab, n_vocab * np.asarray(height, float)
     return (np.expm1(x) + (M - 1) * x) / (M * lr_decoder)
@@ -127,8 +115,6 @@ def early_decoder_height(t: ArrayLike, *, n_vocab: int, lr_decoder: float) -> ND
     | ours       | theirs                    |
     |------------|---------------------------|
     | t          | t/K (draws of the class)  |
-    | n_vocab    | M                         |
-    | lr_decoder | eta_Y                     |
     """
     return lr_decoder * np.asarray(t, float) / n_vocab
 
@@ -141,8 +127,6 @@ def late_decoder_height(t: ArrayLike, *, n_vocab: int, lr_decoder: float) -> NDA
     | ours       | theirs                    |
     |------------|---------------------------|
     | t          | t/K (draws of the class)  |
-    | n_vocab    | M                         |
-    | lr_decoder | eta_Y                     |
     """
     return np.log(n_vocab * lr_decoder * np.asarray(t, float)) / n_vocab
 
@@ -153,10 +137,6 @@ def regime_exponents(*, n_vocab: int) -> RegimeExponents:
     [tian2023, Lemma 8]. Exact through both real branches of the Lambert function: the two heights are
     $-W_k(-1/(M-1))/M$, k = 0 and -1. $\omega_1 = \Theta(\ln\ln M/\ln M)$ falls slowly: 0.40 at M = 100, 0.20 at
     M = 10^6. Domain: M >= 4 (below, the exponential is always the larger).
-
-    | ours    | theirs |
-    |---------|--------|
-    | n_vocab | M      |
     """
     M = n_vocab
     low, high = (float(-lambertw(-1 / (M - 1), branch).real) for branch in (0, -1))

@@ -25,7 +25,6 @@ def limit_attention(token_prob: ArrayLike, logits: ArrayLike) -> NDArray[np.floa
 
     | ours       | theirs                              | axes         |
     |------------|-------------------------------------|--------------|
-    | token_prob | P(l given n)                        | class, token |
     | logits     | z_m, m = psi(n): `Z[query]`         | class, token |
     | result     | c_n                                 | class, token |
     """
@@ -43,7 +42,6 @@ def normalised_feature(attention: ArrayLike) -> NDArray[np.float64]:
 
     | ours      | theirs | axes         |
     |-----------|--------|--------------|
-    | attention | c_n    | class, token |
     | result    | f_n    | class, token |
     """
     c = np.asarray(attention, float)
@@ -57,7 +55,6 @@ def distinct_tokens(token_prob: ArrayLike) -> NDArray[np.bool_]:
 
     | ours       | theirs        | axes         |
     |------------|---------------|--------------|
-    | token_prob | P(l given n)  | class, token |
     | result     | l in G_DT(n)  | class, token |
     """
     present = np.asarray(token_prob) > 0
@@ -71,7 +68,6 @@ def common_tokens(token_prob: ArrayLike) -> NDArray[np.bool_]:
 
     | ours       | theirs       | axes         |
     |------------|--------------|--------------|
-    | token_prob | P(l given n) | class, token |
     | result     | l in G_CT    | token        |
     """
     return (np.asarray(token_prob) > 0).sum(axis=0) > 1
@@ -84,7 +80,6 @@ def class_overlap(feature: ArrayLike) -> NDArray[np.float64]:
 
     | ours    | theirs         | axes         |
     |---------|----------------|--------------|
-    | feature | transpose of F | class, token |
     | result  | E              | class, class |
     """
     f = np.asarray(feature, float)
@@ -103,7 +98,6 @@ def class_coupling(overlap: ArrayLike, *, as_printed: bool = False) -> NDArray[n
 
     | ours    | theirs | axes         |
     |---------|--------|--------------|
-    | overlap | E      | class, class |
     | result  | E'     | class, class |
     """
     E = np.asarray(overlap, float)

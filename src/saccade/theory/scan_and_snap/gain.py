@@ -104,7 +104,6 @@ def growth_factor_bounds(growth_bound: ArrayLike, *, initial_feature: float) -> 
 
     | ours            | theirs               |
     |-----------------|----------------------|
-    | growth_bound    | B_n(t)               |
     | initial_feature | f_{n l_0}(0)         |
     """
     B = np.asarray(growth_bound, float)

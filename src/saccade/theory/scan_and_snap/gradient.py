@@ -44,12 +44,8 @@ def gradient_from_sequence(
 
     | ours             | theirs            | axes         |
     |------------------|-------------------|--------------|
-    | decoder          | Y                 | token, token |
-    | attention_logits | Z                 | token, token |
     | context          | x_1 ... x_{T-1}   | position     |
     | query, label     | x_T, x_{T+1}      |              |
-    | lr_decoder       | eta_Y             |              |
-    | lr_attention     | eta_Z             |              |
     """
     Y, Z = np.asarray(decoder, float), np.asarray(attention_logits, float)
     one_hot = np.eye(len(Y))
@@ -81,12 +77,8 @@ def gradient_from_counts(
 
     | ours             | theirs                 | axes         |
     |------------------|------------------------|--------------|
-    | decoder          | Y                      | token, token |
-    | attention_logits | Z                      | token, token |
     | counts           | N_l, or P(l given n)   | token        |
     | query, label     | x_T, x_{T+1}           |              |
-    | lr_decoder       | eta_Y                  |              |
-    | lr_attention     | eta_Z                  |              |
     """
     Y, Z = np.asarray(decoder, float), np.asarray(attention_logits, float)
     one_hot = np.eye(len(Y))

@@ -51,10 +51,6 @@ def plain_backprop(t: ArrayLike, *, overlap: float, n_vocab: int, n_classes: int
     | ours         | theirs                | axes |
     |--------------|-----------------------|------|
     | t            | t (batch-1 steps)     | time |
-    | overlap      | rho (any f_n . f_n')  |      |
-    | n_vocab      | M                     |      |
-    | n_classes    | K                     |      |
-    | lr_decoder   | eta_Y                 |      |
     | result.own   | gamma iota            | time |
     | result.other | gamma beta            | time |
     """
@@ -89,9 +85,6 @@ def remark_1_logit(
     | ours       | theirs                |
     |------------|-----------------------|
     | n_draws    | s (largest)           |
-    | overlap    | rho (any f_n . f_n')  |
-    | n_vocab    | M                     |
-    | lr_decoder | eta_Y                 |
     """
     M, rate, amplitude = n_vocab, (1 - overlap) * lr_decoder, 1.0
     if as_printed:

@@ -37,10 +37,6 @@ def self_consistent_growth_bound(
     | ours                   | theirs                                  |
     |------------------------|-----------------------------------------|
     | t                      | t (batch-1 steps)                       |
-    | n_vocab                | M                                       |
-    | n_classes              | K                                       |
-    | lr_decoder             | eta_Y                                   |
-    | lr_attention           | eta_Z                                   |
     | normaliser             | rho_0 = 1 / f_nl(0), l the common token |
     | distinct_concentration | s                                       |
     """
@@ -73,10 +69,6 @@ def floored_growth_bound(
     | ours                   | theirs                                  |
     |------------------------|-----------------------------------------|
     | t                      | t (batch-1 steps)                       |
-    | n_vocab                | M                                       |
-    | n_classes              | K                                       |
-    | lr_decoder             | eta_Y                                   |
-    | lr_attention           | eta_Z                                   |
     | normaliser             | rho_0 = 1 / f_nl(0), l the common token |
     | distinct_concentration | s                                       |
     """

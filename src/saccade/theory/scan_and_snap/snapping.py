@@ -31,7 +31,6 @@ def overlap_constant(normaliser: float, *, n_classes: int) -> float:
     | ours       | theirs |
     |------------|--------|
     | normaliser | rho_0  |
-    | n_classes  | K      |
     """
     return normaliser**4 / n_classes
 
@@ -63,10 +62,6 @@ def growth_bound(
     | ours             | theirs            |
     |------------------|-------------------|
     | t                | t (batch-1 steps) |
-    | n_vocab          | M                 |
-    | n_classes        | K                 |
-    | lr_decoder       | eta_Y             |
-    | lr_attention     | eta_Z             |
     | overlap_constant | C_0               |
     """
     distance = lr_attention * speed_integral(t, n_vocab=n_vocab, n_classes=n_classes, lr_decoder=lr_decoder)
@@ -91,10 +86,6 @@ def growth_exponent(
     | ours             | theirs            |
     |------------------|-------------------|
     | t                | t (batch-1 steps) |
-    | n_vocab          | M                 |
-    | n_classes        | K                 |
-    | lr_decoder       | eta_Y             |
-    | lr_attention     | eta_Z             |
     | overlap_constant | C_0               |
     """
     t = np.asarray(t, float)
@@ -121,10 +112,6 @@ def early_growth_bound(
     | ours             | theirs            |
     |------------------|-------------------|
     | t                | t (batch-1 steps) |
-    | n_vocab          | M                 |
-    | n_classes        | K                 |
-    | lr_decoder       | eta_Y             |
-    | lr_attention     | eta_Z             |
     | overlap_constant | C_0               |
     """
     M, K, eta_Y, eta_Z = n_vocab, n_classes, lr_decoder, lr_attention
@@ -151,10 +138,6 @@ def late_growth_bound(
     | ours             | theirs            |
     |------------------|-------------------|
     | t                | t (batch-1 steps) |
-    | n_vocab          | M                 |
-    | n_classes        | K                 |
-    | lr_decoder       | eta_Y             |
-    | lr_attention     | eta_Z             |
     | overlap_constant | C_0               |
     """
     M, K, eta_Y, eta_Z = n_vocab, n_classes, lr_decoder, lr_attention
@@ -180,10 +163,6 @@ def very_late_growth_bound(
     | ours             | theirs            |
     |------------------|-------------------|
     | t                | t (batch-1 steps) |
-    | n_vocab          | M                 |
-    | n_classes        | K                 |
-    | lr_decoder       | eta_Y             |
-    | lr_attention     | eta_Z             |
     | overlap_constant | C_0               |
     """
     M, K, nu = n_vocab, n_classes, lr_decoder / lr_attention
@@ -208,10 +187,6 @@ def late_growth_time(
 
     | ours             | theirs |
     |------------------|--------|
-    | n_vocab          | M      |
-    | n_classes        | K      |
-    | lr_decoder       | eta_Y  |
-    | lr_attention     | eta_Z  |
     | overlap_constant | C_0    |
     """
     M, K, nu = n_vocab, n_classes, lr_decoder / lr_attention
