@@ -35,7 +35,7 @@ _PUBLIC = {
     "measures": "saccade.observe",
     "find_events": "saccade.observe.events",
     "watch": "saccade.observe.recorder",
-    "watched": "saccade.observe.observation_log",
+    "watched": "saccade.records.observation_log",
     "TrainerCallback": "saccade.observe.transformers_callback",
     "LightningCallback": "saccade.observe.lightning_callback",
     "observe_checkpoints": "saccade.observe.checkpoints",
@@ -104,10 +104,10 @@ if TYPE_CHECKING:
     from saccade.observe.checkpoints import observe_checkpoints as observe_checkpoints
     from saccade.observe.events import find_events as find_events
     from saccade.observe.lightning_callback import LightningCallback as LightningCallback
-    from saccade.observe.observation_log import watched as watched
     from saccade.observe.recorder import watch as watch
     from saccade.observe.transformers_callback import TrainerCallback as TrainerCallback
     from saccade.playground.export import export_record as export_record
+    from saccade.records.observation_log import watched as watched
     from saccade.records.store import load_record as load_record
     from saccade.records.store import save_record as save_record
     from saccade.report.notebook import show as show

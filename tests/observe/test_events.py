@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.observe.events import Event, find_events, stage_bands
+from saccade.observe.events import find_events
 from saccade.observe.turning_points import local_noise, smoothed
+from saccade.records.events import Event, stage_bands
 
 TIME = np.append(0.0, np.geomspace(0.1, 5000, 1500))
 STEP = (5000 / 0.1) ** (1 / 1499)  # ratio of neighbouring samples

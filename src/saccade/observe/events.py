@@ -16,7 +16,7 @@ observable that is left out leaves out its events. Noise: `turning_points.py`. N
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
@@ -26,6 +26,7 @@ from saccade.errors import checked_number
 from saccade.observe.measures import effective_rank, top_share
 from saccade.observe.observables import Array, Observables, checked_observables, observables_of
 from saccade.observe.turning_points import DEVIATIONS, VISIBLE, Turn, dips, local_noise, peaks, smoothed, thresholds
+from saccade.records.events import Event
 
 CONDENSED = 0.999  # share of the top direction: the others together have 3 % of its length
 GROWN = 3.0  # growth of the query matrix at which focus counts as begun; three times the start is out of reach of the start's noise
@@ -33,22 +34,6 @@ ALIGNED = 1.5  # effective rank of the product of query and key matrices; that o
 OPEN = 0.1  # s_k / s_1 of a direction that counts as open: it then bears a hundredth of the top direction's square
 CLOSED = OPEN / 2  # where a direction must have been before it opens; at a random start some hover around the level itself
 LEARNT = 0.99  # share of the fall of the loss after which a plateau counts as reached
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happens at a time. `query` is None for what concerns the whole model.
-
-    `prominence` is by how much it stands out, in the unit of what is observed: for a turn its prominence, for a level that is
-    crossed the highest value after less the lowest before, for frozen attention the fall of the loss until then.
-    """
-
-    name: str
-    query: int | None
-    time: float
-    value: float
-    prominence: float
-    definition: str
 
 
 def find_events(
@@ -95,26 +80,6 @@ def find_events(
     turns = _focus_and_dilution(run, prominence)
     events = [*_condensation(run), *_frozen(run), *_onset(run), *turns, *directions, *_next_cycles(directions, turns)]
     return sorted(events, key=lambda event: event.time)
-
-
-def stage_bands(events: list[Event], t1: float) -> list[tuple[str, float, float]]:
-    """Stages as (name, start, end) from 0 to `t1`, each up to the event that opens the next.
-
-    Dilution begins where the first query turns, and cycle n where the n-th direction opens. A stage is left out if nothing opens
-    it, or if a later stage opens before it does.
-    """
-    starts = [("condensation", 0.0)]
-    for name, stage in (("attention_frozen", "frozen"), ("focus_onset", "focus"), ("focus_peak", "dilution")):
-        starts += [(stage, event.time) for event in events if event.name == name][:1]
-    directions = [event.time for event in events if event.name == "new_direction"]
-    starts += [(f"cycle {number}", time) for number, time in enumerate(directions, start=2)]
-    bands: list[tuple[str, float, float]] = []
-    end = float(t1)
-    for stage, start in reversed(starts):
-        if start < end:
-            bands.append((stage, start, end))
-            end = start
-    return bands[::-1]
 
 
 def _condensation(run: Observables) -> list[Event]:

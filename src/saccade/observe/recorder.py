@@ -24,11 +24,11 @@ from saccade.observe import attention_statistics, weight_statistics
 from saccade.observe.budget import Budget, schedule
 from saccade.observe.forwarding import forwarders
 from saccade.observe.look import Look, look, map_rows, moved
-from saccade.observe.observation_log import ObservationLog
 from saccade.observe.probe import LayerTokens, Probe
 from saccade.observe.self_check import Check, self_check, tried
 from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import check_whole, unwrapped
+from saccade.records.observation_log import ObservationLog
 from saccade.records.provenance import provenance
 from saccade.records.store import save_record
 from saccade.report.watched_figure import write_watched

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
 from saccade.records.json_files import read_json
+from saccade.records.observation_log import watched
 from saccade.records.store import load_record
 
 if TYPE_CHECKING:
@@ -164,8 +165,6 @@ def _filled(folder: Path, about: dict[str, Any], record: xr.Dataset | None) -> R
 
 
 def _read_watched(folder: Path) -> Result:
-    from saccade.observe.observation_log import watched
-
     record = watched(folder)
     return Result(folder.resolve().name, _about_record(record), record=record)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from saccade.observe.events import Event, stage_bands
+from saccade.records.events import Event, stage_bands
 from saccade.report.sources import Result
 from saccade.report.specs_watched import freezing_times, is_watched
 

@@ -29,10 +29,11 @@ from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import DASHES, POINTS, RINGS, Heat, Layout, Line, Lines, Panel
 from saccade.model.embedded import invariants, weights_of
-from saccade.observe.events import CONDENSED, Event, find_events, stage_bands
+from saccade.observe.events import CONDENSED, find_events
 from saccade.observe.fits import Array
 from saccade.observe.measures import entropy, top_share
 from saccade.observe.observables import observables_of
+from saccade.records.events import Event, stage_bands
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import Condition, at_least, met
 from saccade.theory.focus_and_dilution.statements import CYCLE, FIG_2, INVARIANTS, PROPOSITION_2_3, THEOREM_3_2

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from saccade.lab.claim import REPLICATION, Case, Claim
-from saccade.observe.events import Event
 from saccade.observe.fits import Array
+from saccade.records.events import Event
 from saccade.theory.condition import Condition, at_least
 from saccade.theory.focus_and_dilution.statements import CYCLE
 

@@ -27,8 +27,9 @@ from saccade.experiments.real_text.text_cycle_runs import CURVES, Array, Trainin
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import DOTS, POINTS, RINGS, Heat, Layout, Line, Lines, Panel
-from saccade.observe.events import OPEN, Event, find_events
+from saccade.observe.events import OPEN, find_events
 from saccade.observe.measures import entropy, top_share
+from saccade.records.events import Event
 from saccade.theory.condition import Condition, at_least, equal, met
 from saccade.theory.focus_and_dilution.statements import ADAM_FOCUS, DRIVE, FIG_3, SIGN_RULE
 from saccade.theory.questions import CYCLE_ON_TEXT

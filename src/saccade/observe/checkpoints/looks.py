@@ -16,10 +16,10 @@ from saccade.observe.checkpoints.integrity import Finding
 from saccade.observe.checkpoints.models import ConfiguredModel, OwnModel
 from saccade.observe.checkpoints.probe import text_probe
 from saccade.observe.checkpoints.tensors import Tensors
-from saccade.observe.observation_log import ObservationLog
 from saccade.observe.recorder import Recorder, watch
 from saccade.observe.weight_statistics import DEFINITIONS, weight_layers, weight_statistics
 from saccade.records.json_files import read_json
+from saccade.records.observation_log import ObservationLog
 
 if TYPE_CHECKING:
     import xarray as xr

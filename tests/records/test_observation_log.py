@@ -12,7 +12,7 @@ import xarray as xr
 torch = pytest.importorskip("torch")
 
 import saccade  # noqa: E402
-from saccade.observe import observation_log  # noqa: E402
+from saccade.records import observation_log  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 
 
