@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from saccade.report.style import categorical, new_figure, sequential
+from saccade.report.style import COMMON, categorical, new_figure, sequential
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,13 +143,21 @@ def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         heights = _shown(group["values"])
         shift = 0.0 if is_stacked else (index - (len(groups) - 1) / 2) * width
         bottom = np.where(heights < 0, down, up) if is_stacked else None
-        bars = axes.bar(places + shift, heights, width, bottom=bottom, color=_colour(group, index, len(groups)))
+        colour = COMMON if group.get("tone", 0) is None else _colour(group, index, len(groups))  # black would hide all others
+        bars = axes.bar(places + shift, heights, width, bottom=bottom, color=colour)
         up, down = up + np.fmax(heights, 0), down + np.fmin(heights, 0)
         named.append((bars, group["name"]))
     _levels(axes, spec, cell)
     _names(axes, "x", places, spec["labels"], cell)
     _limits(spec["y"], axes.set_ylim)
-    _legend(axes, spec, named, cell)
+    _legend(axes, spec, _ends_of_shades(groups, named), cell)
+
+
+def _ends_of_shades(groups: list[dict[str, Any]], named: list[tuple[Any, str]]) -> list[tuple[Any, str]]:
+    """Of many groups from light to dark only the first and the last are named."""
+    shaded = [place for place, group in enumerate(groups) if "shade" in group]
+    hidden = set(shaded[1:-1]) if len(shaded) > 4 else set()
+    return [item for place, item in enumerate(named) if place not in hidden]
 
 
 def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
@@ -198,7 +206,7 @@ def _names(axes: Axes, along: str, places: Any, labels: list[str], cell: _Cell) 
     """Names along an axis: as many as fit, slanted where they are too wide to stand side by side."""
     letters, inches = 0.75 * cell.letters, 0.7 * (cell.width if along == "x" else cell.height)
     step = max(1, math.ceil(len(labels) * 1.4 * letters / 72 / inches))
-    shown = [textwrap.shorten(str(labels[at]), 18, placeholder="…") for at in range(0, len(labels), step)]
+    shown = [textwrap.shorten(str(labels[at]), 28, placeholder="…") for at in range(0, len(labels), step)]
     wide = along == "x" and sum(len(label) + 1 for label in shown) * _LETTER * letters / 72 > inches
     slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if wide else {}
     axis = axes.xaxis if along == "x" else axes.yaxis

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
 import saccade
+from saccade.model.pairwise import Parameters, Rows, forward, gradients
 from saccade.theory import scan_and_snap as theory
 
 _STEP = 1e-6  # of the central differences
@@ -98,10 +100,6 @@ def _from_engine(
     task: saccade.SequenceClasses, decoder: NDArray[np.float64], logits: NDArray[np.float64], batch: list[Sequence]
 ) -> NDArray[np.float64]:
     """The engine's gradient of the summed objective, one sequence of each class, as dense matrices."""
-    import jax
-
-    from saccade.model.pairwise import Parameters, Rows, forward, gradients
-
     model = saccade.Pairwise(init="uniform")  # every next token keeps its own column
     blocks = model.blocks(task)
     counts = np.array([np.append(np.bincount(context, minlength=task.n_vocab), 0) for context, *_ in batch], float)

@@ -184,7 +184,7 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "How the attention of each class is shared out among its tokens, averaged over seeds. The lowest part, the ten common "
+        "How the attention of each class is shared out among its tokens, averaged over seeds. The grey part below, the ten common "
         "tokens, shrinks, and what it loses goes to the distinct tokens that are frequent (dark), not to the rare ones (light). "
         "With the decoder ten times faster (right) attention moves less before it freezes. Below: the loss (line: mean over "
         "seeds, band: their range) against the published log (rings)."
