@@ -2,7 +2,7 @@
 
 A process is a new one and not a fork, so that it inherits no threads; it ends with its parent, even one that is killed, and is
 replaced when it has died. Functions and arguments must be picklable, and functions importable.
-The process itself is `python -m saccade.processes FILE_DESCRIPTOR MEMORY`: only the standard library until its first job, since
+The process itself is `python -P processes.py FILE_DESCRIPTOR MEMORY`: only the standard library until its first job, since
 limits on threads must be in place before NumPy, JAX and PyTorch load.
 """
 
@@ -134,7 +134,7 @@ class Worker:
         self._pipe, theirs = multiprocessing.Pipe()
         flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "saccade.processes", str(theirs.fileno()), str(self._memory)],
+            [sys.executable, "-P", __file__, str(theirs.fileno()), str(self._memory)],
             env=os.environ | _ONE_THREAD | {"XLA_FLAGS": flags},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,

@@ -33,12 +33,19 @@ def test_listing_imports_no_experiment_and_no_jax():
 
 
 def test_a_file_without_an_experiment_is_one_sentence(tmp_path):
-    empty, wrong = tmp_path / "empty.py", tmp_path / "wrong.py"
-    empty.write_text('"""Nothing."""\n')
-    wrong.write_text("import no_such_module_anywhere\n")
-    with pytest.raises(InputError, match="must define one Experiment; it defines 0"):
-        experiment(str(empty))
-    with pytest.raises(InputError, match="cannot be loaded: ModuleNotFoundError"):
-        experiment(str(wrong))
+    file = tmp_path / "mine.py"
+    made = "from dataclasses import make_dataclass\nfrom saccade import Experiment\n"
+    wrong = {
+        '"""Nothing."""\n': "must define EXPERIMENT = Experiment",
+        "\nimport no_such_module_anywhere\n": "mine.py, line 2, cannot be loaded: ModuleNotFoundError",
+        "def measure(:\n": r"cannot be loaded: SyntaxError: .*line 1",
+        f"{made}EXPERIMENT = Experiment('../up', make_dataclass('S', []), None, None, None)": "names a folder",
+        f"{made}EXPERIMENT = Experiment('mine', dict, None, None, None)": "must be a dataclass",
+    }
+    for text, sentence in wrong.items():
+        file.write_text(text)
+        with pytest.raises(InputError, match=sentence):
+            experiment(str(file))
+        assert str(file) not in sys.modules or "cannot be loaded" not in sentence
     with pytest.raises(InputError, match="there is no file"):
         experiment(str(tmp_path / "missing.py"))

@@ -93,6 +93,17 @@ def test_a_run_exported_by_python_lies_on_the_live_run(page):
     assert last["singularValues"] == pytest.approx(record["singularValues"][-1], rel=1e-4)
 
 
+def test_classes_of_a_record_keep_their_names(page):
+    rows = [{"class": "day", "sun": 0.6, "sky": 0.4}, {"class": "night", "moon": 0.6, "sky": 0.4}]
+    _drop(page, playground_record(saccade.reduced_flow(saccade.SequenceClasses.from_table(rows), t1=10, n_times=4)))
+    until(page, "!document.getElementById('record-shown').hidden")
+    for place, words in enumerate((("Class day", "sun"), ("Class night", "moon"))):
+        shown = page.locator("#bars figure").nth(place).inner_text()
+        assert [word for word in words if word not in shown] == []
+    assert page.locator("#row option").all_inner_texts() == ["Class day", "Class night"]
+    assert "class night" in page.locator("#lines").inner_text()  # of the attention on common tokens
+
+
 def test_a_rate_outside_the_limits_is_said_and_the_record_is_shown(page):
     record = _record(page)
     _drop(page, record | {"settings": record["settings"] | {"lrDecoder": 1e9}})

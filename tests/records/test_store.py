@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from saccade import InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train
+from saccade import Case, InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train, write_report
 from saccade.records import store, writing
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record, with_settings
+from saccade.report.sources import results_of
+from saccade.theory.scan_and_snap.statements import THEOREM_2B
 
 PROB = [[0.5, 0.5, 0, 0, 0], [0.25, 0, 0.75, 0, 0], [0.125, 0, 0, 0.375, 0.5]]
 
@@ -360,3 +362,17 @@ def test_a_record_shows_itself_in_a_process_that_has_only_loaded_it(small, tmp_p
     code = f"import saccade; print(saccade.load_record({str(tmp_path / 'r.zarr')!r}).saccade.figures())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stdout) == (0, "['loss']\n"), done.stderr
+
+
+def test_claims_saved_with_a_record_are_in_its_report_and_are_no_part_of_the_record(small, tmp_path):
+    claim = Case({"rate": 2.0}).near(THEOREM_2B, "loss at the end", measured=1.0, target=3.0, within=0.5)
+    save_record(small, tmp_path / "mine.zarr", claims=[claim])
+    assert load_record(tmp_path / "mine.zarr").identical(small)
+    assert results_of([tmp_path / "mine.zarr"])[0].claims == json.loads(json.dumps([claim.as_dict()]))
+    assert "loss at the end (rate 2)" in write_report(tmp_path / "mine.zarr", tmp_path / "page.html").read_text()
+    assert store.damaged_records(tmp_path) == ({}, 1)
+    (tmp_path / "mine.zarr" / "claims.json").write_text("[]")
+    damaged, _ = store.damaged_records(tmp_path)
+    assert damaged == {str(tmp_path / "mine.zarr"): "claims.json is not what was written"}
+    save_record(small, tmp_path / "mine.zarr")
+    assert results_of([tmp_path / "mine.zarr"])[0].claims == []

@@ -23,7 +23,7 @@ from saccade.errors import InputError
 from saccade.experiments import experiment
 from saccade.sweeps import cluster
 from saccade.sweeps.outcome_file import FINISHED
-from saccade.sweeps.units import Unit
+from saccade.sweeps.units import unit_of
 
 distributed = pytest.importorskip("distributed")
 
@@ -261,7 +261,7 @@ def test_without_a_scheduler_there_is_one_sentence(
 
 
 def test_a_worker_with_other_code_is_refused(tmp_path: Path, two_workers: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
-    unit = Unit(NAME, ("run",), (experiment(NAME).settings(),), None, None)
+    unit = unit_of(NAME, {"run": experiment(NAME).settings()}, None, None)
     with pytest.raises(InputError, match="another version of Saccade"):
         cluster._remote(unit, None, "0" * 20)
     monkeypatch.setattr(cluster, "code_version", lambda module: "0" * 20)
@@ -281,7 +281,7 @@ def test_without_dask_the_sentence_says_what_to_install(tmp_path: Path) -> None:
 
 def test_a_process_is_kept_for_the_next_unit_and_ended_when_none_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = cluster._Kept(memory=0)
-    unit = Unit(NAME, ("run",), (experiment(NAME).settings(n_times=2),), None, None)
+    unit = unit_of(NAME, {"run": experiment(NAME).settings(n_times=2)}, None, None)
     kept.run(unit)
     first = kept._worker._process
     monkeypatch.setattr(cluster, "_IDLE", 0.1)

@@ -26,7 +26,7 @@ for name, (file, old, new) in edits.items():
     text = (root / file).read_text()
     assert old in text, (file, old)
     (root / file).write_text(text.replace(old, new))
-    for cached in (identity.code_version, identity._tree, identity._path):
+    for cached in (identity._code_version, identity._path):
         cached.cache_clear()
     found[name] = identity.code_version(module)
     (root / file).write_text(text)
@@ -34,16 +34,16 @@ print(json.dumps(found))
 """
 _MODULE = "experiments/scan_and_snap/decoder_dynamics.py"
 EDITS = {  # name -> file, what stands there, what stands there then
-    "nothing": (_MODULE, "SECONDS", "SECONDS"),
-    "a comment": (_MODULE, "def run(", "# another\ndef run("),
-    "a docstring": (_MODULE, '"""A class', '"""Otherwise said: a class'),
-    "layout": (_MODULE, "    started = time.perf_counter()\n", "    started = (\n        time.perf_counter()\n    )\n"),
+    "nothing": (_MODULE, "_SHOWN", "_SHOWN"),
+    "a comment": (_MODULE, "def measure(", "# another\ndef measure("),
+    "a docstring": (_MODULE, '"""Height of', '"""In other words: height of'),
+    "layout": (_MODULE, "    n_classes = len(feature)\n", "    n_classes = (\n        len(feature)\n    )\n"),
     "only shown": ("report/style.py", "0.92", "0.93"),
     "how a sweep is gathered": ("sweeps/gathering.py", '"missing"', '"not run"'),
-    "another experiment": ("experiments/scan_and_snap/speed_control.py", "SECONDS", "MINUTES"),
+    "another experiment": ("experiments/scan_and_snap/speed_control.py", "EXPERIMENT", "ANOTHER"),
     "a constant": (_MODULE, "low=4", "low=5"),
     "a constant of the theory": ("theory/scan_and_snap/plain_descent.py", "1e-", "2e-"),
-    "how runs are computed": ("sweeps/execution.py", "len(unit.configs) > 1", "len(unit.configs) > 2"),
+    "how runs are computed": ("sweeps/execution.py", "len(unit.identities) > 1", "len(unit.identities) > 2"),
     "who is computed with whom": ("sweeps/units.py", "_CALLS = 16", "_CALLS = 17"),
     "a default": (_MODULE, "overlap: float = 0.2", "overlap: float = 0.3"),
 }

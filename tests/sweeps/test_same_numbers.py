@@ -77,14 +77,14 @@ def test_units_hold_every_run_once_and_alike_ones_together(shape):
     assert Counter(identity for unit in units for identity in unit.identities) == Counter(run.identity for run in grid.runs)
     assert max(len(unit.identities) for unit in units) <= MOST_TOGETHER
     for unit in units:  # every rate is trained with every seed of a call, so a call that is not a full grid trains for nothing
-        rates, seeds = {(c.lr_attention, c.ratios) for c in unit.configs}, {c.seeds for c in unit.configs}
-        assert len(rates) * len(seeds) == len(unit.configs)
+        rates, seeds = {(s["lr_attention"], s["ratios"]) for s in unit.settings}, {s["seeds"] for s in unit.settings}
+        assert len(rates) * len(seeds) == len(unit.settings)
 
 
 def test_runs_that_cannot_share_a_call_do_not():
     grid = Grid.of(TOGETHER, {"lr_attention": [0.5, 1.0], "context": [7, 9]}, 2, attention_config())
     units = units_of(TOGETHER, grid.runs, {run.identity for run in grid.runs})
-    assert [{config.context for config in unit.configs} for unit in units] == [{7}, {9}]
+    assert [{settings["context"] for settings in unit.settings} for unit in units] == [{7}, {9}]
 
 
 def test_what_is_finished_already_does_not_move_the_rest_into_other_company():

@@ -76,7 +76,7 @@ def test_runs_beyond_their_time_are_ended_whether_they_listen_or_not(tmp_path, m
 
 def test_a_run_that_hears_that_its_time_is_over_ends_by_itself():
     unit = one_unit()
-    (outcome,) = execute(type(unit)(unit.name, unit.identities, unit.configs, None, 1e-9))
+    (outcome,) = execute(type(unit)(unit.name, unit.identities, unit.settings, None, 1e-9))
     assert (outcome.status, outcome.reason) == (TIMED_OUT, "took more than 1e-09 s")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,15 @@ from saccade.errors import InputError, shortened
 
 SUM_TOLERANCE = 1e-5  # a dozen probabilities typed with six decimals pass; they are then rescaled to sum to one exactly
 MOST_ENTRIES = 2**31  # of an array, 17 GB: a mistyped size asks for more than that before anything else can go wrong
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """What is wrong with the content of a file is said with the name of the file."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def checked_numbers(name: str, values: ArrayLike, n_axes: int) -> NDArray[np.float64]:

@@ -91,7 +91,8 @@ def _cell(row: Mapping[str, Any], number: int, column: str, default: float) -> f
     try:
         return float(cell)  # type: ignore[arg-type]  # anything else is what the error is for
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"row {number}, column {column!r}: {shortened(cell)} is not a number.") from None
+        named = f", class {shortened(row['class'])}" if not _is_missing(row.get("class")) else ""
+        raise InputError(f"row {number}{named}, column {column!r}: {shortened(cell)} is not a number.") from None
 
 
 def _is_missing(cell: object) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from saccade.data.checks import MOST_ENTRIES, checked_names, checked_numbers, checked_rows
+from saccade.data.checks import MOST_ENTRIES, checked_names, checked_numbers, checked_rows, naming
 from saccade.data.markov_law import stationary_law
 from saccade.data.markov_presets import (
     MOST_TOKENS,
@@ -162,7 +162,8 @@ class MarkovChain:
     def from_csv(cls, path: str | Path, *, normalise: bool = False) -> MarkovChain:
         """The table in a CSV file, whose header names the tokens; see `markov_tables.py`."""
         table, names = table_from_csv(Path(path))
-        return cls(table, token_names=names, name=Path(path).stem, normalise=normalise)
+        with naming(path):
+            return cls(table, token_names=names, name=Path(path).stem, normalise=normalise)
 
 
 def _thresholds(transition: NDArray[np.float64]) -> NDArray[np.float64]:

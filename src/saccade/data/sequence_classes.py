@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from saccade.data.checks import MOST_ENTRIES, checked_names, checked_numbers, checked_rows
+from saccade.data.checks import MOST_ENTRIES, checked_names, checked_numbers, checked_rows, naming
 from saccade.errors import InputError, checked_count, shortened
 
 
@@ -152,7 +152,9 @@ class SequenceClasses:
         """The same table as a CSV file with a header."""
         from saccade.data.class_tables import rows_from_csv
 
-        return cls.from_table(rows_from_csv(Path(path)), normalise=normalise, name=Path(path).stem)
+        rows = rows_from_csv(Path(path))
+        with naming(path):
+            return cls.from_table(rows, normalise=normalise, name=Path(path).stem)
 
 
 def _token_ids(name: str, values: ArrayLike, n_classes: int) -> NDArray[np.int64]:

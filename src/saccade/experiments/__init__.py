@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
+import re
 import sys
+import traceback
+from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from saccade.errors import InputError, checked_choice
@@ -78,7 +81,8 @@ def experiment(name: str) -> Experiment:
     nearest.
     """
     if name.endswith(".py"):
-        return _own(Path(name).resolve())
+        path = Path(own_file(name))
+        return _own(path, path.read_bytes())  # by its content: a file that was edited is another experiment
     module = importlib.import_module(module_of(name))
     if not hasattr(module, "EXPERIMENT"):
         from saccade.experiments.unported import unported
@@ -87,10 +91,22 @@ def experiment(name: str) -> Experiment:
     return module.EXPERIMENT
 
 
+def own_file(name: str) -> str:
+    """The whole path of a user's own file, which means the same from any folder; nothing for the name of an experiment."""
+    if not name.endswith(".py"):
+        return ""
+    path = Path(name).resolve()
+    if not path.is_file():
+        raise InputError(
+            f"there is no file {path}; give a Python file that defines an Experiment, or one of: {', '.join(EXPERIMENTS)}."
+        )
+    return str(path)
+
+
 def module_of(name: str) -> str:
     """The module of an experiment, or the path of a user's own file."""
     if name.endswith(".py"):
-        return name
+        return own_file(name)
     entry = EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)]
     return f"saccade.experiments.{entry.part}.{entry.file}"
 
@@ -107,22 +123,24 @@ def finding_of(name: str) -> str:
 
 
 @cache
-def _own(path: Path) -> Experiment:
-    """The one `Experiment` that a file defines."""
+def _own(path: Path, source: bytes) -> Experiment:
+    """`EXPERIMENT` of a file. Its module is named by its path, which no other module can have."""
     from saccade.lab.experiment import Experiment  # only for a file of the user's: listing must not load JAX
 
-    if not path.is_file():
-        raise InputError(
-            f"there is no file {path}; give a Python file that defines an Experiment, or one of: {', '.join(EXPERIMENTS)}."
-        )
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # a name that ends in .py always has one
-    sys.modules[path.stem] = module  # so that its dataclasses can be told apart and pickled
+    module = sys.modules[str(path)] = ModuleType(str(path))  # listed, so that the types of its settings can be looked up
+    module.__file__ = str(path)
     try:
-        spec.loader.exec_module(module)  # type: ignore[union-attr]
+        exec(compile(source, path, "exec"), vars(module))
     except Exception as error:
-        raise InputError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
-    found = [value for value in vars(module).values() if isinstance(value, Experiment)]
-    if len(found) != 1:
-        raise InputError(f"{path} must define one Experiment; it defines {len(found)}.")
-    return found[0]
+        del sys.modules[str(path)]
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        where = f", line {lines[-1]}," if lines else ""
+        raise InputError(f"{path}{where} cannot be loaded: {type(error).__name__}: {error}") from error
+    found = vars(module).get("EXPERIMENT")
+    if not isinstance(found, Experiment):
+        raise InputError(f"{path} must define EXPERIMENT = Experiment(...); help(saccade.Experiment) says of what.")
+    if not re.fullmatch(r"\w[\w.-]*", found.name):
+        raise InputError(f"{path}: the name of an experiment names a folder, such as two-tokens; got {found.name!r}.")
+    if not is_dataclass(found.settings):
+        raise InputError(f"{path}: `settings` of an experiment must be a dataclass; got {found.settings!r}.")
+    return found

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.data.text.sources import found_source
-from saccade.experiments import experiment, finding_of
+from saccade.experiments import experiment, finding_of, own_file
 from saccade.lab.claim import Claim
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.records.json_files import write_json
@@ -48,8 +48,10 @@ def reproduce(
         record = asked.run(settings, on_progress)
         if asked.full is not None:
             record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
+        if own := own_file(name):
+            record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         claims = list(asked.claims(record))
-        _write(unfinished, asked, record, claims, finding_of(name), command or f"saccade reproduce {name}")
+        _write(unfinished, asked, record, claims, finding_of(name), command or f"saccade {'run' if own else 'reproduce'} {name}")
     return Outcome(asked.name, folder, record, claims)
 
 

@@ -90,7 +90,7 @@ const Page = (() => {
     const word = RunView.WORDS[state.model];
     const rows = Math.min(run.seen[0].attention.length, RunView.MOST_ROWS);
     at("row").replaceChildren(...Array.from({ length: rows }, (_, n) => {
-      const option = html("option", "", `${word.row} ${word.name(n, names)}`);
+      const option = html("option", "", `${word.row} ${word.name(n, names, record)}`);
       option.value = String(n);
       return option;
     }));

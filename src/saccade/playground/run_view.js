@@ -10,9 +10,15 @@ const RunView = (() => {
   const TIME = "time, in steps of gradient descent";
 
   const WORDS = {
-    "scan-and-snap": { row: "Class", name: (n) => Laws.className(n) },
+    "scan-and-snap": { row: "Class", name: (n, names, record) => recordedClass(n, record) ?? Laws.className(n) },
     "focus-and-dilution": { row: "Query", name: (n, names) => names[n] },
   };
+
+  /** The name of a class in a record, which is that of its next token; nothing if tokens have only numbers. */
+  function recordedClass(n, record) {
+    const name = record?.names?.[record.settings.nextToken?.[n]];
+    return name === undefined || /^\d+$/.test(name) ? undefined : name;
+  }
 
   /** Tokens that a row of attention can show: in Scan and Snap those the class has. */
   function tokensOf(run, row) {
@@ -49,14 +55,14 @@ const RunView = (() => {
     const on = (token) => (seen) => seen.attention[row][token];
     const name = (token) => (/^\d+$/.test(names[token]) ? `token ${names[token]}` : names[token]);
     const line = (token, at) => bundle(name(token), at, on(token), shown, theory.attention?.(row, token));
-    const title = `Attention of ${word.row.toLowerCase()} ${word.name(row, names)} over time`;
+    const title = `Attention of ${word.row.toLowerCase()} ${word.name(row, names, record)} over time`;
     return { id: "row", title, y: PROBABILITY, lines: leading(run, record, theory, row).flatMap(line) };
   }
 
   function commonChart(shown) {
-    const { run, theory } = shown;
+    const { run, record, theory } = shown;
     const mass = (n) => (seen) => seen.attention[n].reduce((sum, share, token) => sum + (run.task.common[token] ? share : 0), 0);
-    const line = (_, n) => bundle(`class ${Laws.className(n)}`, n, mass(n), shown, theory.common?.(n));
+    const line = (_, n) => bundle(`class ${recordedClass(n, record) ?? Laws.className(n)}`, n, mass(n), shown, theory.common?.(n));
     return { id: "common", title: "Attention on the common tokens", y: PROBABILITY, lines: shown.rows.flatMap(line) };
   }
 
@@ -102,7 +108,7 @@ const RunView = (() => {
       return [live, { name: "record", values: tokens.map((token) => sample.attention[n][token]) }];
     };
     const chart = Charts.bars(container, {
-      title: `${word.row} ${word.name(n, names)}`, height: 190, x: { label: "token" }, y: { label: "attention", min: 0, max: 1 },
+      title: `${word.row} ${word.name(n, names, record)}`, height: 190, x: { label: "token" }, y: { label: "attention", min: 0, max: 1 },
       labels: tokens.map((token) => names[token]), groups: groups(0), legend: Boolean(record),
     });
     return { chart, draw: (shown) => chart.update({ groups: groups(shown) }) };

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,20 @@ from saccade.records.writing import CHECKSUMS, whole_folder
 if TYPE_CHECKING:
     import xarray as xr
 
+    from saccade.lab.claim import Claim
 
-def save_record(record: xr.Dataset, path: str | Path) -> None:
-    """Write a record to the folder `path`, with checksums: whole, or not at all."""
+CLAIMS = "claims.json"
+
+
+def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = ()) -> None:
+    """Write a record to the folder `path`, with checksums: whole, or not at all.
+
+    `claims` about it are kept there too, and `saccade report` shows them.
+    """
     with whole_folder(Path(path)) as folder:
         record.to_zarr(folder, mode="w", zarr_format=2, consolidated=True)
+        if listed := [claim.as_dict() for claim in claims]:
+            write_json(folder / CLAIMS, listed)
         write_json(folder / CHECKSUMS, _checksums(folder))
 
 
@@ -86,7 +95,8 @@ def damage(record: Path) -> str:
 def damaged_records(folder: Path) -> tuple[dict[str, str], int]:
     """Records below a folder that are damaged, or miss what lay beside them, with what is wrong; and how many there are."""
     records = {path.parent for path in _below(folder, CHECKSUMS)}
-    records |= {path.with_name("record.zarr") for path in _below(folder, "claims.json")}
+    with_claims = (path for path in _below(folder, CLAIMS) if not (path.parent / ".zgroup").exists())  # those are of a bare record
+    records |= {path.with_name("record.zarr") for path in with_claims}
     records -= {record.parent for record in records if record.name == "record.zarr"}  # they are looked at with their records
     found = {str(record): _lost(record) or damage(_sealed(record)) for record in sorted(records)}
     return {record: wrong for record, wrong in found.items() if wrong}, len(records)
@@ -104,7 +114,7 @@ def _sealed(record: Path) -> Path:
 
 def _lost(record: Path) -> str:
     """What is gone of a result that is more than a record: it has claims beside it, or what it is about."""
-    beside = [record.parent / name for name in ("about.json", "claims.json")]
+    beside = [record.parent / name for name in ("about.json", CLAIMS)]
     if not any(path.exists() for path in beside):
         return "" if record.exists() else "it is lost"
     gone = [path.name for path in (record, *beside) if not path.exists()]

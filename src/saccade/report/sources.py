@@ -5,7 +5,7 @@
 | `about.json` and `claims.json`         | a result: its claims, panels, tables, record if any    |
 | `summary.csv` or `dataset.zarr`        | a sweep: its table and figure                          |
 | `observations/about.json`, no record   | a watched run that goes on, or was killed              |
-| `NAME.zarr`, or a folder that is Zarr  | a bare record                                          |
+| `NAME.zarr`, or a folder that is Zarr  | a bare record, with claims if it was saved with some   |
 | none of these                          | a tree: everything of these kinds in it, oldest first  |
 
 Hidden folders are leftovers of killed processes and are passed over.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from saccade.errors import InputError
 from saccade.records.json_files import read_json
 from saccade.records.observation_log import watched
-from saccade.records.store import load_record
+from saccade.records.store import CLAIMS, load_record
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -127,10 +127,9 @@ def _read(folder: Path) -> Result | None:
 
 def _read_kind(folder: Path, kind: str) -> Result | None:
     if kind == "record":
-        record = load_record(folder)
-        return Result(
-            folder.stem if folder.stem != "record" else folder.resolve().parent.name, _about_record(record), record=record
-        )
+        record, (claims, left_out) = load_record(folder), _claims(folder)
+        name = folder.stem if folder.stem != "record" else folder.resolve().parent.name
+        return Result(name, _about_record(record), claims, record, left_out=left_out)
     if kind == "result":
         return _read_result(folder)
     if kind == "sweep":
@@ -157,11 +156,15 @@ def _read_sweep(folder: Path) -> Result:
 
 def _filled(folder: Path, about: dict[str, Any], record: xr.Dataset | None) -> Result:
     """A result with everything else that lies in its folder."""
-    tables, left_out = _tables(folder)
-    claims = _json(folder / "claims.json") or []
-    if not isinstance(claims, list) or not all(map(_is_claim, claims)):
-        claims, left_out = [], [_OLD_CLAIMS, *left_out]
-    return Result(folder.resolve().name, about, claims, record, _panels(folder), _svg(folder), tables, left_out)
+    (tables, left_out), (claims, not_shown) = _tables(folder), _claims(folder)
+    return Result(folder.resolve().name, about, claims, record, _panels(folder), _svg(folder), tables, [*not_shown, *left_out])
+
+
+def _claims(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Claims that a page can show, and what it says of others."""
+    claims = _json(folder / CLAIMS) or []
+    readable = isinstance(claims, list) and all(map(_is_claim, claims))
+    return (claims, []) if readable else ([], [_OLD_CLAIMS])
 
 
 def _read_watched(folder: Path) -> Result:

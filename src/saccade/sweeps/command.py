@@ -37,7 +37,11 @@ _MEANS: dict[str, Option] = {
     "time_limit": (float | None, None, "seconds for one run; compiling, before the first of a process, is part of it"),
 }
 SWEEP_OPTIONS: dict[str, Option] = {
-    "name": (tyro.conf.Positional[str], "", f"experiment, as `saccade list` names it, such as {next(iter(EXPERIMENTS))}"),
+    "name": (
+        tyro.conf.Positional[str],
+        "",
+        f"experiment, such as {next(iter(EXPERIMENTS))}, or a Python file with one of your own",
+    ),
     "over": (
         tyro.conf.UseAppendAction[tuple[str, ...]],
         (),
@@ -65,12 +69,12 @@ def sweep_command(options: Any, progress: Progress) -> int:
     if options.status is not None:
         return _say_status(SweepFolder.existing(options.status), options.json)
     if not options.name:
-        raise InputError(f"`saccade sweep` needs the name of an experiment first: {', '.join(EXPERIMENTS)}.")
+        raise InputError(f"`saccade sweep` needs an experiment first: a Python file, or one of {', '.join(EXPERIMENTS)}.")
     grid = _grid(options)
-    folder = SweepFolder(options.out if options.out is not None else Path("results/sweeps") / options.name)
+    folder = SweepFolder(options.out if options.out is not None else Path("results/sweeps") / grid.title)
     if options.plan:
         return _say_plan(grid, folder, options, progress)
-    with progress(f"{grid.name}, {len(missing(grid, folder, options.retry_failed))} runs to do") as on_progress:
+    with progress(f"{grid.title}, {len(missing(grid, folder, options.retry_failed))} runs to do") as on_progress:
         gathering = _gathering(on_progress)
         dataset = run_sweep(grid, folder, _means(options), options.show, options.retry_failed, on_progress, gathering)
     counts = _counts(grid, folder)
@@ -153,12 +157,13 @@ def _repaired(damaged: Iterable[str], progress: Progress) -> dict[str, str]:
         folder = Path(record).resolve().parent  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
             about = read_json(folder / "about.json")
-            config: Any = settings_of(about, experiment(folder.name).settings)
+            name = str(about.get("file") or folder.name)
+            config: Any = settings_of(about, experiment(name).settings)
         except InputError as error:
             found[record] = f"it cannot be run again: {error}"
             continue
         with progress(folder.name) as on_progress:
-            reproduce(folder.name, folder.parent, config, str(about.get("command", "")), on_progress)
+            reproduce(name, folder.parent, config, str(about.get("command", "")), on_progress)
         found[record] = ""
     return found
 
@@ -199,10 +204,10 @@ def _say_status(folder: SweepFolder, as_json: bool) -> int:
     grid, _ = asked_grid(folder)
     counts = _counts(grid, folder)
     if as_json:
-        print(json.dumps({"folder": str(folder.path), "name": grid.name, "runs": grid.n_runs, **counts}, indent=1))
+        print(json.dumps({"folder": str(folder.path), "name": grid.title, "runs": grid.n_runs, **counts}, indent=1))
     else:
         axes = " x ".join(f"{axis.name} ({len(axis.values)})" for axis in grid.axes)
-        print(f"{grid.name}: {grid.n_runs} runs over {axes}\n{_sentence(counts)}")
+        print(f"{grid.title}: {grid.n_runs} runs over {axes}\n{_sentence(counts)}")
         _say_reasons(grid, folder)
     return 0
 

@@ -53,7 +53,8 @@ def unfinished(identity: str, status: str, reason: str, seconds: float) -> Outco
 
 
 def _records(unit: Unit, on_progress: Callable[[float], None]) -> list[xr.Dataset]:
-    return experiment(unit.name).run_together(unit.configs, on_progress)
+    asked = experiment(unit.name)
+    return asked.run_together([asked.settings(**settings) for settings in unit.settings], on_progress)
 
 
 def _until(seconds: float | None) -> Callable[[float], None]:

@@ -122,7 +122,7 @@ def gathered(folder: SweepFolder, grid: Grid, on_progress: Callable[[float], Non
     for name, (missing, definition) in _OF_RUNS.items():
         column = [folder.entries.get(run.identity, {}).get(name, missing) for run in grid.runs]
         dataset[name] = (axes, np.array(column).reshape(grid.shape), {"units": "", "definition": definition})
-    about = {"dynamics": f"sweep of {grid.name}", "command": grid.command, "config": _settings(grid), "code": grid.code}
+    about = {"dynamics": f"sweep of {grid.title}", "command": grid.command, "config": _settings(grid), "code": grid.code}
     dataset.attrs |= about | provenance()
     return dataset
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from saccade.errors import InputError, checked_count, is_list_like
-from saccade.experiments import experiment, module_of
+from saccade.experiments import experiment, module_of, own_file
 from saccade.sweeps.axes import Axis, axes_of, written
 from saccade.sweeps.identity import code_version, identities
 
@@ -34,7 +35,7 @@ class Run(NamedTuple):
 class Grid:
     """An experiment and what of its settings is swept; seeds, if there are any, are the last axis."""
 
-    name: str
+    name: str  # or the whole path of a file of one's own
     config: Any
     axes: tuple[Axis, ...]
     keep: tuple[str, ...] | None = None  # variables of each record that are kept; None: all
@@ -52,12 +53,17 @@ class Grid:
         axes = axes_of(over, settings)
         if seeds is not None:
             axes.append(_seed_axis(name, settings, seeds, axes))
-        grid = cls(name, settings, tuple(axes), None if keep is None else tuple(keep))
+        grid = cls(own_file(name) or name, settings, tuple(axes), None if keep is None else tuple(keep))
         if not axes:
             raise InputError("nothing is swept: give `--over setting=values`, `--seeds N`, or both.")
         if grid.n_runs > MOST_RUNS:
             raise InputError(f"{grid.n_runs:,} runs are more than the {MOST_RUNS:,} one sweep may have; split it over folders.")
         return grid
+
+    @property
+    def title(self) -> str:
+        """The experiment's name, also of one in a file."""
+        return experiment(self.name).name
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,7 +84,7 @@ class Grid:
         others = [(name, value) for name, value in vars(self.config).items() if name not in swept and value != usual[name]]
         settings = [f"--setting {name}={_written((value,))}" for name, value in others]
         kept = [] if self.keep is None else [f"--keep {','.join(self.keep)}"]
-        return " ".join(["saccade sweep", self.name, *map(_flag, self.axes), *settings, *kept])
+        return " ".join(["saccade sweep", shlex.quote(self.name), *map(_flag, self.axes), *settings, *kept])
 
     @cached_property
     def code(self) -> str:
@@ -87,7 +93,7 @@ class Grid:
     @cached_property
     def runs(self) -> list[Run]:
         """All runs, the last axis fastest."""
-        identity = identities(self.name, self.config, f"{self.code} {self.keep}")
+        identity = identities(self.title, self.config, f"{self.code} {self.keep}")
         found = []
         for place in itertools.product(*(range(size) for size in self.shape)):
             changed: dict[str, Any] = {}

@@ -64,12 +64,18 @@ def digest(value: Any) -> str:
     return hashlib.sha256(_JSON.encode(value).encode()).hexdigest()
 
 
-@cache
 def code_version(module: str) -> str:
-    """Hash of all code that the numbers of `module` come from."""
-    trees = {name: hashlib.sha256(_meaning(_tree(name)).encode()).hexdigest() for name in sorted(_closure(module) | {*_COMPUTES})}
+    """Hash of all code that the numbers of `module` come from, a module of Saccade or the path of a user's file."""
+    return _code_version(module, Path(module).read_text(encoding="utf-8") if _is_own(module) else "")
+
+
+@cache
+def _code_version(module: str, own: str) -> str:
+    """`own`: what a user's file holds, which may change while this process lives."""
+    names = sorted(_closure(module) | {*_COMPUTES})
+    trees = {Path(name).name: hashlib.sha256(_meaning(_tree(name)).encode()).hexdigest() for name in names}  # wherever a file lies
     package, more = _OF_TEXT
-    libraries = (*_LIBRARIES, *(more if module.startswith(package) else ()))
+    libraries = (*_LIBRARIES, *(more if any(name.startswith(package) for name in names) else ()))
     return digest({"modules": trees, "libraries": {name: _version(name) for name in libraries}})[:20]
 
 
@@ -86,14 +92,16 @@ def _closure(module: str) -> set[str]:
 
 def _imported(module: str) -> Iterator[str]:
     """Modules of Saccade that `module` names: in imports, wherever they stand, and as public names, `saccade.train`."""
+    called = {"saccade"}  # also `import saccade as sc`
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):
+            called |= {name.asname for name in node.names if name.name == "saccade" and name.asname}
             yield from (name.name for name in node.names if name.name.startswith("saccade."))
         elif isinstance(node, ast.ImportFrom) and (source := _source(node, module)).split(".")[0] == "saccade":
             for name in node.names:
                 inner = f"{source}.{name.name}"
                 yield inner if _path(inner) else saccade._PUBLIC.get(name.name, source) if source == "saccade" else source
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "saccade":
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in called:
             yield from [saccade._PUBLIC[node.attr]] if node.attr in saccade._PUBLIC else []
 
 
@@ -107,7 +115,7 @@ def _source(node: ast.ImportFrom, module: str) -> str:
 @cache
 def _path(module: str) -> Path | None:
     """The file of a module of Saccade; found by its place, since asking Python would import the packages around it."""
-    if module.endswith(".py"):  # a user's own experiment
+    if _is_own(module):
         return Path(module)
     package, *parts = module.split(".")
     folder = Path(saccade.__file__).parent.joinpath(*parts)
@@ -115,10 +123,19 @@ def _path(module: str) -> Path | None:
     return next((path for path in found if package == "saccade" and path.is_file()), None)
 
 
-@cache
+def _is_own(module: str) -> bool:
+    """Whether it is the path of a user's own file."""
+    return module.endswith(".py")
+
+
 def _tree(module: str) -> ast.Module:
     path = _path(module)
-    return ast.parse(path.read_text(encoding="utf-8") if path is not None else "")
+    return _parsed(path.read_text(encoding="utf-8") if path is not None else "")
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def _meaning(tree: ast.Module) -> str:

@@ -11,7 +11,7 @@ from saccade.records.store import damage as record_damage
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.outcome_file import companies
 from saccade.sweeps.sweep import Means, asked_grid, do, write_results
-from saccade.sweeps.units import Unit
+from saccade.sweeps.units import unit_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def repair(folder: SweepFolder, means: Means, on_progress: Callable[[float], Non
         entries = {run: folder.entries[run] for run in found.runs if run in configs}
         folder.forget([Path(file).name for file in found.files if file.startswith("runs/")])
         together = companies([entry for run, entry in entries.items() if run not in folder.entries]).values()
-        units = [Unit(grid.name, runs, tuple(configs[run] for run in runs), grid.keep, means.time_limit) for runs in together]
+        units = [unit_of(grid.name, {run: configs[run] for run in runs}, grid.keep, means.time_limit) for runs in together]
         do(units, folder, means, on_progress)
         write_results(grid, folder, show)
     strangers = [run for run in found.runs if run not in configs and file_of[run] not in folder.checksums]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, checked_choice, checked_count, checked_number
-from saccade.experiments import experiment
+from saccade.experiments import experiment, own_file
 from saccade.processes import cores
 from saccade.records.json_files import json_ready
 from saccade.records.schema import restored_settings
@@ -84,7 +84,8 @@ def sweep(
     on_progress: Callable[[float], None] = lambda fraction: None,
     **means: Any,
 ) -> xr.Dataset:
-    """Run experiment `name` for every combination of `over` and `seeds` that is not finished in `out`; all of them as a dataset.
+    """Run experiment `name`, or the one in a file, for every combination of `over` and `seeds` that is not finished in `out`; all
+    of them as a dataset.
 
     | argument       | meaning                                                                                              |
     |----------------|------------------------------------------------------------------------------------------------------|
@@ -98,7 +99,7 @@ def sweep(
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`                                             |
     """
     grid = Grid.of(name, over, seeds, config, keep)
-    folder = SweepFolder(out if out is not None else Path("results/sweeps") / name)
+    folder = SweepFolder(out if out is not None else Path("results/sweeps") / grid.title)
     return run_sweep(grid, folder, Means(**means).checked(), show, retry_failed, on_progress)
 
 
@@ -203,22 +204,24 @@ def write_results(
 def _asked(grid: Grid, show: str | None = None) -> dict[str, Any]:
     """Enough to make the same grid again, and its figure."""
     axes = [{"settings": axis.settings, "values": axis.values} for axis in grid.axes]
-    asked = {"name": grid.name, "config": asdict(grid.config), "axes": axes, "keep": grid.keep, "show": show, "code": grid.code}
-    return json_ready(asked, str)
+    who = {"name": grid.title, "file": own_file(grid.name)}
+    asked = {"config": asdict(grid.config), "axes": axes, "keep": grid.keep, "show": show, "code": grid.code}
+    return json_ready(who | asked, str)
 
 
 def asked_grid(folder: SweepFolder) -> tuple[Grid, str | None]:
     """The grid that was asked for last in a folder, and the number that its figure shows."""
     asked = folder.asked() or {}
     try:
-        config: Any = restored_settings(asked["config"], experiment(asked["name"]).settings)
+        name = asked.get("file") or asked["name"]
+        config: Any = restored_settings(asked["config"], experiment(name).settings)
         over = {"/".join(axis["settings"]): _places(axis) for axis in asked["axes"]}
         keep = None if asked["keep"] is None else tuple(asked["keep"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{folder.path / 'sweep.json'} does not describe a sweep ({error}). Give the whole command again."
         ) from None
-    return Grid(asked["name"], config, tuple(axes_of(over, config)), keep), asked.get("show")
+    return Grid(name, config, tuple(axes_of(over, config)), keep), asked.get("show")
 
 
 def _places(axis: dict[str, Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ class Unit:
 
     name: str
     identities: tuple[str, ...]
-    configs: tuple[Any, ...]
+    settings: tuple[dict[str, Any], ...]  # by name, since another process may not know their class yet
     keep: tuple[str, ...] | None  # variables of the record that are kept; None: all
     time_limit: float | None  # seconds for each run
 
@@ -33,8 +33,8 @@ class Unit:
 
     def alone(self) -> list[Unit]:
         """Each of its runs by itself."""
-        pairs = zip(self.identities, self.configs, strict=True)
-        return [Unit(self.name, (identity,), (config,), self.keep, self.time_limit) for identity, config in pairs]
+        pairs = zip(self.identities, self.settings, strict=True)
+        return [Unit(self.name, (identity,), (settings,), self.keep, self.time_limit) for identity, settings in pairs]
 
 
 def units_of(
@@ -53,7 +53,12 @@ def units_of(
     shared = experiment(name).free
     groups = [[run] for run in runs] if not shared else _groups(runs, shared)
     left = ([run for run in group if run.identity in wanted] for group in groups)
-    return [Unit(name, tuple(r.identity for r in part), tuple(r.config for r in part), keep, time_limit) for part in left if part]
+    return [unit_of(name, {run.identity: run.config for run in part}, keep, time_limit) for part in left if part]
+
+
+def unit_of(name: str, configs: Mapping[str, Any], keep: tuple[str, ...] | None, time_limit: float | None) -> Unit:
+    """A unit of runs given as identity -> settings."""
+    return Unit(name, tuple(configs), tuple(vars(config) for config in configs.values()), keep, time_limit)
 
 
 def _groups(runs: Sequence[Run], shared: tuple[str, ...]) -> list[list[Run]]:

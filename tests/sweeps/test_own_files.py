@@ -1,0 +1,122 @@
+"""A user's own experiment file is run, swept, resumed and repaired like any other; a change of the file makes other runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import saccade
+from saccade.cli import main
+from saccade.experiments import experiment
+from saccade.report.sources import results_of
+from saccade.sweeps.execution import execute
+from saccade.sweeps.grid import Grid
+from saccade.sweeps.outcome_file import FINISHED
+from saccade.sweeps.units import units_of
+from tests.docs.pages import DOCS, blocks
+
+TEXT = next(block.code for block in blocks(DOCS / "extend" / "experiment.md") if block.title).replace("n_times=30", "n_times=5")
+OVER = {"lr_attention": [0.5, 1.0]}
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the documentation, under the name of a module of Python's own, in the folder that commands are given from."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "types.py"
+    path.write_text(TEXT)
+    return path
+
+
+def _runs(path: Path, **config: float) -> list[str]:
+    name = str(path)
+    return [run.identity for run in Grid.of(name, OVER, None, experiment(name).settings(**config)).runs]
+
+
+def test_a_sweep_of_a_file_is_resumed_and_repaired(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["sweep", "./types.py", "--setting", "t1=10", "--workers", "2", "--over"]
+    assert main([*asked, "lr_attention=0.5,1"]) == 0
+    folder = Path("results/sweeps/common-tokens-fall")
+    first = sorted((folder / "runs").iterdir())
+    assert main([*asked, "lr_attention=0.5,1,2"]) == 0
+    assert set(first) < set((folder / "runs").iterdir())  # what was finished is not done again
+    dataset = saccade.load_record(folder / "dataset.zarr")
+    assert dataset.share_of_claims_holding.values.tolist() == [1, 1, 1]
+    assert dataset.attrs["dynamics"] == "sweep of common-tokens-fall"
+    first[0].write_bytes(b"damaged")
+    capsys.readouterr()
+    assert main(["verify", str(folder), "--repair"]) == 0
+    assert "damaged and have been run again" in capsys.readouterr().out
+    assert saccade.load_record(folder / "dataset.zarr").identical(dataset)
+    assert main(["sweep", "--status", str(folder), "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["name"], status["finished"], status["missing"]) == ("common-tokens-fall", 3, 0)
+
+
+def test_one_process_finds_what_others_find(mine: Path) -> None:
+    config = experiment(str(mine)).settings(t1=10.0)
+    dataset = saccade.sweep("types.py", OVER, config=config, out="swept", workers=1)
+    grid = Grid.of("types.py", OVER, None, config)
+    outcomes = [outcome for unit in units_of(grid.name, grid.runs, _runs(mine, t1=10.0)) for outcome in execute(unit)]
+    assert [outcome.status for outcome in outcomes] == [FINISHED] * 2
+    for place, outcome in enumerate(outcomes):
+        assert (outcome.record[1]["attention"] == dataset.attention.isel(lr_attention=place).values).all()
+
+
+def test_another_file_is_another_run_but_another_place_or_comment_is_not(mine: Path, tmp_path: Path) -> None:
+    first = _runs(mine)
+    (tmp_path / "moved").mkdir()
+    moved = shutil.copy(mine, tmp_path / "moved" / mine.name)
+    assert _runs(moved) == first
+    mine.write_text("# A comment.\n" + TEXT)
+    assert _runs(mine) == first
+    mine.write_text(TEXT.replace("n_times=5", "n_times=6"))
+    assert not set(_runs(mine)) & set(first)
+    assert experiment(str(mine)).run().sizes["time"] == 7  # the start, and the six samples of the edited file
+
+
+def test_what_a_file_uses_of_saccade_is_part_of_its_runs(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever way it is imported."""
+    aliased = TEXT.replace("SequenceClasses, reduced_flow", "SequenceClasses").replace(
+        "return reduced_flow", "return sc.reduced_flow"
+    )
+    mine.write_text("import saccade as sc\n" + aliased)
+    before = _runs(mine)
+    monkeypatch.setitem(saccade._PUBLIC, "reduced_flow", "saccade.errors")
+    mine.write_text("import saccade as sc\n" + aliased + "\n_ = 0\n")
+    without = _runs(mine)
+    monkeypatch.undo()
+    assert not set(before) & set(without)
+
+
+def test_a_damaged_result_of_a_file_is_run_again_from_anywhere(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "types.py", "--t1", "10"]) == 0
+    folder = tmp_path / "results" / "own" / "common-tokens-fall"
+    whole = saccade.load_record(folder / "record.zarr")
+    next((folder / "record.zarr" / "attention").glob("[0-9]*")).unlink()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["verify", str(folder.parent), "--repair"]) == 0
+    assert (saccade.load_record(folder / "record.zarr").attention == whole.attention).all()
+    (result,) = results_of([folder])
+    assert [claim["verdict"] for claim in result.claims] == ["holds"]
+    mine.unlink()
+    (folder / "table.csv").write_text("")
+    (folder / "record.zarr" / ".zattrs").unlink()
+    capsys.readouterr()
+    assert main(["verify", str(folder.parent), "--repair"]) == 1
+    assert f"it cannot be run again: there is no file {mine}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_a_broken_file_is_one_sentence(mine: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    mine.write_text(TEXT.replace("@dataclass", "@datacalss"))
+    assert main([command, "types.py"]) == 2
+    (sentence,) = capsys.readouterr().err.splitlines()
+    line = TEXT[: TEXT.index("@dataclass")].count("\n") + 1
+    assert sentence == f"saccade: {mine}, line {line}, cannot be loaded: NameError: name 'datacalss' is not defined"
