@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import saccade
-from saccade.forecasting.forecast import statements
+from saccade.forecasting.forecast import predictions
 from saccade.observe.measures import singular_values, top_share
 
 small = "--small" in sys.argv
@@ -24,7 +24,7 @@ chain = text.chain(6)
 seeds = 1 if small else 3
 model = saccade.Embedded(d_model=6, d_key=4)
 forecast = saccade.forecast(chain, model=model, starts=seeds)
-for said in statements(forecast)[:3]:
+for said in predictions(forecast)[:3]:
     print(f"{said.about}: {said.text}")
 
 # %% Then the flow, and the same times in it: embeddings in one direction, loss at the plateau, query matrix three times its start.

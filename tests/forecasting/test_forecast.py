@@ -14,7 +14,7 @@ from saccade.errors import InputError
 from saccade.forecasting import naive
 from saccade.forecasting.attention_order import distinct_tokens
 from saccade.forecasting.files import write_forecast
-from saccade.forecasting.forecast import forecast, statements
+from saccade.forecasting.forecast import forecast, predictions
 from saccade.forecasting.page import page, table
 from saccade.records.store import load_record
 
@@ -74,7 +74,7 @@ def test_the_clock_says_which_times_lie_beyond_the_steps_looked_at(small):
 
 
 def _clock(record):
-    return next(one.text for one in statements(record) if one.about == "clock")
+    return next(one.text for one in predictions(record) if one.about == "clock")
 
 
 def test_half_the_coverage_doubles_every_time(small):
@@ -95,9 +95,9 @@ def test_statistics_that_are_counted_already_give_the_same_forecast(small):
 
 
 def test_every_statement_names_its_method_its_source_and_its_assumptions(small):
-    for said in statements(small):
+    for said in predictions(small):
         assert all((said.text, said.method, said.source.startswith("["), said.under_adam, said.assumptions))
-    unmet = {condition.name for said in statements(small) for condition in said.unmet}
+    unmet = {condition.name for said in predictions(small) for condition in said.unmet}
     assert "2 largest eigenvalue" in unmet  # Syn-Small overlaps by .72 where 1/K = .5 is allowed
 
 
@@ -149,7 +149,7 @@ def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):
     record = forecast_of(options, lambda fraction: None)
     assert answered(record, options) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert {said["topic"] for said in answer["statements"]} == {"order of distinct tokens", "loss of tokens not distinct", "clock"}
+    assert {said["topic"] for said in answer["predictions"]} == {"order of distinct tokens", "loss of tokens not distinct", "clock"}
     options.json = False
     assert answered(record, options) == 0
     assert "# What will happen: classes" in capsys.readouterr().out

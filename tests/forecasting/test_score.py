@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from saccade.errors import InputError
 from saccade.forecasting import naive, score
 
 
 def test_times_count_within_a_factor_either_way_and_missed_events_count_against():
     predicted = [10.0, 10.0, 10.0, np.nan, 7.0, np.nan]
     measured = [19.0, 5.1, 21.0, 3.0, np.nan, np.nan]
-    assert score.within_factor(predicted, measured, factor=2) == 2 / 5
-    assert math.isnan(score.within_factor([np.nan], [np.nan]))
-
-
-def test_arrays_that_do_not_pair_get_a_sentence():
-    with pytest.raises(InputError, match="one shape"):
-        score.within_factor([1, 2, 3], [1, 2])
+    np.testing.assert_array_equal(score.in_time(predicted, measured, factor=2), [1, 1, 0, 0, 0, np.nan])
 
 
 def test_the_naive_forecast_ranks_tokens_by_frequency_for_every_query_alike():
@@ -30,5 +21,5 @@ def test_the_naive_forecast_ranks_tokens_by_frequency_for_every_query_alike():
 
 def test_growth_rate_is_that_of_an_exponential_between_its_start_and_its_plateau():
     time = np.linspace(0, 50, 211)
-    assert score.growth_rate(time, np.minimum(0.01 * np.exp(0.3 * time), 7.0)) == pytest.approx(0.3)
-    assert np.isnan(score.growth_rate(time, np.ones(211)))
+    assert score.exponential_rate(time, np.minimum(0.01 * np.exp(0.3 * time), 7.0)) == pytest.approx(0.3)
+    assert np.isnan(score.exponential_rate(time, np.ones(211)))

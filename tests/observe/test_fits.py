@@ -59,3 +59,14 @@ def test_a_rise_needs_a_sample_below_it_and_one_after_it():
     assert fits.rise_index([0.5, 0.1, 0.4, 0.6, 0.2, 0.9], 0.4) == 2
     assert fits.rise_index([0.5, 0.6, 0.7], 0.4) is None
     assert fits.rise_index([0.1, 0.2, 0.5], 0.4) is None
+
+
+def test_a_path_is_half_way_where_half_of_its_change_is_made_and_never_if_it_comes_back():
+    path = np.stack([TIME / 50, -3 * TIME / 50], axis=1)
+    assert fits.half_way_time(TIME, path) == TIME[TIME >= 25][0]
+    assert np.isnan(fits.half_way_time(TIME, np.zeros((len(TIME), 2))))
+
+
+def test_the_first_time_is_that_of_the_first_sample_that_counts():
+    assert fits.first_time(TIME, TIME > 3) == TIME[TIME > 3][0]
+    assert np.isnan(fits.first_time(TIME, TIME > 99))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from saccade import laboratory
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.observe.fits import half_way_time
 from saccade.observe.measures import class_attention
 from saccade.theory import scan_and_snap as theory
 
@@ -80,7 +81,7 @@ def attention_order(
         "attention_start": (("query", "token"), attention[0]),
         "attention_end": (("query", "token"), attention[-1]),
         "distinct": (("query", "token"), np.stack([distinct_tokens(classes, query, counted=counted)[shown] for query in queries])),
-        "half_way_time": (("query",), np.array([_half_way(time, attention[:, row]) for row in range(len(queries))])),
+        "half_way_time": (("query",), np.array([half_way_time(time, attention[:, row]) for row in range(len(queries))])),
         "scan_time": (("query",), times.scan),
         "snap_time": (("query",), times.snap),
         "coverage": coverage,
@@ -110,12 +111,6 @@ def _mean_attention(classes: SequenceClasses, query: int, logits: Array, shown: 
     weight = classes.class_weight[mine] / classes.class_weight[mine].sum()
     parts = (w * class_attention(logits, classes.token_prob[n, shown]) for w, n in zip(weight, mine, strict=True))
     return np.sum(list(parts), axis=0)
-
-
-def _half_way(time: Array, attention: Array) -> float:
-    """When attention is half as far from its start as it is at the end, in total variation; NaN if it does not move."""
-    moved = np.abs(attention - attention[0]).sum(axis=-1) / 2
-    return float(time[(moved >= moved[-1] / 2).argmax()]) if moved[-1] > 0 else float("nan")
 
 
 def _named(classes: SequenceClasses, tokens: NDArray[np.int64]) -> list[str]:

@@ -66,16 +66,16 @@ def _queries(text: str) -> int | list[str]:
 
 
 def answered(record: xr.Dataset, options: Any) -> int:
-    """Write the folder, print the page or its statements as JSON; exit code 0."""
+    """Write the folder, print the page or its predictions as JSON; exit code 0."""
     from saccade.forecasting.files import write_forecast
-    from saccade.forecasting.forecast import statements
+    from saccade.forecasting.forecast import predictions
     from saccade.forecasting.page import page
     from saccade.records.json_files import json_ready
 
     folder = write_forecast(record, options.out)
     if options.json:
-        said = json_ready([one.as_dict() for one in statements(record)], str)
-        print(json.dumps({"folder": str(folder), "statements": said}, indent=1))
+        said = json_ready([one.as_dict() for one in predictions(record)], str)
+        print(json.dumps({"folder": str(folder), "predictions": said}, indent=1))
     else:
         print(page(record))
         print(f"files: {folder}")

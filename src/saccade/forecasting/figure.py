@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.forecasting.order_statements import ranked
+from saccade.forecasting.order_predictions import ranked
 from saccade.report.style import COMMON, categorical, new_figure
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 |------------------------------------------|------------------------------------------------------------|----------------------|
 | query, token: gains, attention, times    | sequence classes, the pairwise model of Scan and Snap      | `attention_order.py` |
 | start, word: rates, times of the stages  | a Markov chain, the embedded model of Focus and Dilution   | `stages.py`          |
-| `attrs["statements"]`                    | both, as sentences with the assumptions they lean on       | `*_statements.py`    |
+| `attrs["predictions"]`                   | both, as sentences with the assumptions they lean on       | `*_predictions.py`   |
 
 A text gives both parts, classes the first, a chain the second. Nothing is trained.
 """
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.errors import checked_count, checked_kind, checked_number
 from saccade.forecasting.attention_order import attention_order
-from saccade.forecasting.order_statements import class_conditions, order_statements
+from saccade.forecasting.order_predictions import class_conditions, order_predictions
+from saccade.forecasting.prediction import Prediction, prediction_of
 from saccade.forecasting.sources import Statistics, statistics
-from saccade.forecasting.stage_statements import chain_conditions, stage_statements
+from saccade.forecasting.stage_predictions import chain_conditions, stage_predictions
 from saccade.forecasting.stages import stages
-from saccade.forecasting.statements import Statement, statement_of
 from saccade.model.embedded import Embedded
 from saccade.records.json_files import json_ready
 
@@ -128,23 +128,23 @@ def forecast(
         parts |= {"word": list(known.chain.labels)}
     config = {"source": known.name, "hash": known.identity, **rates, "context": length, "model": vars(chosen), "window": window}
     record = _record(parts, config, started)
-    record.attrs["statements"] = json.dumps(
+    record.attrs["predictions"] = json.dumps(
         json_ready([said.as_dict() for said in _said(record, known, chosen, rates, length)], str)
     )
     return record
 
 
-def statements(record: xr.Dataset) -> list[Statement]:
+def predictions(record: xr.Dataset) -> list[Prediction]:
     """What the forecast says, in the order in which it is to be read."""
-    return [statement_of(entry) for entry in json.loads(record.attrs["statements"])]
+    return [prediction_of(entry) for entry in json.loads(record.attrs["predictions"])]
 
 
-def _said(record: xr.Dataset, known: Statistics, model: Embedded, rates: dict[str, float], context: float) -> list[Statement]:
+def _said(record: xr.Dataset, known: Statistics, model: Embedded, rates: dict[str, float], context: float) -> list[Prediction]:
     said = []
     if known.classes is not None:
-        said += order_statements(record, class_conditions(known.classes, **rates, context=context))
+        said += order_predictions(record, class_conditions(known.classes, **rates, context=context))
     if known.chain is not None:
-        said += stage_statements(record, chain_conditions(known.chain, model, **rates, context=context))
+        said += stage_predictions(record, chain_conditions(known.chain, model, **rates, context=context))
     return said
 
 

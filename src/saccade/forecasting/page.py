@@ -9,8 +9,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from saccade.forecasting.forecast import statements
-from saccade.forecasting.statements import Statement
+from saccade.forecasting.forecast import predictions
+from saccade.forecasting.prediction import Prediction
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -21,7 +21,7 @@ _EVENTS = ("condensed_time", "half_time", "plateau_time", "focus_onset", "focus_
 
 def page(record: xr.Dataset) -> str:
     """What will happen, in Markdown."""
-    said, config = statements(record), json.loads(record.attrs["config"])
+    said, config = predictions(record), json.loads(record.attrs["config"])
     both = "gain" in record and "condensation_rate" in record
     rates = f"decoder rate {config['lr_decoder']:g}, attention rate {config['lr_attention']:g}"
     lines = [
@@ -40,7 +40,7 @@ def page(record: xr.Dataset) -> str:
     return "\n".join([*lines, "", *_assumptions(said), "", *_adam(said), ""])
 
 
-def _assumptions(said: list[Statement]) -> list[str]:
+def _assumptions(said: list[Prediction]) -> list[str]:
     """Each condition once, those not met first, with its number and bound."""
     asked = {condition.name: condition for one in said for condition in one.assumptions}
     unmet = [c for c in asked.values() if not c.holds]
@@ -49,7 +49,7 @@ def _assumptions(said: list[Statement]) -> list[str]:
     return lines
 
 
-def _adam(said: list[Statement]) -> list[str]:
+def _adam(said: list[Prediction]) -> list[str]:
     """What carries over, each answer once."""
     answers: dict[str, list[str]] = {}
     for one in said:

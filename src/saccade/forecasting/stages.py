@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from saccade import laboratory
 from saccade.data.markov import MarkovChain
-from saccade.forecasting.score import TURN, growth_rate
+from saccade.forecasting.score import TURN, exponential_rate
 from saccade.forecasting.starts import Start, random_start
 from saccade.model.embedded import Embedded
 from saccade.model.rank_one import RankOne
 from saccade.observe.events import CONDENSED, GROWN, LEARNT
+from saccade.observe.fits import first_time
 from saccade.observe.measures import singular_values, top_share
 from saccade.theory import focus_and_dilution as theory
 
@@ -96,9 +97,9 @@ def _first_cycle(chain: MarkovChain, model: Embedded, rates: Rates, seed: int) -
     return {
         "condensed_time": _condensed(chain, rates, start, half),
         "half_time": half,
-        "plateau_time": _first(time, path.loss.values <= _almost(path.loss.values[0], chain.unigram_loss)),
-        "focus_onset": _first(time, query >= GROWN * query[0]),
-        "focus_growth": growth_rate(time, np.abs(path.query_scale.values)),
+        "plateau_time": first_time(time, path.loss.values <= _almost(path.loss.values[0], chain.unigram_loss)),
+        "focus_onset": first_time(time, query >= GROWN * query[0]),
+        "focus_growth": exponential_rate(time, np.abs(path.query_scale.values)),
         "query_path": np.abs(path.query_scale.values),
         "turn_time": [found[0] for found in turns],
         "gone_time": [found[1] for found in turns],
@@ -131,16 +132,12 @@ def _condensed(chain: MarkovChain, rates: Rates, start: Start, half: float) -> f
     grown = theory.linear_weights(
         times, start.weights.embedding, start.weights.projection, stationary=chain.stationary, lr_decoder=rates.lr_decoder
     )
-    return _first(times, top_share(singular_values(grown.embedding)) >= CONDENSED)
+    return first_time(times, top_share(singular_values(grown.embedding)) >= CONDENSED)
 
 
 def _almost(first: float, last: float) -> float:
     """The loss that counts as the plateau's, as in the event finder."""
     return last + (1 - LEARNT) * (first - last)
-
-
-def _first(time: Array, reached: NDArray[np.bool_]) -> float:
-    return float(time[reached.argmax()]) if reached.any() else float("nan")
 
 
 def _turn(time: Array, height: Array) -> tuple[float, float, float]:
@@ -150,7 +147,7 @@ def _turn(time: Array, height: Array) -> tuple[float, float, float]:
     if not lost.any():
         return float("nan"), float("nan"), float(height[np.abs(height).argmax()])
     i = int(height[: lost.argmax()].argmax())
-    return float(time[i]), _first(time, (np.arange(len(time)) > i) & (height <= 0)), float(height[i])
+    return float(time[i]), first_time(time, (np.arange(len(time)) > i) & (height <= 0)), float(height[i])
 
 
 def _opening(chain: MarkovChain, rates: Rates, end: RankOne) -> dict[str, Any]:

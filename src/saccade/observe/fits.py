@@ -76,6 +76,19 @@ def reaching_time(time: ArrayLike, values: ArrayLike, level: float) -> float:
     return float(np.interp(level, y[i - 1 : i + 1], t[i - 1 : i + 1]))
 
 
+def first_time(time: Array, reached: NDArray[np.bool_]) -> float:
+    """The first time at which something is reached; NaN if it never is."""
+    return float(time[reached.argmax()]) if reached.any() else np.nan
+
+
+def half_way_time(time: Array, path: Array) -> float:
+    """When a path (time, component) is first half as far from its start as it is at its end, by the sum of absolute changes; NaN
+    if it ends where it starts.
+    """
+    moved = np.abs(path - path[0]).sum(axis=-1)
+    return first_time(time, moved >= moved[-1] / 2) if moved[-1] > 0 else np.nan
+
+
 def between(values: Array, low: float, high: float) -> NDArray[np.bool_]:
     """Samples from where values first reach `low` until before they first reach `high`."""
     return np.logical_or.accumulate(values >= low) & ~np.logical_or.accumulate(values >= high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -13,19 +14,34 @@ from scipy.stats import spearmanr
 
 from saccade.data.markov import MarkovChain
 from saccade.errors import InputError
-from saccade.experiments.real_text import forecast, forecast_claims, forecast_resampling, forecast_scores, forecast_stages
+from saccade.experiments.real_text import forecast, forecast_scores
+from saccade.experiments.real_text.forecast import EXPERIMENT, Settings
 from saccade.experiments.real_text.forecast_runs import StageMeasures, weights_of
 from saccade.experiments.real_text.runs import in_processes
+from saccade.lab.claim import FAILS, HOLDS
 from saccade.model.embedded import composite, population_loss
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
-from saccade.records.claim import FAILS, HOLDS
 from saccade.records.store import load_record, save_record
+from saccade.theory.questions import FORECAST_STAGES
 
-SMALL = forecast.Config(
-    text="sotu", seeds=2, n_vocab=53, queries=2, window=7, n_next=3, n_tokens=37, steps=11, batch=61, n_words=11, d_model=5
+SMALL = Settings(
+    text="sotu",
+    seeds=2,
+    n_vocab=53,
+    queries=2,
+    window=7,
+    n_next=3,
+    n_tokens=37,
+    steps=11,
+    batch=61,
+    n_words=11,
+    d_model=5,
+    context=13,
+    stage_steps=23,
+    stage_batch=17,
+    adam_steps=19,
 )
-TINY = {"context": 13, "stage_steps": 23, "stage_batch": 17, "adam_steps": 19}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +49,7 @@ def record(tmp_path_factory):
     path = tmp_path_factory.mktemp("forecast") / "record.zarr"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forecast, "in_processes", partial(in_processes, processes=1))
-        save_record(forecast.run(forecast.replace(SMALL, **TINY)), path)
+        save_record(EXPERIMENT.run(SMALL), path)
     return load_record(path)
 
 
@@ -50,7 +66,7 @@ def test_predictions_and_measurements_lie_on_the_same_axes_and_start_from_nothin
     np.testing.assert_allclose(record.predicted_gain.sum("token"), 0, atol=1e-6)  # a row of Z keeps its sum
     np.testing.assert_allclose(record.word_share.sum(), 1)
     np.testing.assert_allclose(record.on_frequent.isel(look=0), record.word_share.max(), atol=1e-6)
-    assert len(forecast.claims(record)) == 3 * 9 + 2 + 7 + 3
+    assert len(list(EXPERIMENT.claims(record))) == 3 * 9 + 2 + 7 + 3
 
 
 def test_trained_on_the_classes_with_endless_contexts_tokens_move_as_predicted(record):
@@ -79,12 +95,12 @@ def test_nothing_changes_is_as_far_off_as_attention_has_moved(record):
 def test_a_drawn_rank_correlation_is_that_of_the_values_written_out():
     rng = np.random.default_rng(7)
     guess, truth = rng.integers(0, 5, 23).astype(float), rng.standard_normal(23)
-    weight = forecast_resampling.token_draws(23, 1)[:11]
-    found = forecast_resampling.rank_correlations(guess, truth, weight)
+    weight = forecast_scores.drawn(23, 1)[:11]
+    found = forecast_scores.rank_correlations(guess, truth, weight)
     written = [spearmanr(np.repeat(guess, n), np.repeat(truth, n)).statistic for n in weight.astype(int)]
     np.testing.assert_allclose(found, written)
-    assert (forecast_resampling.rank_correlations(np.ones(23), truth, weight) == 0).all()
-    assert np.isnan(forecast_resampling.rank_correlations(guess, np.ones(23), weight)).all()
+    assert (forecast_scores.rank_correlations(np.ones(23), truth, weight) == 0).all()
+    assert np.isnan(forecast_scores.rank_correlations(guess, np.ones(23), weight)).all()
 
 
 def test_every_token_weighs_alike_in_the_order_of_all_queries(record):
@@ -97,8 +113,8 @@ def test_every_token_weighs_alike_in_the_order_of_all_queries(record):
 
 
 def test_an_interval_over_tokens_is_as_wide_as_chance_has_it():
-    draws = forecast_resampling.weighted_mean(np.repeat([0.0, 1.0], 101)[None], forecast_resampling.token_draws(202, 0))
-    mean, low, high = forecast_resampling.resampled(draws)
+    draws = forecast_scores.weighted_mean(np.repeat([0.0, 1.0], 101)[None], forecast_scores.drawn(202, 0))
+    mean, low, high = forecast_scores.interval_of(draws)
     assert mean == 0.5
     assert high - low == pytest.approx(2 * 1.96 * (0.25 / 202) ** 0.5, rel=0.15)
 
@@ -120,11 +136,11 @@ def test_gains_are_fastest_where_their_speed_peaks_and_nowhere_if_it_still_grows
 
 def test_claims_on_tokens_hold_of_a_forecast_that_comes_true_and_fail_of_its_opposite(record):
     def verdicts(data, chosen):
-        return {claim.verdict for claim in forecast_claims.order_claims(data) if chosen in claim.statement}
+        return {claim.verdict for claim in EXPERIMENT.claims(data) if chosen in claim.title}
 
-    for chosen in ("gains of all tokens", "half way"):
+    for chosen in ("gains, all tokens", "half way"):
         assert verdicts(foretold(record), chosen) == {HOLDS}
-    for chosen in ("gains of all tokens", "sign was predicted"):
+    for chosen in ("gains, all tokens", "sign was predicted"):
         assert verdicts(foretold(record, -1.0), chosen) == {FAILS}
 
 
@@ -140,11 +156,11 @@ def test_signs_must_be_told_better_than_by_their_majority_and_by_frequency(recor
     )
     assert {claim.verdict for claim in sign_claims(foretold(told, sign))} == {verdict}
     same = foretold(told.assign(predicted_gain=(record.predicted_gain.dims, np.ones_like(mixed))))
-    assert {claim.verdict for claim in sign_claims(same) if "majority" in claim.statement} == {FAILS}
+    assert {claim.verdict for claim in sign_claims(same) if claim.case["less that of"] == "majority sign"} == {FAILS}
 
 
 def sign_claims(record):
-    return [claim for claim in forecast_claims.order_claims(record) if "sign was predicted" in claim.statement]
+    return [claim for claim in EXPERIMENT.claims(record) if "sign was predicted" in claim.title]
 
 
 def scored(record, way, name, forecaster="forecast"):
@@ -154,7 +170,7 @@ def scored(record, way, name, forecaster="forecast"):
 def staged(late=1.0, side=1.0):
     """Runs as they were predicted, but `late` by a factor and with attention turning to the other side if `side` is -1."""
     steps, share = np.linspace(0, 400, 401), 0.3
-    at = dict(zip(forecast_stages.EVENTS, (50.0, 80.0, 110.0), strict=True))
+    at = dict(zip(forecast_scores.EVENTS, (50.0, 80.0, 110.0), strict=True))
     later = {name: steps >= late * time for name, time in at.items()}
     curves = {
         "top_share": np.where(later["condensed_time"], 1.0, 0.5),
@@ -183,8 +199,8 @@ def staged(late=1.0, side=1.0):
 
 @pytest.mark.parametrize(("late", "side", "verdict"), [(1.0, 1.0, HOLDS), (3.0, -1.0, FAILS)])
 def test_claims_on_stages_hold_of_runs_as_predicted_and_fail_of_runs_three_times_as_slow(late, side, verdict):
-    claims = forecast_claims.stage_claims(staged(late, side))
-    chosen = [claim for claim in claims if "Adam" not in claim.statement]
+    claims = forecast.stage_claims(staged(late, side))
+    chosen = [claim for claim in claims if claim.statement == FORECAST_STAGES]
     assert len(chosen) == 7
     assert {claim.verdict for claim in chosen} == {verdict}
 
@@ -195,7 +211,7 @@ def test_a_turn_is_found_under_noise_and_noise_alone_is_none():
     stays = 0.3 + 0.2 / (1 + np.exp(-(time - 100) / 9))
     curves = np.stack([bump, stays], axis=1) + 0.004 * rng.standard_normal((401, 2))
     run = xr.Dataset({"on_frequent": (("look", "word"), curves), "look_step": ("look", time), "query_norm": ("look", np.ones(401))})
-    found = forecast_stages.turn_times(run, share=0.3, sign=1.0)
+    found = forecast_scores.turn_times(run, share=0.3, sign=1.0)
     assert found[0] == pytest.approx(170, abs=20)
     assert np.isnan(found[1])
 
@@ -203,15 +219,15 @@ def test_a_turn_is_found_under_noise_and_noise_alone_is_none():
 def test_turns_are_counted_apart_by_what_was_predicted_and_what_came():
     nan = np.nan
     guess, truth = np.array([100.0, 100.0, nan, 100.0, nan]), np.array([150.0, 250.0, 100.0, nan, nan])
-    found = forecast_stages._turn_kinds(guess, truth)
+    found = forecast_scores.turn_kinds(guess, truth)
     assert found.tolist() == ["told", "wrong time", "missed", "false alarm", "neither"]
 
 
 def test_a_turn_predicted_for_after_the_run_is_not_predicted_within_it():
     later = staged().assign(predicted_turn_time=(("start", "word"), np.full((2, 5), 500.0)))
     sooner = staged().assign(predicted_turn_time=(("start", "word"), np.full((2, 5), 300.0)))
-    assert forecast_stages.turn_counts(later, "sgd")["neither"].tolist() == [5, 5, 5]
-    assert forecast_stages.turn_counts(sooner, "sgd")["false alarm"].tolist() == [5, 5, 5]
+    assert forecast_scores.turn_counts(later, "sgd")["neither"].tolist() == [5, 5, 5]
+    assert forecast_scores.turn_counts(sooner, "sgd")["false alarm"].tolist() == [5, 5, 5]
 
 
 def test_measures_are_those_of_the_embedded_model_in_the_limit_of_long_contexts():
@@ -234,14 +250,14 @@ def test_measures_are_those_of_the_embedded_model_in_the_limit_of_long_contexts(
 
 
 def test_table_files_and_figure_show_every_forecaster_and_token(record):
-    rows = forecast.table(record)
+    rows = EXPERIMENT.rows(record)
     assert {row["forecaster"] for row in rows} == set(forecast_scores.FORECASTERS)
-    files = forecast.files(record)
+    files = EXPERIMENT.files(record)
     assert len(files["tokens.csv"][1]) == int((record.attention_start > 0).sum())
     assert len(files["stages.csv"][1]) == 2 * 5 * 2
-    assert len(forecast.figure(record).axes) == 8
+    assert len(EXPERIMENT.figure(record).axes) == 8
 
 
 def test_no_seed_is_refused():
     with pytest.raises(InputError, match="seeds"):
-        forecast.run(forecast.replace(SMALL, seeds=0))
+        EXPERIMENT.run(replace(SMALL, seeds=0))

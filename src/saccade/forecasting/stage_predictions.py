@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from saccade.data.markov import MarkovChain
-from saccade.forecasting.statements import CLOSED_FORM, RANK_ONE, Statement, chosen, listed, spread
+from saccade.forecasting.prediction import CLOSED_FORM, RANK_ONE, Prediction, chosen, listed, spread
 from saccade.model.embedded import Embedded
 from saccade.observe.turning_points import VISIBLE
 from saccade.theory import focus_and_dilution as theory
@@ -47,7 +47,7 @@ def chain_conditions(
     )
 
 
-def stage_statements(record: xr.Dataset, conditions: list[Condition]) -> list[Statement]:
+def stage_predictions(record: xr.Dataset, conditions: list[Condition]) -> list[Prediction]:
     data, first = chosen(conditions, ("data",)), chosen(conditions, ("data stationary", "I "))
     frequent = str(record.word.values[int(record.frequency.values.argmax())])
     said = [
@@ -68,8 +68,8 @@ def stage_statements(record: xr.Dataset, conditions: list[Condition]) -> list[St
     ]
 
 
-def _said(about: str, text: str, method: str, source: str, assumptions: tuple[Condition, ...]) -> Statement:
-    return Statement(about, about, text, method, source, _ADAM[about], assumptions)
+def _said(about: str, text: str, method: str, source: str, assumptions: tuple[Condition, ...]) -> Prediction:
+    return Prediction(about, about, text, method, source, _ADAM[about], assumptions)
 
 
 def _condensation(record: xr.Dataset) -> str:

@@ -1,6 +1,6 @@
-"""A statement of a forecast: a sentence, where it comes from, what it leans on, and whether it survives a change of optimiser.
+"""A prediction of a forecast: a sentence, where it comes from, what it leans on, and whether it survives a change of optimiser.
 
-Assumptions are those of the papers' validators, with the numbers of this source. A statement may hold all the same where some are
+Assumptions are those of the papers' validators, with the numbers of this source. A prediction may hold all the same where some are
 not met: the list says what backs it, and `saccade reproduce forecast` measures what becomes of it.
 """
 
@@ -16,8 +16,8 @@ CLOSED_FORM, FLOW, RANK_ONE = "closed form", "population flow of the classes", "
 
 
 @dataclass(frozen=True)
-class Statement:
-    """`about` groups statements: a query or a stage. `topic` is what it is on, `under_adam` what Adam leaves of it."""
+class Prediction:
+    """`about` groups predictions: a query or a stage. `topic` is what it is on, `under_adam` what Adam leaves of it."""
 
     about: str
     topic: str
@@ -35,13 +35,13 @@ class Statement:
         return asdict(self) | {"assumptions": [asdict(condition) for condition in self.assumptions]}
 
 
-def statement_of(entry: dict[str, Any]) -> Statement:
-    """A statement as it was kept in a record."""
+def prediction_of(entry: dict[str, Any]) -> Prediction:
+    """A prediction as it was kept in a record."""
     conditions = tuple(
         Condition(**{**condition, "value": float(condition["value"]), "bound": float(condition["bound"])})
         for condition in entry["assumptions"]
     )
-    return Statement(**{**entry, "assumptions": conditions})
+    return Prediction(**{**entry, "assumptions": conditions})
 
 
 def chosen(conditions: Iterable[Condition], prefixes: Sequence[str]) -> tuple[Condition, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from saccade.data.sequence_classes import SequenceClasses
-from saccade.forecasting.statements import CLOSED_FORM, FLOW, Statement, chosen, listed
+from saccade.forecasting.prediction import CLOSED_FORM, FLOW, Prediction, chosen, listed
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import Condition
 
@@ -24,7 +24,7 @@ _ADAM_LOSS = "expected, since Adam keeps the sign of a gradient, but on text it 
 _ADAM_CLOCK = "not carried over: the time of a step is not the rate times the gradient"
 
 
-def order_statements(record: xr.Dataset, conditions: list[Condition]) -> list[Statement]:
+def order_predictions(record: xr.Dataset, conditions: list[Condition]) -> list[Prediction]:
     frequent = np.argsort(-record.query_weight.values, kind="stable")
     said = [sentence for row in frequent for sentence in _of_query(record.isel(query=int(row)), conditions)]
     return [*said, _clock(record, conditions)]
@@ -51,7 +51,7 @@ def ranked(query: xr.Dataset, *, distinct: bool) -> list[str]:
     return [str(query.token.values[i]) for i in order if wanted[i]]
 
 
-def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Statement]:
+def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction]:
     name = f'query "{query["query"].values}"'
     gaining, losing = ranked(query, distinct=True), ranked(query, distinct=False)
     distinct = query.distinct.values & (query.attention_start.values > 0)
@@ -64,7 +64,7 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Statement]
     )
     loss = f"of tokens not distinct these lose first: {listed(losing, LISTED)}" if losing else "no other token loses attention"
     return [
-        Statement(
+        Prediction(
             about=name,
             topic="order of distinct tokens",
             text=f"{order} ({len(gaining)} of {distinct.sum()} gain); half way at step {float(query.half_way_time):.3g}",
@@ -73,7 +73,7 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Statement]
             under_adam=_ADAM_ORDER,
             assumptions=chosen(conditions, ("1(", "2 ", "T1 zero")),
         ),
-        Statement(
+        Prediction(
             about=name,
             topic="loss of tokens not distinct",
             text=f"{loss}; attention on all that are not distinct goes from {start:.2f} to {end:.2f}",
@@ -85,7 +85,7 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Statement]
     ]
 
 
-def _clock(record: xr.Dataset, conditions: list[Condition]) -> Statement:
+def _clock(record: xr.Dataset, conditions: list[Condition]) -> Prediction:
     scan, snap = record.scan_time.values, record.snap_time.values
     first, last = int(snap.argmin()), int(snap.argmax())
     names = [str(name) for name in record["query"].values]
@@ -95,7 +95,7 @@ def _clock(record: xr.Dataset, conditions: list[Condition]) -> Statement:
         f"{what} of {(times > horizon).sum()}" for what, times in (("end of scan", scan), ("snap", snap)) if (times > horizon).any()
     ]
     unseen = f"; beyond the {horizon:.3g} steps looked at: {', '.join(late)} of {len(scan)} queries" if late else ""
-    return Statement(
+    return Prediction(
         about="clock",
         topic="clock",
         text=f"attention scans until step {scan[first]:.3g} and snaps from step {snap[first]:.3g} on "
