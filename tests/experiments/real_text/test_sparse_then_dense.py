@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -13,9 +10,11 @@ pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
 from saccade.errors import InputError
-from saccade.experiments.real_text import runs
-from saccade.experiments.real_text import sparse_then_dense as experiment
-from saccade.records.claim import FAILS, HOLDS, OUTSIDE, Claim
+from saccade.experiments.real_text.sparse_then_dense import BOUNCE, EXPERIMENT, REPLICATED, Settings, bounce
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Claim
+from saccade.lab.panel import RINGS
+from saccade.records.schema import with_settings
+from tests.experiments.default_runs import record_of
 
 STEPS = np.linspace(0, 58_000, 117)
 
@@ -27,66 +26,69 @@ def curve(start: float, minimum: float, end: float, at: float = 2000.0) -> np.nd
 
 
 def test_turning_points_of_the_replication_are_read_off_its_curve() -> None:
-    found = experiment.bounce(STEPS, curve(2.51, 1.55, 2.21))
+    found = bounce(STEPS, curve(2.51, 1.55, 2.21))
     assert (found.start, found.minimum, found.end) == pytest.approx((2.51, 1.55, 2.21))
     assert found.minimum_at == pytest.approx(2000, abs=500)
     assert found.rebound == pytest.approx((2.21 - 1.55) / (2.51 - 1.55))
 
 
 def test_a_curve_that_only_falls_has_no_rebound() -> None:
-    assert experiment.bounce(STEPS, np.exp(-STEPS / 5000)).rebound == 0
+    assert bounce(STEPS, np.exp(-STEPS / 5000)).rebound == 0
 
 
 def test_an_early_return_is_seen_though_the_curve_ends_at_its_lowest() -> None:
-    found = experiment.bounce(np.arange(9), np.array([2.5, 1.5, 1.5, 1.5, 2.3, 2.0, 1.4, 1.2, 1.2]))
+    found = bounce(np.arange(9), np.array([2.5, 1.5, 1.5, 1.5, 2.3, 2.0, 1.4, 1.2, 1.2]))
     assert found.largest_return == pytest.approx(0.8)
     assert found.rebound == 0
 
 
 def test_a_curve_that_only_rises_has_none_to_speak_of() -> None:
-    assert np.isnan(experiment.bounce(STEPS, 1 + STEPS).rebound)
+    assert np.isnan(bounce(STEPS, 1 + STEPS).rebound)
 
 
 def test_noise_on_a_flat_end_is_not_a_bounce() -> None:
     noise = np.random.default_rng(0).normal(0, 0.03, len(STEPS))
-    assert experiment.bounce(STEPS, 1.3 + 1.2 * np.exp(-STEPS / 500) + noise).rebound < experiment.BOUNCE
+    assert bounce(STEPS, 1.3 + 1.2 * np.exp(-STEPS / 500) + noise).rebound < BOUNCE
 
 
 def test_the_replications_own_depths_lie_on_the_sides_of_the_bound_that_it_says() -> None:
-    rebounds = {depth: (one.end - one.minimum) / (one.start - one.minimum) for depth, one in experiment.REPLICATION.items()}
-    assert rebounds[1] > rebounds[2] > rebounds[5] > experiment.BOUNCE > (1.39 - 1.36) / (2.51 - 1.36)
+    rebounds = {depth: (one.end - one.minimum) / (one.start - one.minimum) for depth, one in REPLICATED.items()}
+    assert rebounds[1] > rebounds[2] > rebounds[5] > BOUNCE > (1.39 - 1.36) / (2.51 - 1.36)
 
 
-SMALL = experiment.Config(
-    text="sotu", n_vocab=97, layers=(1, 2), rates=(1e-3,), steps=8, n_looks=8, batch=3, context=11, n_windows=5
-)
+SMALL = {"text": "sotu", "n_vocab": 97, "layers": (1, 2), "rates": (1e-3,), "steps": 8, "n_looks": 8, "batch": 3, "context": 11}
 
 
 @pytest.fixture(scope="module")
 def record() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "_cores", lambda: 1)  # starting processes would take longer than the runs
-        return experiment.run(SMALL)
+        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        return record_of("sparse-then-dense", **SMALL)
 
 
 def test_every_layer_of_every_depth_has_a_row_and_a_curve(record: xr.Dataset) -> None:
-    assert [(row["n_layers"], row["layer"]) for row in experiment.table(record)] == [(1, 0), (2, 0), (2, 1)]
-    panels = experiment.figure(record).axes
-    assert [len(axes.collections) for axes in panels] == [1, 2]
+    assert [(row["n_layers"], row["layer"]) for row in EXPERIMENT.rows(record)] == [(1, 0), (2, 0), (2, 1)]
+    curves = [[line.label for line in panel.lines if line.style != RINGS] for (panel,) in EXPERIMENT.panels(record)]
+    assert curves == [["layer 0"], ["layer 0", "layer 1"]]
+    EXPERIMENT.figure(record)
 
 
 def test_a_short_run_says_nothing_of_the_return(record: xr.Dataset) -> None:
-    returned = [claim for claim in experiment.claims(record) if "then rises" in claim.statement]
+    returned = [claim for claim in EXPERIMENT.claims(record) if "then rises" in claim.title]
     assert len(returned) == 2
     assert {claim.verdict for claim in returned} == {OUTSIDE}
 
 
 def claims_of(entropy: np.ndarray, lr: float = 1e-4, depth: int = 1) -> list[Claim]:
     """Of one run with the replication's sizes whose layers all have this curve."""
-    entropy = np.broadcast_to(entropy, (1, 1, 1, depth, len(STEPS)))
-    coords = {"n_layers": [depth], "lr": [lr], "seed": [0], "layer": range(depth), "time": STEPS}
-    config = {"config": json.dumps(asdict(experiment.FULL))}
-    return experiment.claims(xr.Dataset({"entropy": (("n_layers", "lr", "seed", "layer", "time"), entropy)}, coords, config))
+    return replicated(np.broadcast_to(entropy, (1, depth, len(STEPS))), lr, [depth])
+
+
+def replicated(entropy: np.ndarray, lr: float, depths: list[int]) -> list[Claim]:
+    """Of one seed of each depth (depth, layer, time) with the replication's sizes."""
+    coords = {"n_layers": depths, "lr": [lr], "seed": [0], "layer": range(entropy.shape[1]), "time": STEPS}
+    record = xr.Dataset({"entropy": (("n_layers", "lr", "seed", "layer", "time"), entropy[:, None, None])}, coords)
+    return list(EXPERIMENT.claims(with_settings(record, EXPERIMENT.full)))
 
 
 def test_the_replications_curve_confirms_every_claim() -> None:
@@ -94,7 +96,7 @@ def test_the_replications_curve_confirms_every_claim() -> None:
 
 
 def test_a_curve_that_stays_down_refutes_the_return_and_the_end() -> None:
-    failed = [claim.statement for claim in claims_of(curve(2.51, 1.55, 1.57)) if claim.verdict == FAILS]
+    failed = [claim.title for claim in claims_of(curve(2.51, 1.55, 1.57)) if claim.verdict == FAILS]
     assert len(failed) == 2
     assert "then rises" in failed[0]
     assert "end" in failed[1]
@@ -107,13 +109,10 @@ def test_a_collapse_is_seen_in_five_layers_at_the_high_rate() -> None:
 
 @pytest.mark.parametrize(("ends", "verdict"), [((2.21, 1.6), HOLDS), ((1.6, 2.21), FAILS)])
 def test_a_lowest_layer_that_returns_less_in_the_deeper_model_is_what_is_expected(ends: tuple[float, ...], verdict: str) -> None:
-    entropy = np.stack([np.broadcast_to(curve(2.51, 1.5, end), (1, 1, 5, len(STEPS))) for end in ends])
-    coords = {"n_layers": [1, 5], "lr": [1e-4], "seed": [0], "layer": range(5), "time": STEPS}
-    config = {"config": json.dumps(asdict(experiment.FULL))}
-    axes = ("n_layers", "lr", "seed", "layer", "time")
-    assert experiment.claims(xr.Dataset({"entropy": (axes, entropy)}, coords, config))[-1].verdict == verdict
+    entropy = np.stack([np.broadcast_to(curve(2.51, 1.5, end), (5, len(STEPS))) for end in ends])
+    assert replicated(entropy, 1e-4, [1, 5])[-1].verdict == verdict
 
 
 def test_too_few_looks_are_refused() -> None:
     with pytest.raises(InputError, match="n_looks"):
-        experiment.run(experiment.Config(text="sotu", n_looks=3))
+        EXPERIMENT.run(Settings(text="sotu", n_looks=3))

@@ -62,10 +62,8 @@ def test_the_map_is_that_of_the_first_validation_window(at_start: tuple[xr.Datas
 
 
 def test_looks_after_a_run_stopped_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    import saccade.dynamics.training as dynamics
-
-    whole = dynamics.train_text
-    monkeypatch.setattr(dynamics, "train_text", lambda *given, **settings: whole(*given, **settings).isel(time=[0, 1]))
+    whole = training.train_text
+    monkeypatch.setattr(training, "train_text", lambda *given, **settings: whole(*given, **settings).isel(time=[0, 1]))
     kept = training.trained(replace(RUN, looks=(0, 1, 2)))
     assert np.isfinite(kept.entropy.isel(time=[0, 1])).all()
     assert np.isnan(kept.entropy.isel(time=2)).all()

@@ -1,67 +1,57 @@
 """In Transformers of several layers the first one mostly becomes sparse first and slows first, but it never stops.
 
-Ordinary causal Transformers (one head, LayerNorm, MLP, learned positions) trained by Adam at a constant rate; attention of every
-layer is measured on windows of validation text. The theorems of [tian2023] are about one layer; of several, its section 7 says that
-sparse attention may pick a few tokens first and higher layers compose them. What a reader takes from that, written down before the
-runs: layer 0 is sparse before the others and stays sparser, stops moving before the others, and stops for good.
-Sparse: entropy of attention below half that of uniform attention, as if n keys were the root of n. Slowed: moving at less than half
-its fastest speed from there on, speed being the total variation of attention per unit of log step. Frozen: less than a tenth.
-
-Measured on WikiText-2, 1024 updates, 3 seeds: layer 0 becomes sparse in all 12 runs (6 layers: after 72 updates, the others after
-290 to 460), and in 7 of the 9 runs with several layers before all others: more often than chance, not always. It slows first in 7
-of 9 too; most higher layers have not slowed at the end. It freezes in none: its speed ends at 0.26 to 0.42 of its peak, while its
-entropy hardly changes any more (in 11 of 12 runs by less than a tenth of its range in the last doubling): what it looks at still
-turns over, how sharply it looks does not. It does not stay the sparsest: with 4 and 6 layers the higher ones pass it (6 layers:
-relative entropy 0.19 in layer 0, 0.06 to 0.15 above). About 75 s on two cores.
-
-A speed is not only a layer's own: a higher layer's attention moves with what the layers below give it. And at a constant rate the
-noise of the updates goes on for ever, so that a speed per log step need not fall to zero. The size of the model, the rate, and the
-levels of sparse and slowed were chosen by looking at one run of another seed (four layers, seed 11); claims against chance and the
-pooling of depths came after the runs, when "always" had failed for four and six layers.
+Ordinary causal Transformers (one head, LayerNorm, MLP, learned positions) are trained by Adam at a constant rate; attention is
+measured on windows of validation text. [tian2023] proves things of one layer; of several, its section 7 says that sparse attention
+may pick a few tokens first and higher layers compose them. A reader takes from that, written down before the runs: layer 0 is
+sparse before the others and stays sparser, stops before them, and for good. At a constant rate noise goes on for ever, so that a
+speed per log step need not fall to zero. Sizes, rate and the levels of sparse and slowed were chosen by looking at one run of
+another seed; claims against chance and the pooling of depths came after the runs, when "always" had failed for four and six layers.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
+from saccade.data.text.corpus import corpus
 from saccade.dynamics.randomness import checked_seeds
+from saccade.dynamics.training import train_text
+from saccade.dynamics.training_batches import fixed_windows
 from saccade.errors import InputError, checked_count, checked_list
 from saccade.experiments.real_text import wikitext_training as training
-from saccade.experiments.real_text.runs import in_processes
+from saccade.experiments.real_text.attention_speed import FROZEN, Speed, below_for_good
+from saccade.lab.claim import FAILS, HOLDS, REPLICATION, Case, Claim
+from saccade.lab.experiment import Experiment, Progress
+from saccade.lab.panel import Layout, Line, Lines, over_seeds
+from saccade.model.transformer_config import TransformerConfig
 from saccade.observe.fits import interval
-from saccade.records.claim import FAILS, HOLDS, Claim
+from saccade.theory.condition import at_most
+from saccade.theory.questions import DEPTH, JOMA_FIG_6
 
-if TYPE_CHECKING:
-    import xarray as xr
-    from matplotlib.figure import Figure
-
-SECONDS = 75
-WHAT = "which layer stops first?"
-EXPECTED = (
-    "with several layers the first is sparse first in {*sparse first? always:.0%} of runs and slows first in {*slows first? "
-    "always:.0%}; the first layer freezes in {*first layer freezes:.0%} of all runs"
-)
-SPARSE = 0.5  # relative entropy: log of the root of n over log n
+SPARSE = 0.5  # relative entropy: log of the root of n over log n, as if n keys were the root of n
 SLOWED = 0.5  # of the peak speed: the usual half-width
-FROZEN = 0.1  # of the peak speed, as in `positions`
 SETTLED = 0.1  # of the whole fall of relative entropy: what may still change in the last doubling of the updates
-
-CAPTION = (
-    "A column for each depth, a colour for each layer, dark for low ones; lines are means over seeds, bands lowest and highest. "
-    "Top: entropy of attention over that of uniform attention; below the dotted line is sparse. Bottom: how fast attention moves "
-    "per unit of log step, over the layer's own peak; below the dotted lines it has slowed, and is frozen. Look at which layer "
-    "passes a line first."
-)
+MEASURES = {
+    "started": "updates until attention moves at half its fastest speed",
+    "sparse": "updates until attention is sparse",
+    "slowed": "updates until attention has slowed for good",
+    "frozen": "updates until attention is frozen for good",
+    "speed_left": "speed at the end over its peak",
+    "drift": "change of relative entropy in the last doubling, over its range",
+    "relative_entropy": "relative entropy at the end",
+    "top_mass": "largest weight of a query at the end",
+}
+_TIMES = ("started", "sparse", "slowed", "frozen")  # whose spread is a factor
 
 
 @dataclass(frozen=True)
-class Config:
+class Settings:
     """Settings; the defaults are the quick ones."""
 
     text: str = "wikitext-2"
@@ -88,20 +78,12 @@ class Config:
     """windows of validation text that attention is measured on"""
 
 
-FULL = Config(
-    n_vocab=None, layers=(1, 2, 3, 4, 5, 6), d_model=200, d_mlp=200, steps=58_000, batch=20, context=35, lr=1e-4, n_windows=64
-)
-
-
-def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    started = time.perf_counter()
-    depths = [checked_count("layers", depth) for depth in checked_list("layers", config.layers, low=1)]
-    if checked_count("steps", config.steps) < 4:
-        raise InputError(f"`steps` must be at least 4, for a last doubling to look at; got {config.steps}.")
-    axes: dict[str, Any] = {"n_layers": depths, "seed": checked_seeds(config.seeds)}
-    jobs = [(config, depth, seed) for depth in axes["n_layers"] for seed in axes["seed"]]
-    runs = in_processes(_trained, jobs, on_progress)
-    return training.as_record(training.stacked(runs, axes), config, time.perf_counter() - started)
+def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:
+    depths = [checked_count("layers", depth) for depth in checked_list("layers", settings.layers, low=1)]
+    if checked_count("steps", settings.steps) < 4:
+        raise InputError(f"`steps` must be at least 4, for a last doubling to look at; got {settings.steps}.")
+    axes = {"n_layers": depths, "seed": checked_seeds(settings.seeds)}
+    return training.recorded(_trained, [(settings, *cell) for cell in product(*axes.values())], axes, on_progress)
 
 
 def look_steps(steps: int) -> list[int]:
@@ -110,23 +92,18 @@ def look_steps(steps: int) -> list[int]:
     return [0, *np.unique(np.rint(steps / 2 ** (halvings / 2)).astype(int)).tolist()]
 
 
-def _trained(config: Config, depth: int, seed: int) -> xr.Dataset:
-    from saccade.data.text.corpus import corpus
-    from saccade.dynamics.training import train_text
-    from saccade.dynamics.training_batches import fixed_windows
-    from saccade.model.transformer_config import TransformerConfig
-
-    text = corpus(config.text, n_vocab=config.n_vocab)
-    widths: dict[str, Any] = {"d_model": config.d_model, "d_mlp": config.d_mlp, "context": config.context}
-    windows, looks = fixed_windows(text, config.n_windows, config.context).ids, look_steps(config.steps)
+def _trained(settings: Settings, depth: int, seed: int) -> xr.Dataset:
+    text = corpus(settings.text, n_vocab=settings.n_vocab)
+    widths: dict[str, Any] = {"d_model": settings.d_model, "d_mlp": settings.d_mlp, "context": settings.context}
+    windows, looks = fixed_windows(text, settings.n_windows, settings.context).ids, look_steps(settings.steps)
     seen = train_text(
         text,
         model=TransformerConfig(text.n_vocab, depth, positions="learned", **widths),
-        steps=config.steps,
-        batch=config.batch,
-        context=config.context,
+        steps=settings.steps,
+        batch=settings.batch,
+        context=settings.context,
         optimiser="adam",
-        lr=config.lr,
+        lr=settings.lr,
         seed=seed,
         every=looks,
         probe=windows,
@@ -137,37 +114,10 @@ def _trained(config: Config, depth: int, seed: int) -> xr.Dataset:
     return kept.reindex(time=looks).assign_coords(layer=range(depth))
 
 
-@dataclass
-class Speed:
-    """How fast each layer's attention moves on given windows. The recorder's `moved` is the same on the one map that it keeps."""
-
-    windows: Any
-    last: tuple[int, NDArray[np.float32]] | None = field(default=None, init=False)
-
-    def __call__(self, model: Any, step: int) -> dict[str, Any]:
-        from saccade.observe.look import moved
-
-        maps = np.stack([model.attention_of(self.windows, layer).numpy() for layer in range(model.config.n_layers)], axis=1)
-        speed = np.full(maps.shape[1:3], np.nan) if self.last is None else moved(self.last[1], maps, self.last[0], step)
-        self.last = step, maps
-        about = {"units": "1/log step", "definition": "total variation of attention since the last look, over the log of the steps"}
-        return {"speed": (("layer", "head"), speed, about)}
-
-
 def first_below(values: NDArray, times: NDArray, level: float) -> float:
     """The first time at which a curve is below a level; infinite if never."""
     below = values < level
     return float(times[below.argmax()]) if below.any() else np.inf
-
-
-def below_for_good(speed: NDArray, times: NDArray, share: float) -> float:
-    """The time from which a speed stays below a share of its peak; infinite if it does not. Looks without a speed are left out."""
-    known = np.isfinite(speed)
-    speed, times = speed[known], times[known]
-    if not len(speed):
-        return np.inf
-    still = np.logical_and.accumulate((speed < share * speed.max())[::-1])[::-1]
-    return float(times[still.argmax()]) if still.any() else np.inf
 
 
 def drift(values: NDArray, times: NDArray) -> float:
@@ -175,19 +125,6 @@ def drift(values: NDArray, times: NDArray) -> float:
     half = values[np.abs(times - times[-1] / 2).argmin()]
     reach = values.max() - values.min()
     return float(abs(values[-1] - half) / reach) if reach > 0 else np.nan
-
-
-MEASURES = {
-    "started": "updates until attention moves at half its fastest speed",
-    "sparse": "updates until attention is sparse",
-    "slowed": "updates until attention has slowed for good",
-    "frozen": "updates until attention is frozen for good",
-    "speed_left": "speed at the end over its peak",
-    "drift": "change of relative entropy in the last doubling, over its range",
-    "relative_entropy": "relative entropy at the end",
-    "top_mass": "largest weight of a query at the end",
-}
-_TIMES = ("started", "sparse", "slowed", "frozen")  # whose spread is a factor
 
 
 def measured(record: xr.Dataset, depth: int) -> dict[str, NDArray[np.float64]]:
@@ -225,42 +162,40 @@ def rare_by_chance(chances: NDArray[np.float64], at_most: float = 0.025) -> floa
     return float(np.append(reached <= at_most, True).argmax() / len(chances))
 
 
-_HINT, _FIGURE = "[tian2023, section 7], beyond its theorems", "[tian2024, Fig. 6], replication"
-
-
-def claims(record: xr.Dataset) -> list[Claim]:
-    depths = record["n_layers"].values.tolist()
-    found = {depth: measured(record, depth) for depth in depths}
-    lowest = {name: np.concatenate([found[depth][name][:, 0] for depth in depths]) for name in MEASURES}
-    made = [
-        _share("in which the first layer becomes sparse", lowest["sparse"] < np.inf),
-        _share("in which the first layer freezes", lowest["frozen"] < np.inf, FAILS),
-        _share("in which the first layer's entropy has settled", lowest["drift"] <= SETTLED, FAILS),
-    ]
+def claims(record: xr.Dataset) -> Iterator[Claim]:
+    case, found = Case(), {depth: measured(record, depth) for depth in record["n_layers"].values.tolist()}
+    lowest = {name: np.concatenate([of_depth[name][:, 0] for of_depth in found.values()]) for name in MEASURES}
+    for what, holds, expected in (
+        ("the first layer becomes sparse", lowest["sparse"] < np.inf, HOLDS),
+        ("the first layer freezes", lowest["frozen"] < np.inf, FAILS),
+        ("the entropy of the first layer settles", lowest["drift"] <= SETTLED, FAILS),
+    ):
+        yield case.at_least(DEPTH, f"share of runs in which {what}", holds.mean(), 1, expected=expected)
     deep = {depth: of_depth for depth, of_depth in found.items() if depth > 1}
-    return made + (_deep_claims(deep) if deep else [])
+    if deep:
+        yield from _deep_claims(deep)
 
 
-def _deep_claims(found: dict[int, dict[str, NDArray[np.float64]]]) -> list[Claim]:
+def _deep_claims(found: dict[int, dict[str, NDArray[np.float64]]]) -> Iterator[Claim]:
     """Of models with several layers. By chance layer 0 of n layers is first in one of n runs."""
-    made = []
+    case = Case({"depth": "several layers"})
+    chances = np.concatenate([np.full(len(of_depth["sparse"]), 1 / depth) for depth, of_depth in found.items()])
+    bound = rare_by_chance(chances)
+    against_chance = case.but([at_most("share of runs that is rare by chance", bound, 1)])
     for name, what in (("sparse", "is sparse"), ("slowed", "slows")):
-        first = [lowest_first(of_depth[name]) for of_depth in found.values()]
-        bound = rare_by_chance(np.concatenate([np.full(len(runs), 1 / depth) for depth, runs in zip(found, first, strict=True)]))
-        share = float(np.concatenate(first).mean())
-        whole = f"share of runs with several layers in which the first layer {what} first"
-        made.append(Claim(f"{whole}: always", _HINT, 1.0, share, 0.0, expected=FAILS))
-        enough = {"enough runs to tell from chance": bound <= 1}
-        made.append(Claim(f"{whole}: at least {bound:.2f}, rare by chance", _HINT, 1.0, share, 1 - bound, enough))
-    gap = np.concatenate([e[:, 0] - e[:, 1:].mean(axis=1) for e in (of_depth["relative_entropy"] for of_depth in found.values())])
-    text = (
-        "relative entropy of the first layer less the mean of the others at the end: upper end of the interval over runs, below 0"
+        share = np.concatenate([lowest_first(of_depth[name]) for of_depth in found.values()]).mean()
+        title = f"share of runs in which the first layer {what} first"
+        yield case.at_least(DEPTH, f"{title}, always", share, 1, expected=FAILS)
+        yield against_chance.at_least(DEPTH, f"{title}, more often than by chance", share, bound)
+    ends = [of_depth["relative_entropy"] for of_depth in found.values()]
+    yield case.but(against=REPLICATION).at_most(
+        JOMA_FIG_6,
+        "relative entropy of the first layer at the end, less the mean of the others",
+        interval(np.concatenate([end[:, 0] - end[:, 1:].mean(axis=1) for end in ends])),
+        0,
+        sentence="The first layer stays sparser than the others, in the whole 95 % interval over runs.",
+        expected=FAILS,
     )
-    return [*made, Claim(text, _FIGURE, -1.0, interval(gap).high, 1.0, expected=FAILS)]
-
-
-def _share(what: str, holds: NDArray[np.bool_], expected: str = HOLDS) -> Claim:
-    return Claim(f"share of runs {what}", _HINT, 1.0, float(holds.mean()), 0.0, expected=expected)
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
@@ -268,15 +203,51 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
     rows = []
     for depth in record["n_layers"].values.tolist():
         for name, values in measured(record, depth).items():
-            for layer in range(depth):
-                known = values[:, layer][np.isfinite(values[:, layer])]
+            for layer, of_layer in enumerate(values.T):
+                known = of_layer[np.isfinite(of_layer)]
                 found = np.exp(interval(np.log(known))) if name in _TIMES else interval(known)
                 named = {"n_layers": depth, "layer": layer, "measure": MEASURES[name], "seeds": len(known)}
                 rows.append(named | dict(zip(("mean", "low", "high"), map(float, found), strict=True)))
     return rows
 
 
-def figure(record: xr.Dataset) -> Figure:
-    from saccade.experiments.real_text.depth_figure import draw
+def panels(record: xr.Dataset) -> Layout:
+    """From the first update on: speed needs a look before it."""
+    speed, depths = record["speed"] / record["speed"].max("time"), record["n_layers"].values.tolist()
+    spread, pace = {SPARSE: "sparse"}, {SLOWED: "slowed", FROZEN: "frozen"}
+    rows: tuple[list[Lines], list[Lines]] = ([], [])
+    for depth in depths:
+        title = f"{depth} layer{'s' if depth > 1 else ''}"
+        for row, curves, y, levels in (
+            (rows[0], record["relative_entropy"], "entropy / entropy of uniform", spread),
+            (rows[1], speed, "speed per log step / its peak", pace),
+        ):
+            row.append(Lines(title, "updates", y, _layers(curves.sel(n_layers=depth), depth), "x", ylim=(0, 1.02), levels=levels))
+    return rows
 
-    return draw(record)
+
+def _layers(curves: xr.DataArray, depth: int) -> list[Line]:
+    later, shade = curves.isel(time=slice(1, None)), 1 / max(depth - 1, 1)
+    return [over_seeds(later.sel(layer=layer), f"layer {layer}", tone=1.0 - shade * layer) for layer in range(depth)]
+
+
+EXPERIMENT = Experiment(
+    "depth",
+    Settings,
+    measure,
+    claims,
+    panels,
+    caption=(
+        "A column for each depth, a colour for each layer, dark for low ones; lines are means over seeds, bands lowest and "
+        "highest. Top: entropy of attention over that of uniform attention. Bottom: how fast attention moves per unit of log "
+        "step, over the layer's own peak. Look at which layer passes a dashed line first."
+    ),
+    finding=(
+        "with several layers the first is sparse first in {*sparse first, always*:.0%} of runs and slows first in {*slows first, "
+        "always*:.0%}; the first layer freezes in {*first layer freezes:.0%} of all runs"
+    ),
+    full=Settings(
+        n_vocab=None, layers=(1, 2, 3, 4, 5, 6), d_model=200, d_mlp=200, steps=58_000, batch=20, context=35, lr=1e-4, n_windows=64
+    ),
+    table=table,
+)

@@ -1,76 +1,79 @@
 """With any positional encoding or none, attention on distinct tokens of text outgrows that on common ones, and does not freeze.
 
-An ordinary one-layer Transformer (width 64, 4 heads, MLP, Adam, all tokens) is trained on text with no positions, sinusoidal,
-learned, rotary and ALiBi ones. Sinusoids have amplitude 1 beside embeddings that start at .02, which is another difference than
-that of the encoding; so they are tried again with embeddings as large as they are (`matched sinusoidal`; the other parts of the
-model are then small beside both). Scan: does attention on the distinct tokens of frequent queries grow more than on their common
-tokens, in a context of the query's own frequencies, over all places, mean over heads (`token_scores.py`)? Snap: total variation
-of attention on windows of validation text between looks, per log step, falls below a tenth of its peak and stays there.
-These are our questions, after [tian2023]: its theorems have no positions, long contexts, SGD and a decoder much faster than
-attention; only the first is met, in one model. Distinct means distinct among the 4 most frequent next tokens of a query,
-which are .63 of what follows it, while the model learns all of them.
-
-Measured (WikiText-2, 3 seeds, 600 updates; none, sinusoidal, learned, rotary, ALiBi, matched): attention on distinct tokens against
-common ones falls by .3 to .5 in logarithms (1.3 if matched; with most encodings after a rise of about .1), then rises and ends at
-1.1, .9, .9, .6, 1.0 and 1.0 above its start, above zero in all 18 runs; the interval over seeds is above zero for learned, rotary
-and matched. This is not so token by token: by the mean of scores over heads a distinct token gains on .54, .58, .49, .40, .46 and
-.54 of the common ones, which is no more than chance, and on .52 to .57 of equally frequent ones; some tokens or heads must carry
-the rise, which ones is not known. Attention does not freeze in any run: its speed ends at .62, .35, .63, .78, .69 and .90 of the
-peak. It moves fastest after 146, 178, 109, 202, 180 and 212 updates, with intervals that overlap.
-
-A run before this one had one head, in which ALiBi is all but absent, read speed off one window, and had no matched sinusoids. Scan
-was not seen in it (-.4 to .1 at the end). Why four heads show it was not looked into. Criteria were set before that run, expected
-verdicts after this one. There are 18 one-sided tests, without correction for their number, and three seeds of three agree by chance
-once in eight. About 110 s on two cores.
+An ordinary one-layer Transformer learns text with each encoding. Plain sinusoids are far larger than embeddings at the start; so
+they are tried again with embeddings as large as they are (`matched sinusoidal`). Scan: attention on the distinct tokens of frequent
+queries grows more than on common ones, in a context of the query's own frequencies. Snap: attention on validation text freezes.
+These are our questions, after [tian2023], whose theorems have no positions, long contexts, SGD and a decoder much faster than
+attention. Criteria were set before a first run, which had one head and showed no scan (why was not looked into); expected verdicts
+came after the second. These are 18 one-sided tests, not corrected for number; three seeds of three agree by chance once in eight.
 """
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from saccade.dynamics.randomness import checked_seeds
+from saccade.dynamics.training_batches import fixed_windows
 from saccade.errors import checked_count
 from saccade.experiments.real_text import token_fates as fates
-from saccade.experiments.real_text.depth import Speed
-from saccade.experiments.real_text.runs import in_processes
-from saccade.experiments.real_text.token_groups import DEFINITIONS, TokenGroups
-from saccade.experiments.real_text.token_runs import CURVE_DEFINITIONS, Array, Text, gains, group_curves, scored_run
+from saccade.experiments.real_text import token_groups
+from saccade.experiments.real_text.attention_speed import FROZEN, Speed, below_for_good
+from saccade.experiments.real_text.token_fates import Compared
+from saccade.experiments.real_text.token_groups import TokenGroups
+from saccade.experiments.real_text.token_runs import (
+    CURVE_DEFINITIONS,
+    Array,
+    Text,
+    followed_runs,
+    gains,
+    group_curves,
+    scored_run,
+)
+from saccade.lab.claim import FAILS, Case, Claim
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.panel import Layout, Line, Lines, over_seeds
 from saccade.observe.fits import interval
-from saccade.records.claim import FAILS, HOLDS, Claim
+from saccade.theory.questions import FATES_ON_TEXT, SNAP_ON_TEXT
 
-if TYPE_CHECKING:
-    import xarray as xr
-    from matplotlib.figure import Figure
-
-SECONDS = 110
-WHAT = "does the scan survive positions?"
-EXPECTED = (
-    "attention on distinct tokens outgrows that on common ones in {attention on distinct*positions none:.0%} of seeds without "
-    "positions, {attention on distinct*learned:.0%} with learned, {attention on distinct*rotary:.0%} with rotary ones; it "
-    "freezes in {attention freezes*none:.0%}, {attention freezes*learned:.0%}, {attention freezes*rotary:.0%}"
-)
-
-CAPTION = (
-    "Left: log change of attention on distinct tokens less that on common ones; above the line is the theorem's side, and all "
-    "encodings end there. Middle: how fast attention on validation text moves, over its own peak; look at the end, where it has "
-    "not come to rest. Lines and bands: mean and range over seeds. Right: share of common and of "
-    "equally frequent tokens that a distinct token gains on, with 95 % intervals over seeds; black ticks are what shuffled labels "
-    "exceed once in forty."
-)
 MATCHED = 0.5**0.5 / 0.02  # times embeddings that start with a spread of .02: as large as sinusoids in root mean square
 ENCODINGS: dict[str, dict[str, Any]] = {kind: {"positions": kind} for kind in ("none", "sinusoidal", "learned", "rotary", "alibi")}
 ENCODINGS["matched sinusoidal"] = {"positions": "sinusoidal", "embedding_scale": MATCHED}
-FROZEN = 0.1  # of the peak: attention is called frozen; a tenth is what a reader would take for stopped, set before any run
+SAID = {"sinusoidal": "sinusoidal, larger than tokens", "matched sinusoidal": "sinusoidal, as large as tokens"}
+VARIABLES = {
+    "gain": Variable(
+        "positions seed query token",
+        "1",
+        "change of the score of each token for each query over all places, from start to end, mean over heads",
+    ),
+    "moved": Variable(
+        "positions seed time",
+        "1/log step",
+        "total variation of attention on validation text since the last look, per log step, mean over heads",
+    ),
+    "entropy": Variable("positions seed time", "nats", "entropy of attention on validation text, mean over queries and heads"),
+    "valid_loss": Variable("positions seed time", "nats", "cross-entropy of the next token on validation text"),
+    **token_groups.VARIABLES,
+    **{name: Variable("positions seed time", *about) for name, about in CURVE_DEFINITIONS.items()},
+}
+MEASURES = {
+    "scan": "log change of attention on distinct tokens less that on common tokens",
+    "separation": "share of a query's common tokens that a distinct token gains on",
+    "matched": "share of equally frequent tokens, not distinct, that a distinct token gains on",
+    "fastest": "updates until attention moves fastest, per log step",
+    "frozen": "updates until attention is frozen; one more than the last if never",
+    "speed left": "speed of attention at the end over its peak, per log step",
+    "entropy": "entropy of attention at the end, nats",
+    "valid_loss": "cross-entropy on validation text at the end, nats",
+}
 
 
 @dataclass(frozen=True)
-class Config:
+class Settings:
     """Settings; the defaults are the quick ones."""
 
     text: str = "wikitext-2"
@@ -96,168 +99,138 @@ class Config:
     n_windows: int = 16
     """windows of validation text that attention is watched on"""
 
-
-FULL = Config(n_vocab=2000, queries=32, window=32, steps=10000, seeds=5)
-
-
-def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    started = time.perf_counter()
-    seeds = checked_seeds(config.seeds)
-    jobs = [(config, kind, seed) for kind in ENCODINGS for seed in seeds]
-    found = in_processes(_followed, jobs, on_progress)
-    whole = {
-        name: np.stack([one[name] for one in found]).reshape(len(ENCODINGS), len(seeds), *found[0][name].shape) for name in found[0]
-    }
-    return _record(whole, config, time.perf_counter() - started)
+    def looked_at(self) -> Text:
+        return Text(self.text, self.n_vocab, self.queries, self.window, self.n_next)
 
 
-def _text(config: Config) -> Text:
-    return Text(config.text, config.n_vocab, config.queries, config.window, config.n_next)
+def measure(settings: Settings, on_progress: Progress) -> Measured:
+    axes: dict[str, Any] = {"positions": list(ENCODINGS), "seed": checked_seeds(settings.seeds)}
+    return followed_runs(_followed, settings, axes, on_progress)
 
 
-def _followed(config: Config, kind: str, seed: int) -> dict[str, Array]:
-    from saccade.dynamics.training_batches import fixed_windows
-
-    text = _text(config)
-    windows = fixed_windows(text.corpus(), checked_count("n_windows", config.n_windows), config.window + 1).ids
-    training: dict[str, Any] = {"steps": config.steps, "batch": config.batch, "optimiser": "adam", "lr": config.lr, "seed": seed}
+def _followed(settings: Settings, kind: str, seed: int) -> dict[str, Array]:
+    text = settings.looked_at()
+    windows = fixed_windows(text.corpus(), checked_count("n_windows", settings.n_windows), settings.window + 1).ids
+    training = {"steps": settings.steps, "batch": settings.batch, "optimiser": "adam", "lr": settings.lr, "seed": seed}
     training |= {"weights": False, "probe": windows}
-    changes = ENCODINGS[kind] | {"n_heads": config.heads}
-    record, groups = scored_run(text, "ordinary", training, changes=changes, also=Speed(windows)), text.groups()
+    changes = ENCODINGS[kind] | {"n_heads": settings.heads}
+    record = scored_run(text, "ordinary", training, changes=changes, also=Speed(windows))
     return {
         "time": record["time"].values,
         "gain": gains(record)[-1],
         "moved": record["speed"].values[:, 0].mean(axis=1),
         "entropy": record["entropy"].values[:, 0].mean(axis=1),
         "valid_loss": record["valid_loss"].values,
-        **group_curves(record, groups),
+        **group_curves(record, text.groups()),
     }
 
 
-_DEFINITIONS = {
-    "gain": ("1", "change of the score of each token for each query over all places, from start to end, mean over heads"),
-    "moved": ("1/log step", "total variation of attention on validation text since the last look, per log step, mean over heads"),
-    "entropy": ("nats", "entropy of attention on validation text, mean over queries and heads"),
-    "valid_loss": ("nats", "cross-entropy of the next token on validation text"),
-}
+def freezing(moved: Array, times: Array) -> dict[str, Array]:
+    """When attention moves fastest, when it has frozen for good, and its speed at the end over its peak (each by seed)."""
+    frozen = np.array([below_for_good(of_seed, times, FROZEN) for of_seed in moved])
+    return {
+        "fastest": times[np.nanargmax(moved, axis=1)],
+        "frozen": np.minimum(frozen, times[-1] + 1),
+        "speed left": moved[:, -1] / np.nanmax(moved, axis=1),
+    }
 
 
-def _record(found: dict[str, Array], config: Config, wall_time: float) -> xr.Dataset:
-    from saccade.records.schema import make_record
-
-    groups, vocabulary, times = _text(config).groups(), _text(config).corpus().vocabulary, found.pop("time")[0, 0]
-    axes = {"gain": ("query", "token")}
-    record = make_record(
-        dynamics="training on text",
-        variables={name: (("positions", "seed", *axes.get(name, ("time",))), values) for name, values in found.items()}
-        | {"query_id": (("query",), groups.queries)}
-        | groups.variables(),
-        coords={
-            "positions": list(ENCODINGS),
-            "seed": checked_seeds(config.seeds),
-            "time": times,
-            "query": [vocabulary[number] for number in groups.queries],
-            "token": list(vocabulary),
-        },
-        time_unit="updates",
-        config=asdict(config),
-        wall_time=wall_time,
-        definitions=_DEFINITIONS | DEFINITIONS | CURVE_DEFINITIONS,
-    )
-    record.attrs["settings"] = json.dumps(asdict(config))
-    return record
-
-
-def freezing(moved: Array, times: Array) -> tuple[Array, Array, Array]:
-    """When attention moves fastest, when it has frozen for good, and its speed at the end over its peak (each by seed).
-
-    Frozen: below `FROZEN` of the peak from there on; one more than the last time if never.
-    """
-    moved = moved[:, 1:]  # the first look has none before it
-    times = times[1:]
-    peak = moved.max(axis=1)
-    still = np.logical_and.accumulate((moved < FROZEN * peak[:, None])[:, ::-1], axis=1)[:, ::-1]
-    frozen = np.where(still.any(axis=1), times[still.argmax(axis=1)], times[-1] + 1)
-    return times[moved.argmax(axis=1)], frozen, moved[:, -1] / peak
-
-
-MEASURES = {
-    "scan": "log change of attention on distinct tokens less that on common tokens",
-    "separation": "share of a query's common tokens that a distinct token gains on",
-    "matched": "share of equally frequent tokens, not distinct, that a distinct token gains on",
-    "fastest": "updates until attention moves fastest, per log step",
-    "frozen": "updates until attention is frozen; one more than the last if never",
-    "speed left": "speed of attention at the end over its peak, per log step",
-    "entropy": "entropy of attention at the end, nats",
-    "valid_loss": "cross-entropy on validation text at the end, nats",
-}
-
-
-def measured(record: xr.Dataset, positions: str) -> dict[str, tuple[Array, float]]:
-    """Every measure of one encoding: by seed, and what chance exceeds once in forty (NaN: not asked)."""
+def measured(record: xr.Dataset, positions: str) -> dict[str, Compared]:
+    """Every measure of one encoding by its name in `MEASURES`."""
     of_kind, groups = record.sel(positions=positions).transpose("seed", "time", ...), TokenGroups.of_record(record)
-    gain = of_kind["gain"].values
-    over = of_kind["mass_distinct"].values / of_kind["mass_common"].values
-    fastest, frozen, left = freezing(of_kind["moved"].values, record["time"].values)
-    plain = {"fastest": fastest, "frozen": frozen, "speed left": left}
+    gain, over = of_kind["gain"].values, (of_kind["mass_distinct"] / of_kind["mass_common"]).values
+    plain = freezing(of_kind["moved"].values, record["time"].values)
     plain |= {name: of_kind[name].values[:, -1] for name in ("entropy", "valid_loss")}
     return {
-        "scan": (np.log(over[:, -1] / over[:, 0]), np.nan),
-        "separation": fates.separation_share(gain, groups)[:2],
-        "matched": fates.matched_share(gain, groups)[:2],
-        **{name: (values, np.nan) for name, values in plain.items()},
+        "scan": Compared(np.log(over[:, -1] / over[:, 0])),
+        "separation": fates.separation_share(gain, groups),
+        "matched": fates.matched_share(gain, groups),
+        **{name: Compared(by_seed) for name, by_seed in plain.items()},
     }
 
 
-def claims(record: xr.Dataset) -> list[Claim]:
+def claims(record: xr.Dataset) -> Iterator[Claim]:
     """Stated before the first run: what [tian2023] says without positions is taken to hold with each of them."""
-    made, found = [], {str(kind): measured(record, str(kind)) for kind in record.positions.values}
-    settings = json.loads(record.attrs["settings"])
-    among = f", distinct among {settings['n_next']} next tokens"
-    for kind, of_kind in found.items():
-        by_seed, chance = of_kind["separation"]
-        shares = {"scan": of_kind["scan"][0] > 0, "snap": of_kind["frozen"][0] <= settings["steps"]}
-        words = {
-            "scan": f"attention on distinct tokens grows more than on common ones{among}",
-            "snap": f"attention freezes, below {FROZEN:g} of its fastest",
-        }
-        for name, share in shares.items():
-            made.append(_claim(name, f"{words[name]}: share of seeds, {_kind_words(kind)}", float(share.mean()), 0.0))
-        bar = f"lower end of the interval over seeds, above {chance:.2f}"
-        statement = f"{MEASURES['separation']}{among}: {bar}, {_kind_words(kind)}"
-        made.append(_claim("separation", statement, interval(by_seed).low, 1.0 - chance))
-    return made
-
-
-_SOURCES = {
-    "scan": "[asked of text, after tian2023 Theorem 2]",
-    "separation": "[asked of text, after tian2023 Theorem 2]",
-    "snap": "[asked of text, after tian2023 Theorem 4]",
-}
-_HOLDING = {"scan"}  # found by the run that the docstring tells of
-
-
-def _claim(name: str, statement: str, found: float, tolerance: float) -> Claim:
-    expected = HOLDS if name in _HOLDING else FAILS
-    return Claim(statement, _SOURCES[name], 1.0, found, tolerance, expected=expected)
-
-
-def _kind_words(kind: str) -> str:
-    """Sinusoids are said with their size: they start far larger than the tokens, or as large."""
-    sizes = {"sinusoidal": "sinusoidal, larger than tokens", "matched sinusoidal": "sinusoidal, as large as tokens"}
-    return f"positions {sizes.get(kind, kind)}"
+    settings = EXPERIMENT.settings_of(record)
+    for kind in map(str, record.positions.values):
+        found, case = measured(record, kind), Case({"positions": SAID.get(kind, kind), "next tokens": settings.n_next})
+        yield case.at_least(
+            FATES_ON_TEXT,
+            "share of seeds in which attention on distinct tokens outgrows common ones",
+            np.mean(found["scan"].by_seed > 0),
+            1,
+        )
+        yield case.at_least(
+            SNAP_ON_TEXT,
+            f"share of seeds in which attention freezes, below {FROZEN:g} of its fastest",
+            np.mean(found["frozen"].by_seed <= settings.steps),
+            1,
+            expected=FAILS,
+        )
+        yield case.at_least(
+            FATES_ON_TEXT,
+            MEASURES["separation"],
+            interval(found["separation"].by_seed),
+            found["separation"].chance,
+            strict=True,
+            sentence="More than shuffled labels reach once in forty, in the whole 95 % interval over seeds.",
+            expected=FAILS,
+        )
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    rows = []
-    for kind in map(str, record.positions.values):
-        for name, (by_seed, chance) in measured(record, kind).items():
-            mean, low, high = interval(by_seed)
-            rows.append({"positions": kind, "measure": MEASURES[name], "mean": mean, "low": low, "high": high, "chance": chance})
-    return rows
+    kinds = map(str, record.positions.values)
+    return [row for kind in kinds for row in fates.compared_rows(measured(record, kind), MEASURES, positions=kind)]
 
 
-def figure(record: xr.Dataset) -> Figure:
-    from saccade.experiments.real_text.positions_figure import draw
+def panels(record: xr.Dataset) -> Layout:
+    found = {kind: measured(record, kind) for kind in map(str, record.positions.values)}
+    over = record["mass_distinct"] / record["mass_common"]
+    speed, pace = record["moved"] / record["moved"].max("time"), "speed per log step / its peak"
+    shares = {
+        label: {kind: of_kind[name] for kind, of_kind in found.items()}
+        for name, label in (("separation", "on common tokens"), ("matched", "on equally frequent ones"))
+    }
+    return [
+        Lines(
+            "scan: distinct tokens against common",
+            "updates",
+            "log change, distinct less common",
+            _curves(xr.apply_ufunc(np.log, over / over.isel(time=0))),
+            "x",
+            levels={0: ""},
+        ),
+        Lines("snap: how fast attention moves", "updates", pace, _curves(speed), "x", ylim=(0, 1.02), levels={FROZEN: "frozen"}),
+        fates.compared_panel(shares, "who gains on whom", "share that a distinct token gains on", (0, 1), even=0.5),
+    ]
 
-    return draw(record)
+
+def _curves(values: xr.DataArray) -> list[Line]:
+    later = values.isel(time=slice(1, None))
+    return [over_seeds(later.sel(positions=kind), str(kind), tone=i) for i, kind in enumerate(values["positions"].values)]
+
+
+EXPERIMENT = Experiment(
+    "positions",
+    Settings,
+    measure,
+    claims,
+    panels,
+    caption=(
+        "Left: log change of attention on distinct tokens less that on common ones; above the line is the theorem's side, and "
+        "all encodings end there. Middle: how fast attention on validation text moves, over its own peak; look at the end, where "
+        "it has not come to rest. Lines and bands: mean and range over seeds. Right: share of common and of equally frequent "
+        "tokens that a distinct token gains on, with 95 % intervals over seeds; rings are what shuffled labels exceed once in "
+        "forty."
+    ),
+    finding=(
+        "attention on distinct tokens outgrows that on common ones in {*outgrows*positions none*:.0%} of seeds without positions, "
+        "{*outgrows*learned*:.0%} with learned, {*outgrows*rotary*:.0%} with rotary ones; it freezes in {*freezes*none*:.0%}, "
+        "{*freezes*learned*:.0%}, {*freezes*rotary*:.0%}"
+    ),
+    variables=VARIABLES,
+    dynamics="training on text",
+    time_unit="updates",
+    full=Settings(n_vocab=2000, queries=32, window=32, steps=10000, seeds=5),
+    table=table,
+)

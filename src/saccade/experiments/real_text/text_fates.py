@@ -12,7 +12,7 @@ second. The count among 16 next tokens, in the table only, came last. These are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,13 +22,22 @@ import xarray as xr
 from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text import token_groups
-from saccade.experiments.real_text.runs import in_processes
 from saccade.experiments.real_text.token_fates import Compared
 from saccade.experiments.real_text.token_groups import TokenGroups
-from saccade.experiments.real_text.token_runs import CURVE_DEFINITIONS, GROUPS, MODELS, Array, Text, gains, group_curves, scored_run
+from saccade.experiments.real_text.token_runs import (
+    CURVE_DEFINITIONS,
+    GROUPS,
+    MODELS,
+    Array,
+    Text,
+    followed_runs,
+    gains,
+    group_curves,
+    scored_run,
+)
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
-from saccade.lab.panel import POINTS, RINGS, Layout, Limits, Line, Lines
+from saccade.lab.panel import POINTS, Layout, Line, Lines, over_seeds
 from saccade.observe.fits import interval
 from saccade.theory.questions import FATES_ON_TEXT, ORDER_ON_TEXT
 
@@ -93,19 +102,10 @@ class Settings:
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
-    seeds, text = checked_seeds(settings.seeds), settings.looked_at()
-    groups, more = text.groups(), replace(text, n_next=settings.n_next_more).groups()
-    found = in_processes(_followed, [(settings, model, seed) for model in MODELS for seed in seeds], on_progress)
-    whole = {name: _by_model([of_run[name] for of_run in found]) for name in found[0]}
-    words = text.corpus().vocabulary
-    coords = {
-        "model": list(MODELS),
-        "seed": seeds,
-        "time": whole.pop("time")[0, 0],
-        "query": [words[number] for number in groups.queries],
-        "token": list(words),
-    }
-    return Measured(whole | groups.arrays() | more.arrays(MORE), coords)
+    more = replace(settings.looked_at(), n_next=settings.n_next_more).groups()
+    axes: dict[str, Any] = {"model": list(MODELS), "seed": checked_seeds(settings.seeds)}
+    found = followed_runs(_followed, settings, axes, on_progress)
+    return Measured({**found.values, **more.arrays(MORE)}, found.coords)
 
 
 def _followed(settings: Settings, model: str, seed: int) -> dict[str, Array]:
@@ -124,10 +124,6 @@ def _followed(settings: Settings, model: str, seed: int) -> dict[str, Array]:
         "valid_loss": record["valid_loss"].values,
         **group_curves(record, groups),
     }
-
-
-def _by_model(values: list[Array]) -> Array:
-    return np.stack(values).reshape(len(MODELS), -1, *np.shape(values[0]))
 
 
 def told_apart(gain: Array, groups: TokenGroups) -> dict[str, Compared]:
@@ -185,9 +181,7 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
     for model in map(str, record.model.values):
         of_gain = told_apart(record["gain"].sel(model=model).values, more)
         for n_next, found in ((settings.n_next, measured(record, model)), (settings.n_next_more, of_gain)):
-            for name, (by_seed, chance) in found.items():
-                named = {"model": model, "next tokens": n_next, "measure": MEASURES[name]}
-                rows.append(named | interval(by_seed)._asdict() | {"chance": chance})
+            rows += fates.compared_rows(found, MEASURES, **{"model": model, "next tokens": n_next})
     return rows
 
 
@@ -213,35 +207,22 @@ def panels(record: xr.Dataset) -> Layout:
         Lines(MODELS[model], "updates", "mean change of score", _curves(record.sel(model=model)), "x", levels={0: ""})
         for model in found
     ]
-    shares = _compared(found, _SHARES, "who gains on whom", "share gained on", (0, 1), chance=0.5)
-    orders = _compared(found, _ORDERS, "the frequent first?", "rank correlation with frequency", (-1, 1), chance=0)
-    return [curves, [shares, orders, _cloud(record)]]
+    shares, orders = (
+        {model: {label: of_model[name] for name, label in names.items()} for model, of_model in found.items()}
+        for names in (_SHARES, _ORDERS)
+    )
+    below = [
+        fates.compared_panel(shares, "who gains on whom", "share gained on", (0, 1), even=0.5),
+        fates.compared_panel(orders, "the frequent first?", "rank correlation with frequency", (-1, 1), even=0),
+        _cloud(record),
+    ]
+    return [curves, below]
 
 
 def _curves(of_model: xr.Dataset) -> list[Line]:
-    """Mean change of score of each group over time: mean over seeds, and their range."""
-    steps, lines = of_model["time"].values[1:], []
-    for name in GROUPS:
-        change = of_model[f"change_{name}"].transpose("seed", "time").values[:, 1:]
-        lines.append(Line(steps, change.mean(axis=0), name, tone=_TONES[name], low=change.min(axis=0), high=change.max(axis=0)))
-    return lines
-
-
-def _compared(
-    found: Mapping[str, Mapping[str, Compared]], names: Mapping[str, str], title: str, y: str, ylim: Limits, *, chance: float
-) -> Lines:
-    """Mean and 95 % interval over seeds of each measure, a colour for each model; rings where chance would come once in forty."""
-    lines, at, chances = [], [], []
-    for i, (model, measures) in enumerate(found.items()):
-        x = np.arange(len(names)) + 0.2 * (i - (len(found) - 1) / 2)
-        means, lows, highs = np.array([interval(measures[name].by_seed) for name in names]).T
-        reach = np.ravel(np.stack([lows, highs, np.full(len(x), np.nan)], axis=1))  # NaN: the line breaks
-        lines += [Line(np.repeat(x, 3), reach, tone=2 + i), Line(x, means, model, POINTS, 2 + i)]
-        at += x.tolist()
-        chances += [measures[name].chance for name in names]
-    lines.append(Line(at, chances, "once in forty by chance", RINGS, None))
-    ticks = {float(place): name for place, name in enumerate(names.values())}
-    return Lines(title, "", y, lines, xlim=(-0.5, len(names) - 0.5), ylim=ylim, levels={chance: "chance"}, ticks=ticks)
+    """Mean change of score of each group over time."""
+    later = of_model.isel(time=slice(1, None))
+    return [over_seeds(later[f"change_{name}"], name, tone=_TONES[name]) for name in GROUPS]
 
 
 def _cloud(record: xr.Dataset) -> Lines:

@@ -6,14 +6,15 @@ shuffling which tokens are called distinct, within the query or within a stratum
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from saccade.experiments.real_text.token_groups import TokenGroups
-from saccade.observe.fits import rank_correlation
+from saccade.lab.panel import RINGS, Limits, Line, Lines, with_intervals
+from saccade.observe.fits import interval, rank_correlation
 
 Array = NDArray[np.float64]
 DRAWS = 200
@@ -155,3 +156,28 @@ def winner_place(gain: Array, groups: TokenGroups) -> Array:
         rank = np.argsort(np.argsort(groups.own_share[query, tokens], kind="stable"), kind="stable") / (len(tokens) - 1)
         places.append(rank[gain[:, query, tokens].argmax(axis=1)])
     return np.mean(places, axis=0) if places else np.full(len(gain), np.nan)
+
+
+def compared_rows(found: Mapping[str, Compared], meanings: Mapping[str, str], **named: Any) -> list[dict[str, Any]]:
+    """Rows of a table: each measure with its mean and 95 % interval over seeds, and what chance exceeds once in forty."""
+    return [
+        {**named, "measure": meanings[name], **interval(by_seed)._asdict(), "chance": chance}
+        for name, (by_seed, chance) in found.items()
+    ]
+
+
+def compared_panel(found: Mapping[str, Mapping[str, Compared]], title: str, y: str, ylim: Limits, *, even: float) -> Lines:
+    """Mean and 95 % interval over seeds, a colour for each outer name, a place for each inner one.
+
+    Rings are where chance would come once in forty; `even` is what chance gives on average.
+    """
+    lines, at, chances = [], [], []
+    for i, (label, measures) in enumerate(found.items()):
+        x = np.arange(len(measures)) + 0.2 * (i - (len(found) - 1) / 2)
+        lines += with_intervals(x, [interval(one.by_seed) for one in measures.values()], label, tone=2 + i)
+        at += x.tolist()
+        chances += [one.chance for one in measures.values()]
+    if np.isfinite(chances).any():
+        lines.append(Line(at, chances, "once in forty by chance", RINGS, None))
+    ticks = {float(place): name for place, name in enumerate(measures)}
+    return Lines(title, "", y, lines, xlim=(-0.5, len(ticks) - 0.5), ylim=ylim, levels={even: "chance"}, ticks=ticks)

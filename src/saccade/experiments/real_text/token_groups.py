@@ -10,7 +10,6 @@ frequent ones, and a distinct token can be compared with those of its own stratu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -30,7 +29,6 @@ VARIABLES = {
     "common": Variable("query token", "", "whether the token is common for the query"),
     "query_id": Variable("query", "token", "ids of the query tokens, most frequent first"),
 }
-DEFINITIONS = {name: variable[1:] for name, variable in VARIABLES.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +59,6 @@ class TokenGroups:
     def arrays(self, prefix: str = "") -> dict[str, NDArray]:
         """As they are kept in a record; a second count of the same queries has a prefix."""
         return {prefix + name: getattr(self, name) for name in _NAMES} | {"query_id": self.queries}
-
-    def variables(self) -> dict[str, tuple[Any, NDArray]]:
-        return {name: (("query", "token"), getattr(self, name)) for name in _NAMES}
 
     @classmethod
     def of_record(cls, record: xr.Dataset, prefix: str = "") -> TokenGroups:

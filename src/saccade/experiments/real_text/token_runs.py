@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.training import train_text
 from saccade.errors import checked_choice
+from saccade.experiments.real_text.runs import in_processes
 from saccade.experiments.real_text.token_groups import TokenGroups, frequent_queries, token_groups
 from saccade.experiments.real_text.token_scores import head_score_measure, mean_attention
+from saccade.lab.experiment import Measured, Progress
 from saccade.model.transformer_config import TransformerConfig
 
 Array = NDArray[np.float64]
@@ -105,3 +108,21 @@ CURVE_DEFINITIONS = {f"change_{name}": ("1", f"mean change of the score of {name
     f"mass_{name}": ("1", f"attention on {name} tokens in a long context of the query's own frequencies, mean over queries")
     for name in GROUPS
 }
+
+
+def followed_runs(
+    run: Callable[..., dict[str, Array]], settings: Any, axes: Mapping[str, Sequence[Any]], on_progress: Progress
+) -> Measured:
+    """`run(settings, *cell)` for every cell of the axes: its arrays with these axes first, and the groups that tokens are in.
+
+    `settings.looked_at()` says which tokens. An array named `time`, the same in all runs, becomes a coordinate.
+    """
+    text = settings.looked_at()
+    groups, words = text.groups(), text.corpus().vocabulary
+    found = in_processes(run, [(settings, *cell) for cell in product(*axes.values())], on_progress)
+    coords = {**axes, "query": [words[number] for number in groups.queries], "token": list(words)}
+    sizes = [len(values) for values in axes.values()]
+    whole = {name: np.stack([one[name] for one in found]).reshape(*sizes, *np.shape(found[0][name])) for name in found[0]}
+    if "time" in whole:
+        coords["time"] = whole.pop("time").reshape(len(found), -1)[0]
+    return Measured(whole | groups.arrays(), coords)

@@ -2,49 +2,34 @@
 
 The one-layer Transformer of `wikitext-attention` with one rate for all parameters, 1 to 5, several seeds; entropy of attention,
 mean over the queries of validation windows. How long the paper trained is not known, and after as many updates a higher rate is
-also further on; so entropy is kept at several times, and the figure shows whether the order stays. FULL makes one pass through
-WikiText-2 with all its words, and as many updates on TinyStories; `texts` may name "wikitext-103", the paper's second text.
-Measured (2000 words, 300 updates of 10 x 35 tokens, three seeds): 1.95, 1.34, 0.83, 0.40, 0.13 nats at rates 1 to 5; even attention
-has 2.63, and the paper's axis runs from 0 to 2. It is not progress alone: where rate times updates is 300, entropy is 1.95, 1.70,
-1.28, 0.96, 0.42. Validation loss is least at rate 3: the sparsest attention is not the best. About 70 s on two cores.
+also further on; so entropy is kept at several times, and compared where rate times updates is equal. The full settings make one
+pass through WikiText-2 with all its words, and as many updates on TinyStories; `texts` may name "wikitext-103", the paper's second
+text. Expect: entropy falls with the rate, not by progress alone; the sparsest attention is not the best in validation loss.
+The first three claims were set before the first run, the fourth when the curves over the updates had been seen.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_count, checked_list
 from saccade.experiments.real_text import wikitext_training as training
-from saccade.experiments.real_text.runs import in_processes
-from saccade.observe.fits import rank_correlation
-from saccade.records.claim import Claim
-
-if TYPE_CHECKING:
-    import xarray as xr
-    from matplotlib.figure import Figure
-
-SECONDS = 70
-WHAT = "Fig. 10"
-EXPECTED = (
-    "entropy falls with the rate from 1 to 5, with {entropy falls*4 neighbouring*:.0f} exceptions in 4 pairs; rate 5 ends below "
-    "rate 1 in {*rate 5 is below*:.0%} of seeds"
-)
-
-CAPTION = (
-    "Entropy of attention on validation text. Upper: after training against the learning rate; dots are seeds, the line their "
-    "mean; look whether it falls from left to right. Lower: over the updates, dark for high rates, mean over seeds; where lines "
-    "cross, the order of the rates depends on when one stops. Dotted: entropy of even attention."
-)
+from saccade.lab.claim import Case, Claim
+from saccade.lab.experiment import Experiment, Progress
+from saccade.lab.panel import RINGS, Layout, Line, Lines
+from saccade.observe.fits import interval, rank_correlation
+from saccade.theory.condition import at_least, at_most
+from saccade.theory.questions import ENTROPY_AT_EQUAL_PATH
+from saccade.theory.scan_and_snap.statements import FIG_10
 
 
 @dataclass(frozen=True)
-class Config:
+class Settings:
     """Settings."""
 
     texts: tuple[str, ...] = ("wikitext-2",)
@@ -67,65 +52,35 @@ class Config:
     """windows of validation text that attention is measured on"""
 
 
-FULL = Config(texts=("wikitext-2", "tinystories"), n_vocab=None, seeds=5, steps=2928, batch=20)
-
-
-def run(config: Config, on_progress: Callable[[float], None] = lambda fraction: None) -> xr.Dataset:
-    started = time.perf_counter()
-    rates = checked_list("rates", config.rates, low=1e-9, high=1e6)
+def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:
+    rates = checked_list("rates", settings.rates, low=1e-9, high=1e6)
     if len(rates) < 2 or rates != sorted(set(rates)):
-        raise InputError(f"`rates` must rise and name at least two; got {config.rates!r}.")
-    axes: dict[str, Any] = {"text": config.texts, "lr": rates, "seed": checked_seeds(config.seeds)}
-    jobs = [(_job(config, text, lr, seed),) for text in axes["text"] for lr in axes["lr"] for seed in axes["seed"]]
-    runs = in_processes(training.trained, jobs, on_progress)
-    kept = [one.isel(layer=0, drop=True).drop_vars("lowest_map") for one in runs]
-    record = training.as_record(training.stacked(kept, axes), config, time.perf_counter() - started)
-    record.lr.attrs = {"units": "1/time", "definition": "learning rate of all parameters"}
-    return record
+        raise InputError(f"`rates` must rise and name at least two; got {settings.rates!r}.")
+    looks = np.linspace(0, checked_count("steps", settings.steps), checked_count("n_looks", settings.n_looks) + 1)
+    axes = {"text": settings.texts, "lr": rates, "seed": checked_seeds(settings.seeds)}
+    record = training.text_runs(settings, np.unique(looks.round().astype(int)).tolist(), axes, on_progress)
+    return record.isel(layer=0, drop=True).drop_vars("lowest_map")
 
 
-def _job(config: Config, text: str, lr: float, seed: int) -> training.TextRun:
-    steps = checked_count("steps", config.steps)
-    looks = np.linspace(0, steps, checked_count("n_looks", config.n_looks) + 1).round().astype(int)
-    return training.TextRun(
-        text=text,
-        n_vocab=config.n_vocab,
-        lr=lr,
-        looks=tuple(np.unique(looks).tolist()),
-        seed=seed,
-        batch=config.batch,
-        context=config.context,
-        n_windows=config.n_windows,
-    )
-
-
-def claims(record: xr.Dataset) -> list[Claim]:
-    """The first three of each text were set before the first run; the fourth was added when the curves over the updates were seen.
-    Runs that diverged are left out of means, and count as exceptions among seeds.
-    """
-    return [claim for text in record.text.values for claim in _text_claims(record.sel(text=text))]
-
-
-def _text_claims(record: xr.Dataset) -> list[Claim]:
-    text, source = str(record.text.values), "[tian2023, Fig. 10]"
-    final, equal = record.entropy.isel(time=-1), at_equal_distance(record)
-    lowest, highest = (float(record.lr[i]) for i in (0, -1))
-    correlations = np.array([rank_correlation(record.lr, final.sel(seed=seed)) for seed in record.seed])
-    n_pairs = record.sizes["lr"] - 1
-    is_lower = final.isel(lr=-1) < final.isel(lr=0)
-    rows = [
-        (f"entropy falls with the rate: exceptions among {n_pairs} neighbouring rates", source, 0, _rises(final)),
-        (f"share of seeds in which entropy at rate {highest:g} is below that at rate {lowest:g}", source, 1, is_lower.mean()),
-        ("share of seeds in which rate and entropy are negatively rank-correlated", source, 1, np.mean(correlations < 0)),
-        (f"the same at equal rate times updates: exceptions among {n_pairs} neighbouring rates", "asked here", 0, _rises(equal)),
-    ]
-    assumptions = {"three seeds or more": record.sizes["seed"] >= 3, "rates among 1 to 5": lowest >= 1 and highest <= 5}
-    return [Claim(f"{what}, {text}", where, predicted, float(found), 0.0, assumptions) for what, where, predicted, found in rows]
-
-
-def _rises(entropy: xr.DataArray) -> int:
-    """Neighbouring rates of which the higher one does not have the lower mean."""
-    return int((~(entropy.mean("seed").diff("lr") < 0)).sum())
+def claims(record: xr.Dataset) -> Iterator[Claim]:
+    """Runs that diverged are left out of means, and count as exceptions among seeds."""
+    lowest, highest = (float(record.lr[place]) for place in (0, -1))
+    given = [at_least("seeds", record.sizes["seed"], 3), at_least("lowest rate", lowest, 1), at_most("highest rate", highest, 5)]
+    for text in record.text.values:
+        at, case = record.sel(text=text), Case({"text": str(text)}, given)
+        final = at.entropy.isel(time=-1).transpose("lr", "seed")
+        correlations = np.array([rank_correlation(record.lr, of_seed) for of_seed in final.values.T])
+        is_lower = final.isel(lr=-1) < final.isel(lr=0)
+        yield case.in_order(FIG_10, "mean entropy falls from each rate to the next", -final.mean("seed"))
+        yield case.at_least(
+            FIG_10, f"share of seeds with less entropy at rate {highest:g} than at rate {lowest:g}", is_lower.mean(), 1
+        )
+        yield case.at_least(FIG_10, "share of seeds in which entropy falls with the rate by rank", np.mean(correlations < 0), 1)
+        yield case.in_order(
+            ENTROPY_AT_EQUAL_PATH,
+            "mean entropy at equal rate times updates falls from each rate to the next",
+            -at_equal_distance(at).mean("seed"),
+        )
 
 
 def at_equal_distance(record: xr.Dataset) -> xr.DataArray:
@@ -139,20 +94,46 @@ def at_equal_distance(record: xr.Dataset) -> xr.DataArray:
     return entropy.isel(time=-1, drop=True).copy(data=np.array(found))
 
 
-def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    """At every look; means over the seeds that did not diverge."""
+def table(record: xr.Dataset) -> list[dict[str, object]]:
+    """At every look: means over the seeds that did not diverge, and the half width of the 95 % interval of entropy."""
+    reach = xr.apply_ufunc(lambda by_seed: interval(by_seed).half_width, record.entropy, input_core_dims=[["seed"]], vectorize=True)
+    means = record[["entropy", "relative_entropy", "self_mass", "valid_loss"]].mean("seed")
+    means = means.assign(entropy_half_width=reach, n_seeds=record.entropy.notnull().sum("seed"))
+    return training.rows(means, "text", "lr", "time")
+
+
+def panels(record: xr.Dataset) -> Layout:
+    even, rates = training.even_entropy(EXPERIMENT.settings_of(record).context), record.lr.values
+    y, limits, levels = "entropy of attention (nats)", (0, 1.1 * even), {even: "even attention"}
     rows = []
     for text in record.text.values:
-        for lr in record.lr.values:
-            for step in record.time.values:
-                at = record.sel(text=text, lr=lr, time=step)
-                row = {"text": str(text), "lr": float(lr), "update": int(step), "n_seeds": int(at.entropy.notnull().sum())}
-                row |= training.with_interval("entropy", at.entropy)
-                rows.append(row | {name: float(at[name].mean()) for name in ("relative_entropy", "self_mass", "valid_loss")})
+        entropy = record.entropy.sel(text=text).transpose("lr", "seed", "time")
+        final, ticks = entropy.isel(time=-1), {rate: f"{rate:g}" for rate in rates}
+        lines = [Line(np.repeat(rates, final.shape[1]), final.values.ravel(), "seeds", RINGS, 1)]
+        lines.append(Line(rates, final.mean("seed"), "mean"))
+        title = f"{text}, after {int(record.time[-1])} updates"
+        against_rate = Lines(title, "learning rate", y, lines, ylim=limits, levels=levels, ticks=ticks)
+        means = entropy.mean("seed").values
+        curves = [Line(record.time, means[i], f"rate {lr:g}", tone=i / (len(rates) - 1)) for i, lr in enumerate(rates)]
+        rows.append([against_rate, Lines(f"{text}, on the way", "updates", y, curves, ylim=limits, levels=levels)])
     return rows
 
 
-def figure(record: xr.Dataset) -> Figure:
-    from saccade.experiments.real_text.wikitext_entropy_figure import draw
-
-    return draw(record, n_context=int(training.settings(record)["context"]))
+EXPERIMENT = Experiment(
+    "wikitext-entropy",
+    Settings,
+    measure,
+    claims,
+    panels,
+    caption=(
+        "Entropy of attention on validation text. Left: after training against the learning rate; rings are seeds, the line "
+        "their mean; look whether it falls from left to right. Right: over the updates, dark for high rates, mean over seeds; "
+        "where lines cross, the order of the rates depends on when one stops."
+    ),
+    finding=(
+        "entropy falls with the rate from 1 to 5, with {mean entropy falls*:.0f} exceptions in 4 pairs; rate 5 ends below rate 1 "
+        "in {*at rate 5 than at rate 1*:.0%} of seeds"
+    ),
+    full=Settings(texts=("wikitext-2", "tinystories"), n_vocab=None, seeds=5, steps=2928, batch=20),
+    table=table,
+)

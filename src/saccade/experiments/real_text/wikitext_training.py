@@ -1,4 +1,4 @@
-"""Training runs of the model of [tian2023]'s WikiText figures: which runs, and what is kept of each.
+"""Training runs of the Transformer of [tian2023]'s WikiText figures: which runs, what is kept of each, one record of them all.
 
 The papers measure attention on validation text; so do we, on evenly spaced windows of it, without dropout. Their code takes
 -sum a ln(a + 1e-8) for the entropy of a row. We take -sum a ln a: the two differ by at most 1e-8 for each key.
@@ -7,28 +7,35 @@ Not here: what an experiment varies and what it claims.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any
 
 import numpy as np
+import xarray as xr
+from torch import Tensor
 
-from saccade.observe.fits import interval
+from saccade.data.text.corpus import corpus
+from saccade.dynamics.training import train_text
+from saccade.dynamics.training_batches import fixed_windows
+from saccade.experiments.real_text.runs import in_processes
+from saccade.lab.experiment import Progress
+from saccade.model.transformer import Transformer
+from saccade.model.transformer_config import TransformerConfig
+from saccade.records.schema import make_record
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-SHAPE = ("entropy", "relative_entropy", "top_mass", "effective_keys")  # how spread out attention is
-PLACES = ("self_mass", "previous_mass", "sink_mass")  # where it lies
-WATCHED = ("entropy", "top_mass", "effective_keys", *PLACES)  # of these, what the recorder measures
+WATCHED = ("entropy", "top_mass", "effective_keys", "self_mass", "previous_mass", "sink_mass")  # what the recorder measures
 CLIP = 0.5  # largest length of the gradient, in all the published scripts
-FFN_RATIO = 2.0  # rate of the two linear maps of the MLP over the others', in the notebook of Fig. 7
 
 
 @dataclass(frozen=True)
 class TextRun:
-    """One run. `n_vocab` None: all words. `looks`: the steps at which attention is measured, the last one the end."""
+    """One run. `n_vocab` None: all words. `looks`: the steps at which attention is measured, the last one the end.
+
+    `ffn_ratio` is the rate of the two linear maps of the MLP over that of all other parameters.
+    """
 
     text: str
     n_vocab: int | None
@@ -44,13 +51,21 @@ class TextRun:
     n_windows: int = 64
 
 
+def text_runs(
+    settings: Any, looks: Sequence[int], axes: Mapping[str, Sequence[Any]], on_progress: Progress, **others: Any
+) -> xr.Dataset:
+    """The record of a run for each combination of `axes`, which give fields of `TextRun` their values.
+
+    Of the fields that neither `axes` nor `others` name, those that the settings of an experiment have come from there.
+    """
+    shared = {field.name: getattr(settings, field.name) for field in fields(TextRun) if hasattr(settings, field.name)}
+    shared |= others | {"looks": tuple(looks)}
+    jobs = [(TextRun(**shared | dict(zip(axes, cell, strict=True))),) for cell in product(*axes.values())]
+    return recorded(trained, jobs, axes, on_progress)
+
+
 def trained(run: TextRun) -> xr.Dataset:
     """What is seen at the run's looks: loss, validation loss and attention by layer; missing from where a run diverged."""
-    from saccade.data.text.corpus import corpus
-    from saccade.dynamics.training import train_text
-    from saccade.dynamics.training_batches import fixed_windows
-    from saccade.model.transformer_config import TransformerConfig
-
     text = corpus(run.text, n_vocab=run.n_vocab)
     windows = fixed_windows(text, run.n_windows, run.context).ids
     seen = train_text(
@@ -85,16 +100,32 @@ def even_entropy(n_context: int) -> float:
     return float(np.log(np.arange(1, n_context + 1)).mean())
 
 
-def _lowest_map(model: Any, window: Any) -> tuple[tuple[str, str], Any, dict[str, str]]:
+def _lowest_map(model: Transformer, window: Tensor) -> tuple[tuple[str, str], np.ndarray, dict[str, str]]:
     """All rows; the recorder keeps some."""
     about = {"units": "1", "definition": "attention of the lowest layer in the first validation window: a row sums to one"}
     return ("position", "key_position"), model.attention_of(window)[0, 0].numpy(), about
 
 
+def recorded(
+    run: Callable[..., xr.Dataset], jobs: Sequence[tuple[Any, ...]], axes: Mapping[str, Sequence[Any]], on_progress: Progress
+) -> xr.Dataset:
+    """`run(*job)` for every job as one record with `axes` (name -> values), of which the last changes fastest."""
+    started = time.perf_counter()
+    runs = stacked(in_processes(run, jobs, on_progress), axes)
+    about = {str(name): (values.attrs["units"], values.attrs["definition"]) for name, values in runs.data_vars.items()}
+    return make_record(
+        dynamics="training on text",
+        variables={str(name): values.variable for name, values in runs.data_vars.items()},
+        coords={str(name): (values.dims, values.values) for name, values in runs.coords.items()},
+        time_unit="updates",
+        config={},
+        wall_time=time.perf_counter() - started,
+        definitions=about | {"lr": ("1/time", "learning rate of all parameters")},
+    )
+
+
 def stacked(runs: Sequence[xr.Dataset], axes: Mapping[str, Sequence[Any]]) -> xr.Dataset:
     """Runs, the last of `axes` (name -> values) changing fastest, as one dataset with these axes. Layers a run lacks are NaN."""
-    import xarray as xr
-
     for name, values in reversed(list(axes.items())):
         groups = [runs[start : start + len(values)] for start in range(0, len(runs), len(values))]
         runs = [xr.concat(group, name, join="outer", data_vars="all", coords="minimal", compat="override") for group in groups]
@@ -102,29 +133,6 @@ def stacked(runs: Sequence[xr.Dataset], axes: Mapping[str, Sequence[Any]]) -> xr
     return runs[0]
 
 
-def as_record(runs: xr.Dataset, config: Any, wall_time: float) -> xr.Dataset:
-    """The runs of an experiment with its settings beside them."""
-    from saccade.records.schema import make_record, with_settings
-
-    attributes = {str(name): runs[name].attrs for name in runs.data_vars}
-    record = make_record(
-        dynamics="training on text",
-        variables={str(name): (runs[name].dims, runs[name].values) for name in runs.data_vars},
-        coords={str(name): (coord.dims, coord.values) for name, coord in runs.coords.items()},
-        time_unit="updates",
-        config=asdict(config),
-        wall_time=wall_time,
-        definitions={name: (about["units"], about["definition"]) for name, about in attributes.items()},
-    )
-    return with_settings(record, config)
-
-
-def settings(record: xr.Dataset) -> dict[str, Any]:
-    """The fields of the experiment's `Config`."""
-    return dict(json.loads(record.attrs["settings"]))
-
-
-def with_interval(name: str, values: Any) -> dict[str, float | None]:
-    """Mean over seeds and the 95 % interval's half width, as columns of a table; no width for a single seed."""
-    mean, low, high = interval(values)
-    return {name: mean, f"{name}_half_width": (high - low) / 2 if high == high else None}
+def rows(means: xr.Dataset, *axes: str) -> list[dict[str, Any]]:
+    """A row of a table for each place on the axes, with every variable."""
+    return means.drop_vars(set(means.coords) - set(axes)).to_dataframe(dim_order=list(axes)).reset_index().to_dict("records")

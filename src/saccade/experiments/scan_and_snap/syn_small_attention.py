@@ -20,7 +20,7 @@ from saccade.errors import checked_list, checked_number
 from saccade.experiments.together import Share, checked_alike, parts, train_together
 from saccade.lab.claim import PUBLISHED, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Progress, by_cell
-from saccade.lab.panel import RINGS, Bars, Layout, Line, Lines
+from saccade.lab.panel import RINGS, Bars, Layout, Line, Lines, over_seeds
 from saccade.theory.scan_and_snap.statements import FIG_4
 
 SHOWN = (0, 2, 4, 6, 8, 10, 48)  # the iterations of the paper's figure; its "Final" is 48
@@ -172,7 +172,7 @@ def _loss(record: xr.Dataset) -> Lines:
     lines = []
     for rate, ratio in enumerate(record.ratio.values):
         loss, label = record.loss.isel(rate=rate), f"measured, η_Y/η_Z = {ratio:g}"
-        lines.append(Line(record.time, loss.mean("seed"), label, tone=rate, low=loss.min("seed"), high=loss.max("seed")))
+        lines.append(over_seeds(loss, label, tone=rate))
     lines.append(Line(list(PUBLISHED_LOSS), list(PUBLISHED_LOSS.values()), "published log, ratio 1", RINGS, None))
     return Lines("loss", "iteration", "loss (nats)", lines, "y")
 
