@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import saccade
-from saccade.experiments.scan_and_snap.syn_small_attention import Config
+from saccade.experiments.scan_and_snap.syn_small_attention import Settings
 
 small = "--small" in sys.argv
 out = Path("results/examples")
@@ -21,7 +21,7 @@ out.mkdir(parents=True, exist_ok=True)
 # It ends at 5 because beyond it the order was seen to break: at attention rate 1, .542 at a ratio of 7.2 and .537 at 10.
 n = 2 if small else 8
 over = {"lr_attention": np.geomspace(0.25, 1, n).tolist(), "ratio": np.geomspace(1, 5, n).tolist()}
-settings = {"config": Config(seeds=2 if small else 5), "workers": 1 if small else None, "keep": ["common_mass"]}
+settings = {"config": Settings(seeds=2 if small else 5), "workers": 1 if small else None, "keep": ["common_mass"]}
 dataset = saccade.sweep("syn-small-attention", over, out=out / "phase_diagram", show="common_mass", **settings)
 common = dataset.common_mass.transpose("lr_attention", "ratio")
 

@@ -11,22 +11,19 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import saccade
-from saccade.experiments import experiment
-from saccade.report.style import save_figure
+from saccade.experiments.scan_and_snap.syn_small_attention import EXPERIMENT, PUBLISHED_LOSS
 
 small = "--small" in sys.argv
 out = Path("results/examples")
-out.mkdir(parents=True, exist_ok=True)
 
 # %% Once: the run. `saccade reproduce syn-small-attention` writes the same record to results/syn-small-attention/record.zarr.
-fig_4 = experiment("syn-small-attention")
-saccade.save_record(fig_4.run(fig_4.Config(seeds=2 if small else 10)), out / "restyle_a_figure.zarr")
+saccade.save_record(EXPERIMENT.run(EXPERIMENT.settings(seeds=2 if small else 10)), out / "restyle_a_figure.zarr")
 
-# %% From here on as often as you like: read the record, and draw it as the project does, in the style that is set.
+# %% From here on as often as you like: read the record, and draw it as the project does, in your style and of your size in inches.
 record = saccade.load_record(out / "restyle_a_figure.zarr")
 with plt.rc_context({"font.family": "serif", "axes.spines.top": False, "axes.spines.right": False}):
-    whole = fig_4.figure(record)
-    save_figure(whole, out / "restyle_a_figure_whole")
+    whole = EXPERIMENT.figure(record, width=5.5, height=4)
+    whole.savefig(out / "restyle_a_figure_whole.png", dpi=200)
 
 # %% Or draw what you need yourself: its loss, for one column, legible in black and white.
 with plt.rc_context({"font.family": "serif", "font.size": 8}):
@@ -34,7 +31,7 @@ with plt.rc_context({"font.family": "serif", "font.size": 8}):
     for (_, run), dashes, grey in zip(record.loss.groupby("ratio"), ("-", "--"), ("0", "0.5"), strict=True):
         mean = run.squeeze("rate").mean("seed")
         axes.semilogy(mean.time, mean, dashes, color=grey, lw=1, label=rf"$\eta_Y/\eta_Z = {float(run.ratio.item()):g}$")
-    axes.plot(fig_4.PUBLISHED_LOSS.keys(), fig_4.PUBLISHED_LOSS.values(), "k+", label="published")
+    axes.plot(PUBLISHED_LOSS.keys(), PUBLISHED_LOSS.values(), "k+", label="published")
     axes.set(xlabel="update", ylabel="loss (nats)")
     axes.legend(frameon=False)
     figure.savefig(out / "restyle_a_figure.png", dpi=200)
@@ -46,7 +43,7 @@ for rate in range(2):
     truth = record.loss.isel(rate=rate).mean("seed")
     assert np.array_equal(drawn[rate], truth)
     assert np.array_equal(original[rate], truth)
-steps, published = zip(*fig_4.PUBLISHED_LOSS.items(), strict=True)
+steps, published = zip(*PUBLISHED_LOSS.items(), strict=True)
 off = np.abs(record.loss.isel(rate=0).mean("seed").sel(time=list(steps)).values / published - 1)
 print(f"the same {len(drawn[0])} losses in both figures; largest distance to a published one: {off.max():.0%}")
 assert off.max() < 0.2

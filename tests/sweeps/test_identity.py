@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import saccade
+from saccade.experiments import experiment
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.identity import code_version, identities
 from tests.sweeps.small_sweeps import NAME, small_config, small_grid
@@ -84,6 +85,16 @@ def test_a_change_of_any_setting_is_another_run():
 def test_experiment_and_code_are_part_of_a_run():
     config = small_config()
     assert len({identities(*asked)({}) for asked in ((NAME, config, "a"), (NAME, config, "b"), ("other", config, "a"))}) == 3
+
+
+def test_another_table_of_classes_is_another_run_under_its_old_name(tmp_path):
+    table = tmp_path / "mine.csv"
+    found = set()
+    for content in ("class,a,b\nx,0.5,0.5\n", "class,a,b\nx,0.4,0.6\n"):
+        table.write_text(content)
+        config = experiment("scan-then-snap").settings(classes=str(table))
+        found |= {identities("scan-then-snap", config, "code")({}), identities("scan-then-snap", config, "code")({"t1": 10.0})}
+    assert len(found) == 4
 
 
 def test_neither_order_nor_company_nor_the_way_it_was_asked_for_is():

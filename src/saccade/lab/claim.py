@@ -133,9 +133,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Case:
-    """What several claims share: the settings they are about, and which assumptions are met there.
+    """What several claims share. `near`, `at_most`, `at_least`, `between`, `none`, `in_order` and `erratum` each make one claim.
 
-    Every method makes one claim. `measured` may be an array: the worst of its values is judged, and a missing one is the worst.
+    | field      | meaning                                                                                              |
+    |------------|------------------------------------------------------------------------------------------------------|
+    | `settings` | what tells these claims from others with their titles: `{"law": "zipf-6"}`                           |
+    | `given`    | assumptions as `Condition`s, each with its number and bound; if one is not met, a claim is `outside`   |
+    | `against`  | what the theory is compared with: our simulation, published numbers, another replication, calculus   |
+    | `breaks`   | of a negative control: the assumption broken on purpose; `breaking(...)` sets it                     |
+
+    What is measured may be a number, an array (the worst of its values is judged, and a missing one is the worst) or an `Interval`
+    over seeds (all of it is judged). `expected="fails"` marks what is known not to be true.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -186,6 +194,7 @@ class Case:
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
+        """The largest value is at most `bound`; below it, if `strict`."""
         value = measured if isinstance(measured, Interval) else float(np.max(np.asarray(measured, float)))
         return self._claim(statement, title, AtMost(float(bound), strict), value, sentence, expected)
 
@@ -200,12 +209,14 @@ class Case:
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
+        """The smallest value is at least `bound`; above it, if `strict`."""
         value = measured if isinstance(measured, Interval) else float(np.min(np.asarray(measured, float)))
         return self._claim(statement, title, AtLeast(float(bound), strict), value, sentence, expected)
 
     def between(
         self, statement: Statement, title: str, measured: Any, low: float, high: float, *, sentence: str = "", expected: str = HOLDS
     ) -> Claim:
+        """Every value lies in [`low`, `high`]."""
         value = measured if isinstance(measured, Interval) else furthest(measured, (low + high) / 2)
         return self._claim(statement, title, Between(float(low), float(high)), value, sentence, expected)
 

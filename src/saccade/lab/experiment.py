@@ -51,10 +51,11 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """What can be reproduced.
+    """One experiment: what is measured, claimed and drawn. The first five fields are needed, the others only where they help.
 
     | field       | meaning                                                                                                   |
     |-------------|-----------------------------------------------------------------------------------------------------------|
+    | `name`      | of the experiment and of the folder of its results: `two-tokens`                                          |
     | `settings`  | a frozen dataclass; its defaults are what `saccade reproduce` runs, the text under a field is its help     |
     | `measure`   | `(settings, on_progress)` -> `Measured`, or a record                                                      |
     | `claims`    | `(record)` -> claims                                                                                      |

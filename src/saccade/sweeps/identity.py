@@ -57,7 +57,11 @@ def identities(name: str, config: Any, code: str) -> Callable[[Mapping[str, Any]
 
 
 def _written(setting: str, value: Any) -> str:
-    return f"{setting}={json_ready(value, str)!r}"
+    """A setting as text; of a CSV file of classes also what it holds."""
+    text = f"{setting}={json_ready(value, str)!r}"
+    if setting == "classes" and value and Path(value).is_file():
+        return f"{text} {hashlib.sha256(Path(value).read_bytes()).hexdigest()}"
+    return text
 
 
 def digest(value: Any) -> str:
