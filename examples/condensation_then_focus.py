@@ -1,7 +1,7 @@
 """Embeddings condense to one direction while attention stands still; then attention focuses, dilutes, and a new direction opens.
 
-The stages are found in what can be observed of a run, with `find_events`, which knows no theory. It takes the same curves of your
-own model. Here they come from the gradient flow on six tokens of a Zipf law.
+The stages are found in what can be observed of a run, with `saccade.find_events`, which knows no theory. It takes a record, or
+curves of your own model. Here the record is of the gradient flow on six tokens of a Zipf law.
 """
 
 import sys
@@ -10,22 +10,18 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import saccade
-from saccade.observe.events import find_events, stage_bands
-from saccade.observe.measures import singular_values
+from saccade.records.events import stage_bands
 
 small = "--small" in sys.argv
 out = Path("results/examples")
 out.mkdir(parents=True, exist_ok=True)
 
-# %% The flow, and the curves that tell its stages.
+# %% The flow, and the events that tell its stages.
 chain = saccade.MarkovChain.zipf(6, stay=0.5)
 model = saccade.Embedded(d_model=6, d_key=4) if small else saccade.Embedded()
 run = saccade.flow(chain, t1=1000 if small else 5000, n_times=500 if small else 1500, model=model).isel(seed=0)
-values = singular_values(run.embedding.values)
 on_frequent = run.attention.isel(token=0)
-query_norm = (run.query_matrix**2).sum(("width", "key_width")) ** 0.5
-curves = {"attention_on_frequent": on_frequent, "embedding_singular_values": values, "query_norm": query_norm, "loss": run.loss}
-events = find_events(run.time, **curves)
+events = saccade.find_events(run)
 
 # %% The first event of each kind, in order of time.
 first = {}
