@@ -21,19 +21,11 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.training_batches import fixed_windows
 from saccade.errors import checked_count
 from saccade.experiments.real_text import token_fates as fates
-from saccade.experiments.real_text import token_groups
+from saccade.experiments.real_text import token_groups, token_runs
 from saccade.experiments.real_text.attention_speed import FROZEN, Speed, below_for_good
 from saccade.experiments.real_text.token_fates import Compared
 from saccade.experiments.real_text.token_groups import TokenGroups
-from saccade.experiments.real_text.token_runs import (
-    CURVE_DEFINITIONS,
-    Array,
-    Text,
-    followed_runs,
-    gains,
-    group_curves,
-    scored_run,
-)
+from saccade.experiments.real_text.token_runs import Array, Text
 from saccade.lab.claim import FAILS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import Layout, Line, Lines, over_seeds
@@ -58,7 +50,7 @@ VARIABLES = {
     "entropy": Variable("positions seed time", "nats", "entropy of attention on validation text, mean over queries and heads"),
     "valid_loss": Variable("positions seed time", "nats", "cross-entropy of the next token on validation text"),
     **token_groups.VARIABLES,
-    **{name: Variable("positions seed time", *about) for name, about in CURVE_DEFINITIONS.items()},
+    **{name: Variable("positions seed time", *about) for name, about in token_runs.CURVE_DEFINITIONS.items()},
 }
 MEASURES = {
     "scan": "log change of attention on distinct tokens less that on common tokens",
@@ -105,7 +97,7 @@ class Settings:
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     axes: dict[str, Any] = {"positions": list(ENCODINGS), "seed": checked_seeds(settings.seeds)}
-    return followed_runs(_followed, settings, axes, on_progress)
+    return token_runs.followed_runs(_followed, settings, axes, on_progress)
 
 
 def _followed(settings: Settings, kind: str, seed: int) -> dict[str, Array]:
@@ -114,14 +106,14 @@ def _followed(settings: Settings, kind: str, seed: int) -> dict[str, Array]:
     training = {"steps": settings.steps, "batch": settings.batch, "optimiser": "adam", "lr": settings.lr, "seed": seed}
     training |= {"weights": False, "probe": windows}
     changes = ENCODINGS[kind] | {"n_heads": settings.heads}
-    record = scored_run(text, "ordinary", training, changes=changes, also=Speed(windows))
+    record = token_runs.scored_run(text, "ordinary", training, changes=changes, also=Speed(windows))
     return {
         "time": record["time"].values,
-        "gain": gains(record)[-1],
+        "gain": token_runs.gains(record)[-1],
         "moved": record["speed"].values[:, 0].mean(axis=1),
         "entropy": record["entropy"].values[:, 0].mean(axis=1),
         "valid_loss": record["valid_loss"].values,
-        **group_curves(record, text.groups()),
+        **token_runs.group_curves(record, text.groups()),
     }
 
 

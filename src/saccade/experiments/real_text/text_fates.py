@@ -21,20 +21,10 @@ import xarray as xr
 
 from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments.real_text import token_fates as fates
-from saccade.experiments.real_text import token_groups
+from saccade.experiments.real_text import token_groups, token_runs
 from saccade.experiments.real_text.token_fates import Compared
 from saccade.experiments.real_text.token_groups import TokenGroups
-from saccade.experiments.real_text.token_runs import (
-    CURVE_DEFINITIONS,
-    GROUPS,
-    MODELS,
-    Array,
-    Text,
-    followed_runs,
-    gains,
-    group_curves,
-    scored_run,
-)
+from saccade.experiments.real_text.token_runs import GROUPS, MODELS, Array, Text
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import POINTS, Layout, Line, Lines, over_seeds
@@ -50,7 +40,7 @@ VARIABLES = {
     "valid_loss": Variable("model seed time", "nats", "cross-entropy of the next token on validation text"),
     **token_groups.VARIABLES,
     **{MORE + name: variable for name, variable in token_groups.VARIABLES.items()},
-    **{name: Variable("model seed time", *about) for name, about in CURVE_DEFINITIONS.items()},
+    **{name: Variable("model seed time", *about) for name, about in token_runs.CURVE_DEFINITIONS.items()},
 }
 MEASURES = {
     "separation": "share of a query's common tokens that a distinct token gains on",
@@ -104,7 +94,7 @@ class Settings:
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     more = replace(settings.looked_at(), n_next=settings.n_next_more).groups()
     axes: dict[str, Any] = {"model": list(MODELS), "seed": checked_seeds(settings.seeds)}
-    found = followed_runs(_followed, settings, axes, on_progress)
+    found = token_runs.followed_runs(_followed, settings, axes, on_progress)
     return Measured({**found.values, **more.arrays(MORE)}, found.coords)
 
 
@@ -115,14 +105,14 @@ def _followed(settings: Settings, model: str, seed: int) -> dict[str, Array]:
     else:
         rates = {"lr": settings.lr_decoder, "lr_attention": settings.lr_attention}
         training |= {"optimiser": "sgd", "batch": settings.batch_theorem, **rates}
-    record, groups = scored_run(settings.looked_at(), model, training), settings.looked_at().groups()
-    gain, times = gains(record), record["time"].values
+    record, groups = token_runs.scored_run(settings.looked_at(), model, training), settings.looked_at().groups()
+    gain, times = token_runs.gains(record), record["time"].values
     return {
         "time": times,
         "gain": gain[-1],
         "passed": fates.passing_times(gain, times, groups),
         "valid_loss": record["valid_loss"].values,
-        **group_curves(record, groups),
+        **token_runs.group_curves(record, groups),
     }
 
 
