@@ -25,7 +25,7 @@ _WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside"}
 
 def table(kind: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
     """Markdown rows of the experiments of one kind: `scan-and-snap`, `focus-and-dilution` or `real-text`."""
-    head = "| what | `saccade reproduce ...` | time | expected | verdicts |\n|---|---|---|---|---|\n"
+    head = "| what | `saccade reproduce ...` | time | finding | verdicts |\n|---|---|---|---|---|\n"
     return head + "".join(_row(name, outcomes.get(name, {})) for name in _KINDS[kind])
 
 

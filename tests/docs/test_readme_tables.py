@@ -70,15 +70,18 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     assert "1 fail |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
 
 
-THEORY, DATA, WATCHING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+THEORY, MODEL, DATA, WATCHING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_two_uses_in_the_readme_that_need_nothing_of_the_reader_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     exec(THEORY.replace("t1=500", "t1=50"), names)
+    exec(MODEL, names)
     exec(DATA, names)
     assert [names["phase"].sizes[axis] for axis in ("lr_attention", "ratio", "seed")] == [3, 2, 4]
+    logits = names["run"].parameter_attention.isel(seed=0, time=-1).values
+    assert logits[0] < 0 < logits[2] < logits[1] and 0 < logits[4] < logits[3]
     assert names["text"].n_vocab == 2000
 
 

@@ -59,8 +59,8 @@ def drift_direction(*, stationary: ArrayLike, transition: ArrayLike) -> NDArray[
 def drift_exponent(*, stationary: ArrayLike, transition: ArrayLike, phi_scale: float = 1.0, lr_attention: float = 1.0) -> float:
     r"""Growth rate of $\lVert\gamma_\perp\rVert$, $2|c|$: that of the strength.
 
-    [derived, stage III]. [chen2026, Propositions 3.6 to 3.8] have $e^{ct}$; with our c it is $e^{2ct}$, so theirs is probably
-    twice ours.
+    [derived, stage III]. [chen2026, Theorem 3.7] writes $e^{ct}$, where c is twice the c of Proposition 3.4. Ours is that of
+    Proposition 3.4, hence $e^{2ct}$.
     """
     rate = focus_rate(stationary=stationary, transition=transition, phi_scale=phi_scale, lr_attention=lr_attention)
     return 2 * abs(rate)

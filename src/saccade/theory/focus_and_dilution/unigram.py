@@ -98,8 +98,8 @@ def focus_rate(*, stationary: ArrayLike, transition: ArrayLike, phi_scale: float
 
     $\dot W_Q = c\,\alpha\alpha^\top W_K$ and $\dot W_K = c\,\alpha\alpha^\top W_Q$: rates c and -c, each as often as there are key
     dimensions. The learning rate $\eta$ of the embedding does not enter; in the embedding's own time $\eta t$ the rate is
-    $c/\eta$. [chen2026, Theorems 3.3 to 3.5] have the same block; the closed form is [derived, plateau], and the paper's c is
-    probably twice ours (drift.py).
+    $c/\eta$. [chen2026, Theorems 3.3 to 3.5] have the same block; the closed form is [derived, plateau]. Our c is
+    that of Proposition 3.4; the c of Theorem 3.7 is twice as large.
     """
     zeta, size = centred_log(stationary=stationary), np.linalg.norm(stationary)
     brackets = persistence(stationary=stationary, transition=transition) * spread(stationary=stationary)
