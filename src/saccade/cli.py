@@ -25,20 +25,20 @@ from saccade.terminal import JSON, console, flags, parsed, progress
 REPLACE = (bool, False, "write over an earlier result that had other settings")
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
-  saccade list [--json]                              what can be reproduced: name, claim, time it takes
-  saccade reproduce [NAME ...] [--verbose]           run, check, report; without a name: everything synthetic
-  saccade reproduce --real [--full]                  everything on real text, quick or at the papers' sizes (extras `torch`, `text`)
-  saccade run NAME|FILE.py [--setting value ...]     one experiment, or your own file, with other settings; --help lists them
-  saccade forecast TEXT|CLASSES [--out DIR] [--json] what theory says will happen, before any training (extra `text` for texts)
-  saccade sweep NAME --over key=1,2,4 --seeds N [--out DIR]  a grid of settings and seeds, resumable; --plan, --status DIR
-  saccade verify DIR [--repair]                      hash everything again; run what is damaged once more
-  saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  attention and weights over a folder of checkpoints (extra `torch`)
+  saccade list [--json]                              all experiments: name, finding, time
+  saccade reproduce [NAME ...] [--verbose]           run, check claims, write the report; no name: everything synthetic
+  saccade reproduce --real [--full]                  everything on real text; --full: the papers' sizes (extras `torch`, `text`)
+  saccade run NAME|FILE.py [--setting value ...]     one experiment or your own file, with other settings; --help lists them
+  saccade forecast TEXT|CLASSES [--out DIR] [--json] what theory predicts, before any training (extra `text` for texts)
+  saccade sweep NAME|FILE.py --over key=1,2,4 --seeds N [--out DIR]  a grid of settings and seeds, resumable; --plan, --status DIR
+  saccade verify DIR [--repair]                      check all files against their checksums; --repair reruns damaged ones
+  saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  measure attention and weights over checkpoints (extra `torch`)
   saccade report RECORD ... [--out FILE]             one offline page from records, sweeps and watched runs
   saccade play [--port N]                            both theories live in the browser
-  saccade completion bash|zsh                        names of commands and experiments complete with Tab
+  saccade completion bash|zsh                        Tab completion of commands and experiments
   saccade env [--json]                               versions and settings for a bug report
 
-To begin:  saccade reproduce syn-small-attention
+Start with:  saccade reproduce syn-small-attention
 """
 
 
@@ -194,9 +194,9 @@ def _report(arguments: list[str]) -> int:
         sources=(
             tyro.conf.Positional[tuple[Path, ...]],
             (Path("results"),),
-            "records, or folders of results, sweeps, watched runs",
+            "records, or folders of results, sweeps or watched runs",
         ),
-        out=(Path, Path("report.html"), "the page"),
+        out=(Path, Path("report.html"), "file to write the page to"),
         json=JSON,
     )
     options = parsed(declared, arguments)
@@ -213,8 +213,8 @@ def _play(arguments: list[str]) -> int:
 
     declared = flags(
         "saccade play --no-browser",
-        port=(int | None, None, "port on this machine's loopback; default: 8765, or any that is free"),
-        no_browser=(bool, False, "only say the address; open no browser"),
+        port=(int | None, None, "local port; default: 8765, or any free one"),
+        no_browser=(bool, False, "print the address, do not open a browser"),
     )
     options = parsed(declared, arguments)
     serve(options.port, open_browser=not options.no_browser)

@@ -1,4 +1,4 @@
-"""What commands say and hear at the terminal: flags, progress, and text that may be piped away."""
+"""Terminal input and output: flags, progress bars, and text that may be piped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from saccade.errors import InputError
 
-JSON = (bool, False, "print the answer as JSON, for programs")
+JSON = (bool, False, "print the result as JSON")
 
 
 def flags(example: str, **fields: tuple[Any, Any, str]) -> Any:
@@ -77,7 +77,7 @@ def _until_rule(lines: list[str]) -> Iterator[str]:
 def progress(label: str) -> Iterator[Callable[..., None]]:
     """A bar on the terminal's error stream that goes when the work is done; nothing where there is no terminal.
 
-    It is told the fraction that is done, and another label when the work changes.
+    Call it with the fraction that is done and, when the work changes, another label.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn

@@ -81,7 +81,8 @@ def test_the_two_uses_in_the_readme_that_need_nothing_of_the_reader_run(tmp_path
     exec(DATA, names)
     assert [names["phase"].sizes[axis] for axis in ("lr_attention", "ratio", "seed")] == [3, 2, 4]
     logits = names["run"].parameter_attention.isel(seed=0, time=-1).values
-    assert logits[0] < 0 < logits[2] < logits[1] and 0 < logits[4] < logits[3]
+    assert logits[0] < 0 < logits[2] < logits[1]
+    assert 0 < logits[4] < logits[3]
     assert names["text"].n_vocab == 2000
 
 

@@ -1,4 +1,4 @@
-"""`saccade forecast`: its options, and the answer it prints. The command line reads the one into the other."""
+"""`saccade forecast`: its options and what it prints."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {
         tyro.MISSING,
         "name or path of a text, or a CSV file of classes or of a transition table",
     ),
-    "queries": (str, "8", "of a text: how many of its most frequent tokens, or which, with commas between"),
-    "lr_decoder": (float, 1.0, "learning rate of the decoder; of embedding and projection"),
-    "lr_attention": (float, 1.0, "learning rate of attention; of query and key matrices"),
-    "init_scale": (float, 1e-3, "standard deviation of every weight at the start"),
-    "steps": (float | None, None, "how far to look; default: twice the snap of the middle query"),
-    "context": (float | None, None, "tokens in a training context, for the assumptions"),
+    "queries": (str, "8", "for a text: number of query tokens (the most frequent ones), or their names, separated by commas"),
+    "lr_decoder": (float, 1.0, "learning rate of the decoder (chains: of embedding and projection)"),
+    "lr_attention": (float, 1.0, "learning rate of attention (chains: of query and key matrices)"),
+    "init_scale": (float, 1e-3, "standard deviation of the initial weights"),
+    "steps": (float | None, None, "number of training steps to predict; default: twice the median snap time of the queries"),
+    "context": (float | None, None, "tokens in a training context, to check the assumptions"),
     "width": (int, 8, "width of embedding, queries and keys"),
-    "scaled": (bool, False, "attention logits are divided by the root of the width"),
-    "n_vocab": (int | None, None, "of a text: keep so many tokens"),
-    "tokenizer": (str, "word", "of a text: word, bpe, character, or a tokenizer.json"),
-    "out": (Path, Path("results"), "folder that results are written into"),
+    "scaled": (bool, False, "divide attention logits by the square root of the width"),
+    "n_vocab": (int | None, None, "for a text: size of the vocabulary"),
+    "tokenizer": (str, "word", "for a text: word, bpe, character, or a tokenizer.json"),
+    "out": (Path, Path("results"), "folder to write results to"),
 }
 
 
@@ -52,7 +52,7 @@ def forecast_of(options: Any, on_progress: Callable[[float], None]) -> xr.Datase
 
 
 def _source(options: Any) -> Any:
-    """A text is tokenised as asked; a table is read as it is."""
+    """A text is tokenised according to the options; a table is read as it is."""
     if Path(options.source).suffix.lower() == ".csv":
         return options.source
     from saccade.data.text.corpus import corpus
@@ -61,7 +61,7 @@ def _source(options: Any) -> Any:
 
 
 def _queries(text: str) -> int | list[str]:
-    """A number of queries, or their names with commas between."""
+    """A number of queries, or their names separated by commas."""
     return int(text) if text.strip().isdecimal() else [name.strip() for name in text.split(",") if name.strip()]
 
 

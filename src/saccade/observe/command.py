@@ -1,4 +1,4 @@
-"""`saccade observe`: the checkpoints of a training run, looked at from the command line."""
+"""`saccade observe`: attention and weights over the checkpoints of a training run."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def observe_command(arguments: list[str]) -> int:
     kind = flags(
         _EXAMPLE,
         source=(tyro.conf.Positional[str], tyro.MISSING, "folder of checkpoints, or name of a model on the Hugging Face hub"),
-        text=(Path | None, None, "UTF-8 text to run the model on, read with the tokenizer beside the weights"),
-        revisions=(str, "", "revisions of a model on the hub, in the order of training: step1,step2"),
-        heads=(int | None, None, "heads in a layer, to look at weights that have no config.json"),
-        out=(Path | None, None, "folder for record and page; default: results/observed/NAME"),
-        trust_remote_code=(bool, False, "run Python code that came with the checkpoints"),
+        text=(Path | None, None, "UTF-8 text to run the model on; uses the tokenizer saved with the weights"),
+        revisions=(str, "", "revisions of a model on the hub, in training order: step1,step2"),
+        heads=(int | None, None, "heads per layer, for weights without a config.json"),
+        out=(Path | None, None, "folder for the record and its page; default: results/observed/NAME"),
+        trust_remote_code=(bool, False, "allow Python code that comes with the checkpoints to run"),
         json=JSON,
     )
     if not arguments:
@@ -56,7 +56,7 @@ def observe_command(arguments: list[str]) -> int:
     with (
         progress(options.source) as on_progress,
         contextlib.redirect_stdout(sys.stderr),
-    ):  # the recorder's words are not the answer
+    ):  # messages of the recorder are not the result
         record = _observed(options, out, on_progress)
     findings = [{"kind": kind, "steps": steps, "sentence": text} for kind, steps, text in json.loads(record.attrs["findings"])]
     if options.json:
@@ -76,7 +76,7 @@ def _own_folder(source: str) -> Path:
     if (out / "record.zarr").exists():
         before = json.loads(load_record(out / "record.zarr").attrs["config"]).get("source", "")
         if Path(before).resolve() != Path(source).resolve():
-            raise InputError(f"{out} holds what was seen of {before}; name another folder with --out.")
+            raise InputError(f"{out} already holds observations of {before}; choose another folder with --out.")
     return out
 
 

@@ -1,4 +1,4 @@
-"""The commands `saccade sweep` and `saccade verify`: their options, and the answers they print."""
+"""The commands `saccade sweep` and `saccade verify`: their options and what they print."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], AbstractContextManager[Callable[..., None]]]
 Option = tuple[Any, Any, str]
-_LONG = 2.0  # seconds without a word
+_LONG = 2.0  # seconds of gathering before the bar says so
 
 _MEANS: dict[str, Option] = {
-    "workers": (int | None, None, "processes of this machine; default: one for each core"),
-    "memory": (float | None, None, "GB they may take together; default: 80 percent of the machine's; on a cluster: of each worker"),
-    "cluster": (str | None, None, "a Dask scheduler, tcp://HOST:PORT, or `local` to start one"),
-    "time_limit": (float | None, None, "seconds for one run; compiling, before the first of a process, is part of it"),
+    "workers": (int | None, None, "processes on this machine; default: one per core"),
+    "memory": (float | None, None, "GB for all processes together; default: 80 percent of the machine's (cluster: each worker's)"),
+    "cluster": (str | None, None, "address of a Dask scheduler, tcp://HOST:PORT, or `local` to start one"),
+    "time_limit": (float | None, None, "time limit of one run in seconds; includes compiling"),
 }
 SWEEP_OPTIONS: dict[str, Option] = {
     "name": (
@@ -45,21 +45,21 @@ SWEEP_OPTIONS: dict[str, Option] = {
     "over": (
         tyro.conf.UseAppendAction[tuple[str, ...]],
         (),
-        "what is swept: key=1,2,3 or key=0..9 or key=0..1:5 or key=1..10:log8; linked: a/b=1/2,3/4; may come several times",
+        "settings to sweep: key=1,2,3 or key=0..9 or key=0..1:5 or key=1..10:log8; linked: a/b=1/2,3/4; can be repeated",
     ),
-    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "another setting of every run: key=value; may come several times"),
+    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "a setting for every run: key=value; can be repeated"),
     "seeds": (int | None, None, "one run for each of the seeds 0 .. N-1"),
     "out": (Path | None, None, "folder of the sweep; default: results/sweeps/NAME"),
-    "keep": (str | None, None, "variables kept of each record, with commas between; default: all"),
-    "show": (str | None, None, "the number that the figure shows"),
-    "plan": (bool, False, "only say how many runs there are and how long they will take, from a timed sample"),
-    "status": (Path | None, None, "only say what is finished in this folder"),
-    "retry_failed": (bool, False, "do runs again that failed or ran out of time"),
+    "keep": (str | None, None, "variables to keep from each run, separated by commas; default: all"),
+    "show": (str | None, None, "the number to show in the figure"),
+    "plan": (bool, False, "only print how many runs there are and how long they will take, from a timed sample"),
+    "status": (Path | None, None, "only print what is finished in this folder"),
+    "retry_failed": (bool, False, "rerun runs that failed or timed out"),
     **_MEANS,
 }
 VERIFY_OPTIONS: dict[str, Option] = {
-    "folder": (tyro.conf.Positional[Path], tyro.MISSING, "folder of a sweep, or of records"),
-    "repair": (bool, False, "run again what is damaged"),
+    "folder": (tyro.conf.Positional[Path], tyro.MISSING, "folder of a sweep or of records"),
+    "repair": (bool, False, "rerun whatever is damaged"),
     **_MEANS,
 }
 
@@ -88,7 +88,7 @@ def sweep_command(options: Any, progress: Progress) -> int:
 
 
 def _gathering(on_progress: Callable[..., None]) -> Callable[[float], None]:
-    """Tells of gathering on the same bar, but only of one that takes long."""
+    """Shows gathering on the same bar, but only if it takes long."""
     begun = time.monotonic()
 
     def tell(fraction: float) -> None:
@@ -238,7 +238,7 @@ def _say_plan(grid: Grid, folder: SweepFolder, options: Any, progress: Progress)
     else:
         print(_plan_sentence(grid, found, means.n_workers))
         for reason in refused:
-            print(f"  of the sample, a run would not be finished: {reason}")
+            print(f"  a run of the sample would not finish: {reason}")
     return 1 if refused else 0
 
 
