@@ -94,7 +94,7 @@ def forecast(
     | `lr_decoder`, `lr_attention` | rates of SGD, above 0: decoder (embedding and projection), attention                         |
     | `init_scale`                 | standard deviation of every weight of the embedded model at the start                        |
     | `queries`                    | of a text: how many of its most frequent tokens, or which                                    |
-    | `steps`                      | steps to predict; default: twice the median snap time of the queries                              |
+    | `steps`                      | steps to predict; default: twice the median snap time of the queries                         |
     | `window`, `n_next`           | of a text: context tokens before a query, next tokens of a query                             |
     | `n_tokens`, `n_chain`        | of a text: context tokens kept for the classes, tokens of the chain                          |
     | `context`                    | tokens in a training context, for the assumptions; default: `window` of a text, else infinite |
