@@ -45,9 +45,9 @@ SWEEP_OPTIONS: dict[str, Option] = {
     "over": (
         tyro.conf.UseAppendAction[tuple[str, ...]],
         (),
-        "settings to sweep: key=1,2,3 or key=0..9 or key=0..1:5 or key=1..10:log8; linked: a/b=1/2,3/4; can be repeated",
+        "settings to sweep: key=1,2,3 or key=0..9 or key=0..1:5 or key=1..10:log8; linked: a/b=1/2,3/4",
     ),
-    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "a setting for every run: key=value; can be repeated"),
+    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "a setting for every run: key=value"),
     "seeds": (int | None, None, "one run for each of the seeds 0 .. N-1"),
     "out": (Path | None, None, "folder of the sweep; default: results/sweeps/NAME"),
     "keep": (str | None, None, "variables to keep from each run, separated by commas; default: all"),
