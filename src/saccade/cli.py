@@ -110,7 +110,7 @@ def _reproduce(arguments: list[str]) -> int:
     )
     options = parsed(kind, arguments)
     if options.real and options.names:
-        raise InputError("`--real` is for all experiments on real text; leave it out beside names.")
+        raise InputError("`--real` is for all experiments on real text; leave it out if you name experiments.")
     names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
     jobs = [_job(name, options.full) for name in dict.fromkeys(names)]

@@ -33,7 +33,7 @@ from saccade.errors import InputError, checked_count, checked_kind, shortened
 
 @dataclass(frozen=True, eq=False)
 class MarkovChain:
-    """A Markov chain over a vocabulary of d tokens, with one stationary law that is positive everywhere.
+    """A Markov chain over a vocabulary of d tokens, with a unique stationary distribution that is positive everywhere.
 
     | name          | paper | axes              | meaning                                              |
     |---------------|-------|-------------------|------------------------------------------------------|

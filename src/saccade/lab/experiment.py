@@ -42,7 +42,7 @@ class Variable(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What `measure` found: arrays by the names of `variables`, coordinates by axis, and attributes to keep beside them."""
+    """What `measure` found: arrays by the names of `variables`, coordinates by axis, and attributes to store with them."""
 
     values: Mapping[str, Any]
     coords: Mapping[str, Any]
