@@ -76,7 +76,7 @@ def test_the_example_of_play_serves_its_page_until_ctrl_c(capsys, tmp_path):
             server.kill()  # or the block would wait for a server that Ctrl-C did not end
 
 
-def test_list_names_every_experiment_with_claim_and_time():
+def test_list_names_every_experiment_with_finding_and_time():
     code, printed, _ = called("list")
     assert code == 0
     assert all(name in printed for name in EXPERIMENTS)
@@ -84,7 +84,7 @@ def test_list_names_every_experiment_with_claim_and_time():
     rows = strictly(printed)
     assert code == 0
     assert [row["name"] for row in rows] == list(EXPERIMENTS)
-    assert all(row["claim"].endswith((".", "]")) or len(row["claim"]) > 20 for row in rows)
+    assert all(row["finding"].endswith((".", "]")) or len(row["finding"]) > 20 for row in rows)
     assert all(row["seconds"] > 0 for row in rows)
 
 
