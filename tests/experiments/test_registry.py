@@ -41,6 +41,7 @@ def test_a_file_without_an_experiment_is_one_sentence(tmp_path):
         "def measure(:\n": r"cannot be loaded: SyntaxError: .*line 1",
         f"{made}EXPERIMENT = Experiment('../up', make_dataclass('S', []), None, None, None)": "names a folder",
         f"{made}EXPERIMENT = Experiment('mine', dict, None, None, None)": "must be a dataclass",
+        f"{made}EXPERIMENT = Experiment('mine', make_dataclass('S', ['t1']), None, None, None)": "a default; t1 has none",
     }
     for text, sentence in wrong.items():
         file.write_text(text)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from saccade.errors import InputError
 from saccade.lab.claim import Case
 from saccade.lab.experiment import Experiment, Measured, Variable, by_cell, grid, padded
 from saccade.lab.panel import POINTS, Bars, Heat, Line, Lines, specs
@@ -60,10 +61,12 @@ def test_the_table_has_a_row_for_each_cell():
     assert rows[0] == {"power": 1, "x": 2.0, "value": 2.0}
 
 
-def test_a_variable_without_a_definition_is_refused():
-    other = Experiment("other", Settings, lambda s, p: Measured({"unknown": 1.0}, {}), lambda r: [], lambda r: [])
-    with pytest.raises(KeyError, match="unknown"):
-        other.run()
+def test_what_is_no_measurement_is_refused_in_a_sentence():
+    undefined = Experiment("x", Settings, lambda settings, on_progress: Measured({"length": 1.0}, {}), None, None)
+    with pytest.raises(InputError, match="`variables` of x must say what length is"):
+        undefined.run()
+    with pytest.raises(InputError, match=r"`measure` of x must give a record or Measured.*it gave None"):
+        Experiment("x", Settings, lambda settings, on_progress: None, None, None).run()
 
 
 def test_headline_numbers_are_means_over_seeds_that_have_them():

@@ -11,7 +11,7 @@ import importlib
 import re
 import sys
 import traceback
-from dataclasses import is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -143,4 +143,6 @@ def _own(path: Path, source: bytes) -> Experiment:
         raise InputError(f"{path}: the name of an experiment names a folder, such as two-tokens; got {found.name!r}.")
     if not is_dataclass(found.settings):
         raise InputError(f"{path}: `settings` of an experiment must be a dataclass; got {found.settings!r}.")
+    if needed := [each.name for each in fields(found.settings) if each.default is MISSING and each.default_factory is MISSING]:
+        raise InputError(f"{path}: every setting needs a default; {needed[0]} has none.")
     return found

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from saccade.errors import InputError, shortened
 from saccade.lab.claim import Claim
 from saccade.lab.panel import Layout, specs
 from saccade.records.schema import make_record, settings_of, with_settings
@@ -96,6 +97,10 @@ class Experiment:
         found = self.measure(config, on_progress)
         if isinstance(found, Measured):
             found = self._record(found, time.perf_counter() - started)
+        elif not isinstance(found, xr.Dataset):
+            raise InputError(
+                f"`measure` of {self.name} must give a record or Measured(values, coords); it gave {shortened(found)}."
+            )
         return with_settings(found, config)
 
     def run_together(self, several: Sequence[Any], on_progress: Progress = silent) -> list[xr.Dataset]:
@@ -129,6 +134,9 @@ class Experiment:
         return self.caption if isinstance(self.caption, str) else self.caption(record)
 
     def _record(self, found: Measured, wall_time: float) -> xr.Dataset:
+        undefined = [name for name in found.values if name not in self.variables]
+        if undefined:
+            raise InputError(f"`variables` of {self.name} must say what {undefined[0]} is: Variable(axes, unit, definition).")
         record = make_record(
             dynamics=self.dynamics,
             variables={name: (tuple(self.variables[name].axes.split()), value) for name, value in found.values.items()},
