@@ -74,7 +74,7 @@ def test_outside_its_assumptions_a_claim_still_says_whether_the_numbers_agree():
     assert off.verdict_says == "outside (2 of 3 assumptions); off by 40 %"
     assert not off.is_surprise
     assert [str(condition) for condition in off.unmet] == [
-        "2 largest eigenvalue: 0.57, needed < 0.333",
+        "2 largest eigenvalue: 0.57, needed < 0.3333",
         "bare queries: 1, needed <= 0",
     ]
 

@@ -83,12 +83,7 @@ def experiment(name: str) -> Experiment:
     if name.endswith(".py"):
         path = Path(own_file(name))
         return _own(path, path.read_bytes())  # by its content: a file that was edited is another experiment
-    module = importlib.import_module(module_of(name))
-    if not hasattr(module, "EXPERIMENT"):
-        from saccade.experiments.unported import unported
-
-        return unported(name, module)
-    return module.EXPERIMENT
+    return importlib.import_module(module_of(name)).EXPERIMENT
 
 
 def own_file(name: str) -> str:

@@ -27,10 +27,10 @@ class Condition:
         ]
 
     def __str__(self) -> str:
-        """`2 largest eigenvalue: 0.57, needed < 0.333`; a condition without a number is its name alone."""
+        """`2 largest eigenvalue: 0.57, needed < 0.3333`; a condition without a number is its name alone."""
         if self.relation == "=" and self.bound == 1.0 and self.value in (0.0, 1.0):
             return self.name
-        return f"{self.name}: {self.value:.3g}, needed {self.relation} {self.bound:.3g}"
+        return f"{self.name}: {self.value:.4g}, needed {self.relation} {self.bound:.4g}"
 
 
 def below(name: str, value: float, bound: float, why: str = "") -> Condition:
