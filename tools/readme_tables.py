@@ -38,7 +38,9 @@ def _said(outcome: Mapping[str, Any]) -> str:
     """`12 hold, 2 fail as expected`."""
     parts = [f"{outcome[verdict]} {word}" for verdict, word in _WORDS.items() if outcome.get(verdict)]
     known = " as expected" if outcome.get(FAILS) and not outcome.get("surprises") else ""
-    return ", ".join(part + (known if part.endswith(_WORDS[FAILS]) else "") for part in parts) or "not run yet"
+    parts = [part + (known if part.endswith(_WORDS[FAILS]) else "") for part in parts]
+    controls = outcome.get("controls", 0)
+    return ", ".join([*parts, *([f"{controls} control{'s' if controls > 1 else ''}"] if controls else [])]) or "not run yet"
 
 
 def with_tables(readme: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
@@ -56,10 +58,11 @@ def outcome(name: str, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many claims have which verdict, and how many of them are not as expected."""
-    found = Counter(claim["verdict"] for claim in claims)
+    """How many claims have which verdict, how many are negative controls, and how many are not as expected."""
+    found = Counter(claim["verdict"] for claim in claims if not claim["breaks"])
     surprises = sum(claim["verdict"] not in (claim["expected"], OUTSIDE) for claim in claims)
-    return {verdict: found[verdict] for verdict in _WORDS} | {"surprises": surprises}
+    controls = sum(bool(claim["breaks"]) for claim in claims)
+    return {verdict: found[verdict] for verdict in _WORDS} | {"controls": controls, "surprises": surprises}
 
 
 def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str:
@@ -75,7 +78,7 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
 
 
 def _measured(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> float:
-    found = [claim for claim in claims if fnmatchcase(claim["label"], field)]
+    found = [claim for claim in claims if fnmatchcase(claim["label"], field) and not claim.get("breaks")]
     if len(found) != 1:
         fitting = "".join(f"\n  {claim['label']}" for claim in found)
         raise ValueError(f"finding of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")

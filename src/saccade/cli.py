@@ -96,7 +96,7 @@ def _reproduce(arguments: list[str]) -> int:
     import tyro
 
     from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC
-    from saccade.experiments.pages import errata_page, findings_page
+    from saccade.lab.pages import errata_page, findings_page
 
     kind = flags(
         "saccade reproduce growth-figures decoder-dynamics",
@@ -269,8 +269,8 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: bool) -> list[Any]:
     """Run experiments one after the other, print what came of each, and write the report over all of `--out`."""
-    from saccade.experiments.printed import print_outcome, tally
     from saccade.experiments.reproduce import reproduce
+    from saccade.lab.printed import print_outcome, tally
     from saccade.report.page import write_page
 
     outcomes = []

@@ -20,11 +20,14 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
+
+from saccade.errors import InputError
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -69,6 +72,53 @@ def computed(
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in workers:
             worker.close()
+
+
+def in_processes(
+    run: Callable[..., Result],
+    jobs: Sequence[tuple[Any, ...]],
+    on_progress: Callable[[float], None] = lambda fraction: None,
+    processes: int | None = None,
+) -> list[Result]:
+    """`run(*job)` for every job, results in their order. `run` and its arguments must be picklable; one process: right here."""
+    n_processes = min(len(jobs), processes or cores())
+    if n_processes <= 1:
+        return _here(run, jobs, on_progress)
+    results: dict[int, Result] = {}
+    with closing(computed(partial(_numbered, run), list(enumerate(jobs)), n_processes)) as coming:
+        for number, result in coming:
+            results[number] = result
+            on_progress(len(results) / len(jobs))
+    return [results[number] for number in range(len(jobs))]
+
+
+def _numbered(run: Callable[..., Result], worker: Worker, job: tuple[int, tuple[Any, ...]]) -> tuple[int, Result]:
+    number, arguments = job
+    try:
+        return number, worker.answer(run, *arguments)
+    except LostProcessError as lost:
+        raise InputError(f"run {number + 1} of an experiment was lost: {lost}.") from None
+
+
+def _here(run: Callable[..., Result], jobs: Sequence[tuple[Any, ...]], on_progress: Callable[[float], None]) -> list[Result]:
+    results = []
+    for done, job in enumerate(jobs, 1):
+        with _one_thread():
+            results.append(run(*job))
+        on_progress(done / len(jobs))
+    return results
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    import torch  # by those who train alone
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class LostProcessError(Exception):

@@ -65,7 +65,7 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     surprising = Case().near(lemma, "b", 2.0, 1.0, within=0.1)
     outside = Case(given=[met("x", False)]).near(lemma, "c", 2.0, 1.0, within=0.1)
     counts = verdict_counts([claim.as_dict() for claim in (known, surprising, outside)])
-    assert counts == {HOLDS: 0, FAILS: 2, OUTSIDE: 1, "surprises": 1}
+    assert counts == {HOLDS: 0, FAILS: 2, OUTSIDE: 1, "controls": 0, "surprises": 1}
     assert "1 fail as expected |" in table("scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])})
     assert "1 fail |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
 

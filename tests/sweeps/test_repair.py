@@ -146,7 +146,7 @@ def test_a_damaged_record_of_any_kind_of_experiment_is_run_again_to_the_same_bit
     if SMALL_RECORDS[name]:
         pytest.importorskip("torch")
         pytest.importorskip("tokenizers")
-        monkeypatch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # processes would take longer than the runs
+        monkeypatch.setattr("saccade.processes.cores", lambda: 1)  # processes would take longer than the runs
     kind = experiment(name).settings
     settings = {key: value for key, value in SMALL_RECORDS[name].items() if key in kind.__dataclass_fields__}
     done = reproduce(name, tmp_path, kind(**settings))

@@ -1,4 +1,4 @@
-"""Every statement has a claim, and every claim a statement: experiments use all constants of the lists and make no statement themselves.
+"""Every statement has a claim, and every claim a statement: experiments use all of the listed ones and make none themselves.
 
 Read from the source, since claims exist only after experiments have run.
 """

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from saccade.data.text.sources import found_source
 from saccade.experiments import experiment, finding_of, own_file
-from saccade.lab.claim import Claim
 from saccade.lab.experiment import Experiment, Progress, silent
+from saccade.lab.outcome import Outcome
 from saccade.records.json_files import write_json
 from saccade.records.store import result_folder, save_record
 from saccade.records.writing import write_csv
 from saccade.report.style import save_figure
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of an experiment and where it lies."""
-
-    name: str
-    folder: Path
-    record: xr.Dataset
-    claims: list[Claim]
 
 
 def reproduce(
@@ -50,9 +36,9 @@ def reproduce(
             record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
         if own := own_file(name):
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
-        claims = list(asked.claims(record))
-        _write(unfinished, asked, record, claims, finding_of(name), command or f"saccade {'run' if own else 'reproduce'} {name}")
-    return Outcome(asked.name, folder, record, claims)
+        outcome = Outcome(asked.name, finding_of(name), folder, record, list(asked.claims(record)))
+        _write(unfinished, asked, outcome, command or f"saccade reproduce {name}")
+    return outcome
 
 
 def _find_texts(config: Any) -> None:
@@ -62,14 +48,15 @@ def _find_texts(config: Any) -> None:
             found_source(name)
 
 
-def _write(folder: Path, asked: Experiment, record: xr.Dataset, claims: list[Claim], finding: str, command: str) -> None:
+def _write(folder: Path, asked: Experiment, outcome: Outcome, command: str) -> None:
+    record = outcome.record
     save_record(record, folder / "record.zarr")
-    write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
+    write_json(folder / "claims.json", [claim.as_dict() for claim in outcome.claims])
     write_csv(folder / "table.csv", asked.rows(record))
     for name, (columns, extra_rows) in (asked.files(record) if asked.files is not None else {}).items():
         write_csv(folder / name, extra_rows, columns)
     write_json(folder / "panels.json", asked.specs(record))
     save_figure(asked.figure(record), folder / "figure")
     attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
-    about = {"statement": finding, "caption": asked.caption_of(record), "command": command, **attributes}
+    about = {"statement": outcome.finding, "caption": asked.caption_of(record), "command": command, **attributes}
     write_json(folder / "about.json", about)

@@ -98,7 +98,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def record() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
         return record_of("depth", **SMALL)
 
 

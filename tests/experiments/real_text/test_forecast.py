@@ -17,11 +17,11 @@ from saccade.errors import InputError
 from saccade.experiments.real_text import forecast, forecast_scores
 from saccade.experiments.real_text.forecast import EXPERIMENT, Settings
 from saccade.experiments.real_text.forecast_runs import StageMeasures, weights_of
-from saccade.experiments.real_text.runs import in_processes
 from saccade.lab.claim import FAILS, HOLDS
 from saccade.model.embedded import composite, population_loss
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
+from saccade.processes import in_processes
 from saccade.records.store import load_record, save_record
 from saccade.theory.questions import FORECAST_STAGES
 

@@ -19,7 +19,7 @@ SMALL = Settings(text="sotu", n_vocab=499, queries=3, window=11, steps=5, seeds=
 @pytest.fixture(scope="module")
 def record():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
         return record_of("optimisers", **asdict(SMALL))
 
 

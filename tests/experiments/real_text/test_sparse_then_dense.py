@@ -62,7 +62,7 @@ SMALL = {"text": "sotu", "n_vocab": 97, "layers": (1, 2), "rates": (1e-3,), "ste
 @pytest.fixture(scope="module")
 def record() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
         return record_of("sparse-then-dense", **SMALL)
 
 

@@ -28,7 +28,7 @@ from tests.experiments.default_runs import record_of  # noqa: E402
 @pytest.fixture(scope="module")
 def tiny() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
         return record_of(
             "text-cycle",
             texts=("sotu",),

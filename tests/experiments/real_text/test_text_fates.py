@@ -17,7 +17,7 @@ from tests.experiments.default_runs import record_of
 @pytest.fixture(scope="module")
 def record():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
         sizes = {"n_vocab": 499, "queries": 3, "window": 11, "steps": 5, "seeds": 2}
         return record_of("text-fates", text="sotu", **sizes, batch_theorem=31, batch_ordinary=7)
 

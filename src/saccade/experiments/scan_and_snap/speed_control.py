@@ -199,23 +199,6 @@ def _peak(every: list[Vocabulary], shown: Vocabulary) -> Iterator[Claim]:
     yield _largest(SPEED_PEAK, "time of the highest speed", 1e-3, [moment])
 
 
-def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    rows = []
-    for v in [Vocabulary(record, n_vocab) for n_vocab in record.n_vocab.values.tolist()]:
-        columns = {
-            "time": v.times,
-            "time_over_scan_time": v.times / v.scan_time,
-            "speed_measured": v.speed,
-            "speed_exact": theory.speed(v.times, **v.by_step),
-            "speed_early": theory.early_speed(v.times, **v.rates),
-            "speed_late": theory.late_speed(v.times, **v.by_step),
-            "speed_late_as_printed": theory.late_speed(v.times, **v.by_step, as_printed=True),
-        }
-        for i in range(0, len(v.times), 4):
-            rows.append({"n_vocab": v.n_vocab} | {name: float(values[i]) for name, values in columns.items()})
-    return rows
-
-
 def panels(record: xr.Dataset) -> Layout:
     settings = EXPERIMENT.settings_of(record)
     v = Vocabulary(record, settings.shown)
@@ -261,5 +244,4 @@ EXPERIMENT = Experiment(
     variables=VARIABLES,
     dynamics="C: reduced flow of the theory, attention held still",
     time_unit="steps of SGD",
-    table=table,
 )

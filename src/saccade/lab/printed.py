@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from saccade.experiments.reproduce import Outcome
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Claim
+from saccade.lab.outcome import Outcome
 
 
 def tally(claims: Sequence[Claim]) -> str:

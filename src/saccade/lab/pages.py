@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from saccade.experiments import finding_of
 from saccade.lab.claim import FAILS, Claim
+from saccade.lab.outcome import Outcome
 from saccade.lab.relation import Erratum, number
-
-if TYPE_CHECKING:
-    from saccade.experiments.reproduce import Outcome
 
 _ERRATA = (
     "# Errata\n\nFormulas that are wrong as printed, each with the corrected form and the measurement that decides between them. "
@@ -44,7 +40,7 @@ def findings_page(outcomes: Sequence[Outcome]) -> str:
     parts = [_FINDINGS, "\n## What does not hold\n\n", _COLUMNS + "".join(map(_row, failing)) if failing else "Nothing failed.\n"]
     for outcome in outcomes:
         size = outcome.record.attrs.get("size", "own")
-        parts.append(f"\n## {outcome.name} ({size} setting)\n\n{finding_of(outcome.name)}\n\n")
+        parts.append(f"\n## {outcome.name} ({size} setting)\n\n{outcome.finding}\n\n")
         parts.append(_COLUMNS + "".join(map(_row, outcome.claims)))
     return "".join(parts)
 

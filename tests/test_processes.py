@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from saccade.experiments.real_text.runs import in_processes
+from saccade.processes import in_processes
 
 
 def root(number: int) -> float:

@@ -10,9 +10,9 @@ import pytest
 import xarray as xr
 
 from saccade.experiments import REAL_TEXT, experiment
-from saccade.experiments.pages import errata_page, findings_page
-from saccade.experiments.reproduce import Outcome
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
+from saccade.lab.outcome import Outcome
+from saccade.lab.pages import errata_page, findings_page
 from saccade.theory.statement import Statement
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import OUTCOMES, assert_as_in_the_readme
@@ -68,7 +68,7 @@ def test_every_erratum_that_can_be_computed_is_shown_wrong_as_printed_and_right_
 
 def test_a_page_of_findings_has_every_claim_and_the_failing_ones_on_top():
     claims = [Case().near(LEMMA, "sum of P(a|b)", 1.05, 1.0, within=0.1), Case().near(LEMMA, "slope", -0.3, -0.5, within=0.05)]
-    page = findings_page([Outcome("text-fates", Path("x"), xr.Dataset(attrs={"size": "quick"}), claims)])
+    page = findings_page([Outcome("text-fates", "All is well.", Path("x"), xr.Dataset(attrs={"size": "quick"}), claims)])
     top, rest = page.split("## text-fates (quick setting)")
     assert [row[0] for row in rows(top)] == ["slope"]
     assert [(row[0], row[3]) for row in rows(rest)] == [(r"sum of P(a\|b)", HOLDS), ("slope", FAILS)]
