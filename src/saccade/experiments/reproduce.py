@@ -37,7 +37,7 @@ def reproduce(
         if own := own_file(name):
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         outcome = Outcome(asked.name, finding_of(name), folder, record, list(asked.claims(record)))
-        _write(unfinished, asked, outcome, command or f"saccade reproduce {name}")
+        _write(unfinished, asked, outcome, command or f"saccade {'run' if own else 'reproduce'} {name}")
     return outcome
 
 
