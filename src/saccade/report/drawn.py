@@ -95,7 +95,7 @@ def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     title, across, up = (
         textwrap.fill(str(words or ""), cell.fit(inches), max_lines=3, placeholder=" …")
         for words, inches in (
-            (spec["title"], 0.8 * cell.width),
+            (spec["title"], 0.7 * cell.width),  # it begins at the axis, in larger letters
             (spec["x"]["label"], cell.width),
             (spec["y"]["label"], cell.height),
         )
