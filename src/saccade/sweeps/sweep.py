@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, checked_choice, checked_count, checked_number
 from saccade.experiments import experiment, own_file
+from saccade.model.system import System
 from saccade.processes import cores
 from saccade.records.json_files import json_ready
 from saccade.records.schema import restored_settings
@@ -24,6 +25,7 @@ from saccade.sweeps.gathering import gathered, numbers_of, summary_rows, write_s
 from saccade.sweeps.grid import Grid, Run
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome
 from saccade.sweeps.processes import in_processes
+from saccade.sweeps.systems import sweep_systems
 from saccade.sweeps.units import Unit, units_of
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class Means:
 
 
 def sweep(
-    name: str,
+    name: str | Callable[..., System],
     over: Mapping[str, Any] | Sequence[str] = (),
     *,
     seeds: int | Sequence[int] | None = None,
@@ -89,6 +91,7 @@ def sweep(
 
     | argument       | meaning                                                                                              |
     |----------------|------------------------------------------------------------------------------------------------------|
+    | `name`         | an experiment, a Python file with one, or a function that makes a `System` from a cell of `over`     |
     | `over`         | `{"lr_attention": [0.5, 1, 2]}`, or as at the terminal, `["lr_attention=0.5,1,2", "ratio=1..10:log8"]` |
     | `seeds`        | a count n for the seeds 0 .. n-1, or a list; one run for each                                         |
     | `out`          | folder; default `results/sweeps/NAME`. The same call again does only what is missing                 |
@@ -96,8 +99,10 @@ def sweep(
     | `keep`         | variables kept of each record, beside its headline numbers; default: all                             |
     | `show`         | the number that the figure shows; default: the experiment's first headline number                    |
     | `retry_failed` | do runs again that failed or ran out of time                                                          |
-    | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`                                             |
+    | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`; of a system, settings of `flow` or `train` |
     """
+    if callable(name):
+        return sweep_systems(name, over, seeds=seeds, out=out, on_progress=on_progress, **means)  # type: ignore[arg-type]
     grid = Grid.of(name, over, seeds, config, keep)
     folder = SweepFolder(out if out is not None else Path("results/sweeps") / grid.title)
     return run_sweep(grid, folder, Means(**means).checked(), show, retry_failed, on_progress)
