@@ -22,7 +22,7 @@ def tally(claims: Sequence[Claim]) -> str:
     plain = [claim for claim in claims if not claim.breaks and not claim.is_surprise]
     surprises = sum(claim.is_surprise for claim in claims)
     counts = {
-        "hold": sum(claim.verdict == HOLDS for claim in plain),
+        "hold" if len(claims) != 1 else "holds": sum(claim.verdict == HOLDS for claim in plain),
         "fail as expected": sum(claim.verdict == FAILS for claim in plain),
         "outside their assumptions": sum(claim.verdict == OUTSIDE for claim in plain),
         "negative control fails as it must" if len(controls) == 1 else "negative controls fail as they must": len(controls),

@@ -151,7 +151,8 @@ def _attention(run: xr.Dataset, n: int) -> Bars:
     attention = run.attention.sel(time=list(SHOWN)).isel({"class": n}).mean("seed").transpose("time", "token").values
     tokens = np.flatnonzero(distinct[n])
     order = tokens[np.argsort(run.token_prob.values[n, tokens])]
-    names = [f"distinct, {_ordinal(rank)} rarest" for rank in range(1, len(order))] + ["distinct, most frequent"]
+    between = [f"distinct, number {rank} from the rarest" for rank in range(2, len(order))]
+    names = ["distinct, rarest", *between, "distinct, most frequent"]
     groups = {f"{common.sum()} common tokens": attention[:, common].sum(axis=1)} | {
         name: attention[:, token] for name, token in zip(names, order, strict=True)
     }
@@ -162,10 +163,6 @@ def _attention(run: xr.Dataset, n: int) -> Bars:
         title, "iteration", "attention", [str(step) for step in SHOWN], groups, stacked=True, ylim=(0, 1),
         tones={next(iter(groups)): None, **tones},
     )  # fmt: skip
-
-
-def _ordinal(rank: int) -> str:
-    return {1: "1st", 2: "2nd", 3: "3rd"}.get(rank, f"{rank}th")
 
 
 def _loss(record: xr.Dataset) -> Lines:
