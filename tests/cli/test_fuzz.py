@@ -216,7 +216,7 @@ def test_each_argument_of_training_refuses_what_it_cannot_be(name, value):
 @pytest.mark.parametrize("task", [None, "syn-small", [[0.5, 0.5]], {}])
 def test_a_task_that_is_none_is_refused(task):
     for dynamics in (train, flow):
-        with pytest.raises(InputError, match="task"):
+        with pytest.raises(InputError, match="must be a System, a SequenceClasses or a MarkovChain"):
             dynamics(task)
 
 
@@ -260,7 +260,7 @@ COMMAND = st.sampled_from(["list", "env", "reproduce", "run", "run syn-small-att
 @given(command=st.one_of(COMMAND, WORD), words=st.lists(st.one_of(WORD, st.sampled_from(["syn-small-attention"])), max_size=4))
 @settings(max_examples=300)
 def test_any_words_on_the_command_line_end_with_an_exit_code(command, words):
-    def would_run(*_):
+    def would_run(*_, **__):
         raise InputError("this would run.")
 
     with pytest.MonkeyPatch.context() as patch:

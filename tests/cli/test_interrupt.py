@@ -35,7 +35,7 @@ def test_ctrl_c_ends_with_130_one_sentence_and_the_earlier_result_intact(medium,
 
     copytree(medium[0], tmp_path, dirs_exist_ok=True)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    code, err = interrupted(tmp_path, patience=120)
+    code, err = interrupted(tmp_path, "--replace", patience=120)
     assert code == 130
     assert one_sentence(err), err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

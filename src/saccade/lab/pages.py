@@ -24,7 +24,7 @@ def errata_page(claims: Sequence[Claim]) -> str:
     """All errata among some claims, in the order of their numbers."""
     rows = []
     for claim in claims:
-        if isinstance(claim.relation, Erratum):
+        if isinstance(claim.relation, Erratum) and not claim.breaks:
             values = " | ".join(map(number, (claim.relation.printed, claim.relation.corrected, float(claim.measured))))  # type: ignore[arg-type]
             where = claim.statement.key + (f", {claim.statement.place}" if claim.statement.place else "")
             order = tuple(int(part) for part in claim.relation.number.split("."))

@@ -14,6 +14,12 @@ functions = [f for _, f in inspect.getmembers(theory, inspect.isfunction)]
 BIBLIOGRAPHY = (Path(theory.__file__).parents[1] / "references.bib").read_text()
 WITHOUT_SOURCE = {"alignment", "off_stationary"}  # measures of an array, not statements
 GENERIC = {"matrix", "pattern", "beta"}  # a letter of the source itself, or any array
+NOTATION = {
+    name
+    for line in (Path(__file__).parents[3] / "NOTATION.md").read_text("utf-8").splitlines()
+    if line.startswith("|")
+    for name in re.findall(r"`(\w+)`", line.split("|")[2])
+}
 
 
 def test_theory_imports_neither_simulation_nor_compiled_arrays():
@@ -23,11 +29,11 @@ def test_theory_imports_neither_simulation_nor_compiled_arrays():
 
 
 @pytest.mark.parametrize("function", functions, ids=lambda f: f.__name__)
-def test_every_argument_has_its_letter_in_a_table_of_the_package_or_its_own(function):
+def test_every_argument_has_its_letter_in_the_notation_or_in_a_docstring(function):
     texts = [module.__doc__ for _, module in inspect.getmembers(theory, inspect.ismodule)] + [function.__doc__]
     table = [line.strip() for text in texts for line in text.splitlines() if line.strip().startswith("|")]
     named = {word for line in table for word in re.split(r"[,\s]+", line.split("|")[1])}
-    assert set(inspect.signature(function).parameters) - GENERIC <= named
+    assert set(inspect.signature(function).parameters) - GENERIC <= named | NOTATION
 
 
 @pytest.mark.parametrize("function", functions, ids=lambda f: f.__name__)

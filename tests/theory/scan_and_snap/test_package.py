@@ -12,6 +12,12 @@ from saccade.theory import scan_and_snap as theory
 
 functions = [f for _, f in inspect.getmembers(theory, inspect.isfunction)]
 BIBLIOGRAPHY = (Path(theory.__file__).parents[1] / "references.bib").read_text()
+NOTATION = {
+    name
+    for line in (Path(__file__).parents[3] / "NOTATION.md").read_text("utf-8").splitlines()
+    if line.startswith("|")
+    for name in re.findall(r"`(\w+)`", line.split("|")[2])
+}
 
 
 def test_theory_imports_neither_simulation_nor_compiled_arrays():
@@ -21,11 +27,11 @@ def test_theory_imports_neither_simulation_nor_compiled_arrays():
 
 
 @pytest.mark.parametrize("function", functions, ids=lambda f: f.__name__)
-def test_docstring_holds_the_letters_of_every_argument(function):
+def test_every_argument_has_its_letter_in_the_notation_or_in_the_docstring(function):
     table = [line for line in inspect.getdoc(function).splitlines() if line.startswith("|")]
     named = {word for line in table[2:] for word in re.split(r"[,\s|]+", line)}
     switches = {"as_printed", "per_step"}
-    assert set(inspect.signature(function).parameters) - switches <= named
+    assert set(inspect.signature(function).parameters) - switches <= named | NOTATION
 
 
 @pytest.mark.parametrize("function", functions, ids=lambda f: f.__name__)
