@@ -16,7 +16,6 @@ from typing import Any
 
 from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
-from saccade.lab.claim import OUTSIDE
 from saccade.records.json_files import json_ready
 from saccade.records.store import damaged_records
 from saccade.records.writing import write_text
@@ -96,6 +95,7 @@ def _reproduce(arguments: list[str]) -> int:
     import tyro
 
     from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC
+    from saccade.lab.claim import OUTSIDE
     from saccade.lab.pages import errata_page, findings_page
 
     kind = flags(

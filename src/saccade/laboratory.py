@@ -33,6 +33,7 @@ from saccade.model.pairwise import Pairwise
 from saccade.model.rank_one import RankOneEmbedded
 from saccade.model.reduced_pairwise import ReducedPairwise
 from saccade.model.system import System
+from saccade.records.json_files import json_ready
 from saccade.theory import focus_and_dilution, scan_and_snap
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ def _parameters(name: str, system: System, given: Any) -> Any:
 
 def _with_assumptions(system: System, record: xr.Dataset) -> xr.Dataset:
     """Keep the validator's answer as JSON in `attrs["assumptions"]`: an entry for each pair of rates."""
-    record.attrs["assumptions"] = json.dumps(assumptions_of(system, record))
+    record.attrs["assumptions"] = json.dumps(json_ready(assumptions_of(system, record), str))
     return record
 
 

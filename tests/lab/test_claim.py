@@ -40,6 +40,8 @@ CASE = Case({"K": 5})
         (CASE.between(LEMMA, "x", [50, 91], 34.9, 90.8), FAILS, "measured 91, must lie in [34.9, 90.8]"),
         (CASE.none(LEMMA, "x", np.zeros((6, 6), bool)), HOLDS, "0 exceptions among 36"),
         (CASE.none(LEMMA, "x", [True, False]), FAILS, "1 exception among 2"),
+        (CASE.none(LEMMA, "x", []), FAILS, "missing exceptions among 0"),
+        (CASE.in_order(LEMMA, "x", [1.0, math.nan, 3.0]), FAILS, "2 exceptions among 2"),
         (CASE.none(LEMMA, "x", 1, among=16, allowed=1), HOLDS, "1 exception among 16, 1 allowed"),
         (CASE.in_order(LEMMA, "x", [[1, 2, 3], [1, 3, 3]]), FAILS, "1 exception among 4"),
         (
@@ -85,6 +87,11 @@ def test_a_control_must_fail_and_is_not_excused_by_its_broken_assumption():
     assert (failing.verdict, failing.as_expected) == (FAILS, True)
     assert (holding.verdict, holding.is_surprise) == (HOLDS, True)
     assert holding.verdict_says == "holds, though it must not (broken: a positive rate)"
+
+
+def test_a_control_that_breaks_more_than_it_says_decides_nothing():
+    given = [above("a positive rate", -1.0, 0.0), met("one query", False)]
+    assert Case(given=given).breaking("a positive rate").near(LEMMA, "x", 2.0, 1.0, within=0.1).verdict == OUTSIDE
 
 
 def test_near_needs_one_way_of_telling_how_near():

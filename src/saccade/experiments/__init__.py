@@ -51,8 +51,8 @@ SCAN_AND_SNAP = {
 }
 FOCUS_AND_DILUTION = {
     "condensation": Entry("focus_and_dilution", "condensation", "stage I, Theorem 3.2", 6),
-    "focus-growth": Entry("focus_and_dilution", "focus_growth", "plateau and stage II, Theorems 3.3 to 3.5", 9),
-    "dilution-drift": Entry("focus_and_dilution", "dilution_drift", "stage III, Propositions 3.6 to 3.8", 6),
+    "focus-growth": Entry("focus_and_dilution", "focus_growth", "plateau and stage II, Propositions 3.3, 3.4, Theorem 3.5", 9),
+    "dilution-drift": Entry("focus_and_dilution", "dilution_drift", "stage III, Proposition 3.6, Theorem 3.7", 6),
     "next-direction": Entry("focus_and_dilution", "next_direction", "Lemma 3.1, which direction opens next", 12),
     "degenerate-stall": Entry("focus_and_dilution", "degenerate_stall", "Theorem 3.9, equal rare tokens", 20),
     "focus-sign": Entry("focus_and_dilution", "focus_sign", "sign of the focus", 8),

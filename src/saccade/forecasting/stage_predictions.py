@@ -60,8 +60,8 @@ def stage_predictions(record: xr.Dataset, conditions: list[Condition]) -> list[P
     opening = (*data, *chosen(conditions, ("IV",)))
     return [
         *said,
-        _said("focus", _focus(record), RANK_ONE, "[chen2026, Theorems 3.3 to 3.5]", linear),
-        _said("dilution", _dilution(record), RANK_ONE, "[chen2026, Propositions 3.6 to 3.8]", linear),
+        _said("focus", _focus(record), RANK_ONE, "[chen2026, Propositions 3.3, 3.4]", linear),
+        _said("dilution", _dilution(record), RANK_ONE, "[chen2026, Proposition 3.6]", linear),
         _said(
             "next direction", _next(record), "rule s1(B) at the end of the rank-one flow", "[derived, next-direction rule]", opening
         ),

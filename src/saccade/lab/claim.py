@@ -68,7 +68,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        if self.unmet and not self.breaks:
+        if any(condition.name != self.breaks for condition in self.unmet):
             return OUTSIDE
         return HOLDS if self.agrees else FAILS
 
@@ -113,7 +113,7 @@ class Claim:
         return {
             "title": self.title,
             "label": self.label,
-            "sentence": self.sentence,
+            "sentence": self.sentence or f"{self.statement.title}.",
             "statement": asdict(self.statement) | {"key": self.statement.key},
             "case": dict(self.case),
             "relation": {"kind": self.relation.kind, **asdict(self.relation)},
@@ -233,7 +233,8 @@ class Case:
     ) -> Claim:
         """No exceptions to a rule: `exceptions` is a mask, or a count of `among`."""
         count, n = (np.sum(exceptions), np.size(exceptions)) if among is None else (exceptions, among)
-        return self._claim(statement, title, Exceptions(int(n), allowed), float(count), sentence, expected)  # type: ignore[arg-type]
+        value = float(np.sum(count)) if n else np.nan  # a rule that was never put to the test is not confirmed
+        return self._claim(statement, title, Exceptions(int(n), allowed), value, sentence, expected)
 
     def in_order(self, statement: Statement, title: str, values: ArrayLike, *, sentence: str = "", expected: str = HOLDS) -> Claim:
         """Values rise along the last axis: neighbours that do not are the exceptions."""

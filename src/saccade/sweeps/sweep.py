@@ -101,6 +101,8 @@ def sweep(
     | `retry_failed` | do runs again that failed or ran out of time                                                          |
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`; of a system, settings of `flow` or `train` |
     """
+    if isinstance(name, System):
+        raise InputError("`saccade.sweep` needs a function that makes a system from swept values, such as its class; got a system.")
     if callable(name):
         return sweep_systems(name, over, seeds=seeds, out=out, on_progress=on_progress, **means)  # type: ignore[arg-type]
     grid = Grid.of(name, over, seeds, config, keep)

@@ -191,7 +191,7 @@ def _coefficients(record: xr.Dataset, found: Theorem1) -> Iterator[Claim]:
     own = np.abs(found.own - (1 - np.diag(found.coupling)))
     yield weak.at_most(THEOREM_1, "ι_n against 1 - E'_nn, largest gap", own, 3 / M)
     yield weak.at_most(THEOREM_1, "β_nn' against E'_nn', largest gap", np.abs(found.other - found.coupling)[:, off], 3 / M)
-    yield weak.none(THEOREM_1A, "every drive ξ_n is positive, at all times", found.drive <= 0)
+    yield weak.none(THEOREM_1A, "every drive ξ_n is positive, at all times", ~(found.drive > 0))
     drive = np.abs(found.drive - theory.drive_from_coupling(found.coupling))
     yield weak.at_most(THEOREM_1A, "ξ_n/γ against -E'_nn, largest gap", drive, 3 / M)
 
@@ -214,7 +214,7 @@ def _lemmas(record: xr.Dataset) -> Iterator[Claim]:
         ("largest eigenvalue of E' over |λ_1|/(1 - |λ_1|)", size.max(axis=1) * (1 - largest) / largest, 1.0 + 1e-12),
     ):
         yield case.at_most(LEMMAS_13_TO_17, title, measured, bound)
-    yield case.none(LEMMAS_13_TO_17, "classes that overlap another have E'_nn < 0", own >= 0)
+    yield case.none(LEMMAS_13_TO_17, "classes that overlap another have E'_nn < 0", ~(own < 0))
     order = second_order * (1 - largest) / largest**2
     yield case.at_most(LEMMAS_13_TO_17, "largest |E'_nn' - E_nn'| over λ_1²/(1 - |λ_1|)", order, 1.0)
     title = "-E'_nn against Σ E_nk E'_nk and Σ λ² u²/(1 + λ), largest gap"

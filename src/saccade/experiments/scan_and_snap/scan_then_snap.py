@@ -549,7 +549,7 @@ def _fates(record: xr.Dataset) -> Iterator[Claim]:
     for name, title, statement, needs in rows:
         which = str(ends[f"{name}_named"].values[np.argmax(ends[name].values)])
         said = f"In the flow with most exceptions: {which}." if which else ""
-        yield Case({"flow": "C"}, base.case(needs).given).none(statement, title, ends[name].values > 0, sentence=said)
+        yield Case({"flow": "C"}, base.case(needs).given).none(statement, title, ~(ends[name].values <= 0), sentence=said)
     if np.isfinite(ends.gain_error).all():
         title = "relative gain over its forecast from the leader alone, largest error"
         yield Case({"flow": "C"}).at_most(THEOREM_3, title, ends.gain_error, 1e-6)

@@ -82,7 +82,7 @@ def drift_displacement(
 def two_level_combination(gamma: ArrayLike, *, high: float) -> NDArray[np.float64]:
     r"""The paper's measure of drift, $(1-\pi_1)\gamma_1 - (d-1)\pi_1\gamma_i$ for each low token i.
 
-    [chen2026, Propositions 3.6 to 3.8]. Zero for $\gamma \propto \pi$, if all low tokens share the rest $1-\pi_1$ equally. Leading
+    [chen2026, Proposition 3.6]. Zero for $\gamma \propto \pi$, if all low tokens share the rest $1-\pi_1$ equally. Leading
     axes are kept.
     """
     gamma = np.asarray(gamma, float)

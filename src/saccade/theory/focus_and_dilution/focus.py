@@ -66,7 +66,7 @@ def focus_strength(
 def focus_logits(strength: ArrayLike, *, gamma: ArrayLike) -> NDArray[np.float64]:
     r"""Attention logits on the rank-one manifold, $\Phi = \kappa\gamma\gamma^\top$.
 
-    Around the unigram point $\Phi/\lVert\Phi\rVert \to \pm\pi\pi^\top/\lVert\pi\rVert^2$ [chen2026, Theorems 3.3 to 3.5].
+    Around the unigram point $\Phi/\lVert\Phi\rVert \to \pm\pi\pi^\top/\lVert\pi\rVert^2$ [chen2026, Propositions 3.3, 3.4].
     """
     gamma = np.asarray(gamma, float)
     return np.asarray(strength, float)[..., None, None] * np.outer(gamma, gamma)

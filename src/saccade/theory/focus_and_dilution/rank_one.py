@@ -1,7 +1,7 @@
 r"""The invariant rank-one manifold and the flow on it, 2d + 2 numbers: the whole of stages II and III after condensation.
 
 The gradient flow keeps $W_0 = \gamma\alpha^\top$, $W_1 = \alpha\beta^\top$, $W_Q = l_q\alpha\tilde\alpha^\top$,
-$W_K = l_k\alpha\tilde\alpha^\top$ with fixed unit vectors $\alpha$, $\tilde\alpha$ [chen2026, Propositions 3.6 to 3.8]. Here is
+$W_K = l_k\alpha\tilde\alpha^\top$ with fixed unit vectors $\alpha$, $\tilde\alpha$ [chen2026, Proposition 3.6]. Here is
 the flow it induces, written from $h_i = A_i\cdot\gamma$ and not from the weight velocities. Not here: leaving the manifold
 (new_directions.py).
 
@@ -40,7 +40,7 @@ class RankOneState(NamedTuple):
 
 
 def rank_one_weights(state: RankOneState, *, direction: ArrayLike, key_direction: ArrayLike) -> WeightMatrices:
-    r"""The weights that a state stands for. [chen2026, Propositions 3.6 to 3.8]. Directions are scaled to norm 1."""
+    r"""The weights that a state stands for. [chen2026, Proposition 3.6]. Directions are scaled to norm 1."""
     alpha, key_alpha = (np.asarray(v, float) / np.linalg.norm(v) for v in (direction, key_direction))
     across = np.outer(alpha, key_alpha)
     return WeightMatrices(

@@ -54,7 +54,7 @@ def embedding_norm(*, stationary: ArrayLike) -> float:
 def unigram_point(*, stationary: ArrayLike) -> UnigramPoint:
     r"""The patterns $\gamma = g\pi/\lVert\pi\rVert$ and $\beta = \zeta/(g\lVert\pi\rVert)$, of equal norm.
 
-    [derived, plateau]; that there is such a point and that it has rank one is [chen2026, Theorems 3.3 to 3.5].
+    [derived, plateau]; that there is such a point and that it has rank one is [chen2026, Propositions 3.3, 3.4].
     """
     pi, g = np.asarray(stationary, float), embedding_norm(stationary=stationary)
     size = np.linalg.norm(pi)
@@ -98,7 +98,7 @@ def focus_rate(*, stationary: ArrayLike, transition: ArrayLike, phi_scale: float
 
     $\dot W_Q = c\,\alpha\alpha^\top W_K$ and $\dot W_K = c\,\alpha\alpha^\top W_Q$: rates c and -c, each as often as there are key
     dimensions. The learning rate $\eta$ of the embedding does not enter; in the embedding's own time $\eta t$ the rate is
-    $c/\eta$. [chen2026, Theorems 3.3 to 3.5] have the same block; the closed form is [derived, plateau]. Our c is
+    $c/\eta$. [chen2026, Propositions 3.3, 3.4] have the same block; the closed form is [derived, plateau]. Our c is
     that of Proposition 3.4; the c of Theorem 3.7 is twice as large.
     """
     zeta, size = centred_log(stationary=stationary), np.linalg.norm(stationary)

@@ -223,7 +223,12 @@ THEOREM_3 = _stated(
         r"r_{l/l'|n}(t) = \frac{f_{nl}^2}{f_{nl'}^2} - 1 = r_{l/l'|n}(0) \chi_l(t), \quad \chi_l = e^{2 (z_{ml}(t) - z_{ml}(0))}",
         r"\text{bounds: } e^{2 f_{nl}^2(0) B_n(t)} \le \chi_l(t) \le e^{2 B_n(t)}, \quad B_n(t) = \eta_Z \int_0^t \xi_n dt",
     ),
-    (_WEAK, _MODIFIED, "for the bounds: l leads all other distinct tokens, common tokens fall"),
+    (
+        _WEAK,
+        _MODIFIED,
+        "both tokens are distinct, of one class",
+        "for the bounds: l leads all other distinct tokens, common tokens fall",
+    ),
     "section 5, App. E",
     errata=(errata.ERRATUM_1,),
 )
@@ -235,7 +240,7 @@ THEOREM_4 = _stated(
         r"\Gamma(t) = \eta_Z \int_0^t \gamma dt = \frac{\eta_Z}{\eta_Y} \frac{K (M - 1)^2}{2} h^2(t/K)",
         r"\text{onset: } t_0 = \frac{2 (1 + \omega_1) K \ln M}{\eta_Y}",
     ),
-    (_WEAK, _MODIFIED, _ZERO, _ONE_COMMON, "features of constant norm"),
+    (_WEAK, _MODIFIED, _ZERO, _ONE_COMMON, "classes equally likely", "features of constant norm"),
     "section 6, eqs. 13 and 14, App. F",
     errata=(
         errata.ERRATUM_4,
