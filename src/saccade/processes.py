@@ -27,8 +27,6 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from saccade.errors import InputError
-
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -97,6 +95,10 @@ def _numbered(run: Callable[..., Result], worker: Worker, job: tuple[int, tuple[
     try:
         return number, worker.answer(run, *arguments)
     except LostProcessError as lost:
+        from saccade.errors import (
+            InputError,  # not at the top: the process itself has only the standard library until its first job
+        )
+
         raise InputError(f"run {number + 1} of an experiment was lost: {lost}.") from None
 
 

@@ -10,7 +10,9 @@ import pytest
 
 import saccade
 from saccade.cli import main
+from saccade.errors import InputError
 from saccade.experiments import experiment
+from saccade.experiments.reproduce import reproduce
 from saccade.report.sources import results_of
 from saccade.sweeps import identity
 from saccade.sweeps.execution import execute
@@ -122,3 +124,18 @@ def test_a_broken_file_is_one_sentence(mine: Path, command: str, capsys: pytest.
     (sentence,) = capsys.readouterr().err.splitlines()
     line = TEXT[: TEXT.index("@dataclass")].count("\n") + 1
     assert sentence == f"saccade: {mine}, line {line}, cannot be loaded: NameError: name 'datacalss' is not defined"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("common(record).sum()", "record.no_such_variable", r"types.py, line \d+: AttributeError: .*no_such_variable"),
+        ("yield case.in_order", "return case.in_order", r"what .*types.py gives cannot be used: TypeError"),
+    ],
+)
+def test_a_mistake_while_a_file_of_ones_own_runs_is_a_sentence(mine: Path, right: str, wrong: str, said: str) -> None:
+    assert right in TEXT
+    mine.write_text(TEXT.replace(right, wrong))
+    with pytest.raises(InputError, match=said):
+        reproduce(str(mine), "out")
+    assert not Path("out/common-tokens-fall").exists()

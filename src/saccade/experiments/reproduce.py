@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from saccade.data.text.sources import found_source
+from saccade.errors import InputError
 from saccade.experiments import experiment, finding_of, own_file
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome
@@ -29,16 +33,34 @@ def reproduce(
     """
     asked = experiment(name)
     settings, folder = asked.settings() if config is None else config, Path(out) / asked.name
-    with result_folder(folder, settings, replace=replace) as unfinished:  # before the work: a wrong place is found out at once
+    with (
+        _own_mistakes(own := own_file(name)),
+        result_folder(folder, settings, replace=replace) as unfinished,
+    ):  # before the work: a wrong place is found out at once
         _find_texts(settings)
         record = asked.run(settings, on_progress)
         if asked.full is not None:
             record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
-        if own := own_file(name):
+        if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         outcome = Outcome(asked.name, finding_of(name), folder, record, list(asked.claims(record)))
         _write(unfinished, asked, outcome, command or f"saccade {'run' if own else 'reproduce'} {name}")
     return outcome
+
+
+@contextmanager
+def _own_mistakes(file: str) -> Iterator[None]:
+    """A mistake in a user's own file is a sentence with its line; one of Saccade's stays a traceback."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if file and frame.filename == file]
+        if not lines and not file:
+            raise
+        where = f"{file}, line {lines[-1]}" if lines else f"what {file} gives cannot be used"
+        raise InputError(f"{where}: {type(error).__name__}: {error}") from error
 
 
 def _find_texts(config: Any) -> None:

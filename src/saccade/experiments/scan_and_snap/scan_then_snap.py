@@ -715,9 +715,9 @@ def _exponent_panel(record: xr.Dataset) -> Lines:
     """Over t / t0', so that vocabularies (or a user's rates) can be told apart by shape alone."""
     base, varied = flows_of(record, "base"), np.flatnonzero(record.group.values == "vocabulary")
     several = sorted([base, *(Flows(record, int(i)) for i in varied)], key=lambda one: one.theory.n_vocab)
-    lines = []
-    for i, one in enumerate(several if len(varied) else [flows_of(record, role) for role in DECODERS]):
-        tone, at = (i + 1) / (len(varied) + 1 or 3), one.theory
+    lines, shown = [], several if len(varied) else [flows_of(record, role) for role in DECODERS]
+    for i, one in enumerate(shown):
+        tone, at = (i + 1) / len(shown), one.theory
         name = f"M = {at.n_vocab}" if len(varied) else f"η_Y = {at.lr_decoder:g}"
         lines.append(Line(one.t[::4] / one.scan_time, one.exponent(one.grown())[::4], name, POINTS, tone))
         lines.append(Line(one.t / one.scan_time, one.exponent(one.predicted), "", tone=tone))
@@ -748,13 +748,14 @@ def _entropy_panel(record: xr.Dataset) -> Lines:
 
 def caption(record: xr.Dataset) -> str:
     left_out = json.loads(record.attrs["left_out"])
-    whose = "Your own classes: log" if EXPERIMENT.settings_of(record).classes else "Log"
+    own = bool(EXPERIMENT.settings_of(record).classes)
+    whose, too_high = ("Your own classes: log", "") if own else ("Log", " is several times too high on both sides")
     return (
         f"{whose} growth B of the most frequent distinct token. Top left: in the theory's flow (C) it rises in proportion to ln t "
         "until the dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t (top middle: nearly straight in "
         "ln ln t). Points: the flow; lines: theory with the common token falling through all classes, which points need not meet "
-        "where assumptions are not met. Top right: the local exponent; Theorem 4 as printed (dashed) is several times too high on "
-        "both sides. Bottom left: the plain gradient flow (B) at the same rates bends at the same onset, far lower, and then keeps "
+        f"where assumptions are not met. Top right: the local exponent, with Theorem 4 as printed (dashed){too_high}. "
+        "Bottom left: the plain gradient flow (B) at the same rates bends at the same onset, far lower, and then keeps "
         "growing with ln t. Bottom right: entropy that distinct tokens have lost at the end; in (C) scaling both rates up, or the "
         "decoder's down, leaves attention sparser, as the lines predict; in (B, rings) a slower decoder leaves it less sparse."
     ) + "".join(f" {sentence}" for sentence in left_out)
