@@ -167,7 +167,7 @@ def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report)
     assert outside.locator(".verdict").inner_text() == "outside (1 of 2 assumptions); 0.1 too high"
     assert outside.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
     control = page.locator("tr[data-kind=control]")
-    assert control.locator(".verdict").inner_text() == "fails, as a control must"
+    assert control.locator(".verdict").inner_text() == "fails, as a control must (broken: one common token)"
     assert "control: one common token is broken" in control.inner_text()
 
 
@@ -182,7 +182,7 @@ def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit
     assert detail.locator("math").count() >= 1
     assert detail.locator("code").inner_text() == "saccade reproduce descent"
     met, unmet = detail.locator(".assumptions li").all()
-    assert met.inner_text() == "met: 1(b) largest eigenvalue: 0.2, needed < 0.333\nof the overlap matrix"
+    assert met.inner_text() == "met: 1(b) largest eigenvalue: 0.2, needed < 0.3333\nof the overlap matrix"
     assert unmet.inner_text() == "not met: T4 rate of the decoder: 0.5, needed > 1"
     page.locator(".opener[aria-expanded=true]").press("Enter")  # by keyboard
     assert page.locator("tr.detail").count() == 0
