@@ -57,8 +57,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     stays: tuple[float, float] = (0.3, 0.5)
     """chance of repeating the last token: in the paper's chain, in the Zipf chain"""
     init_scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5)

@@ -60,8 +60,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     n_vocab: int = 4
     """tokens"""
     high: float = 0.6

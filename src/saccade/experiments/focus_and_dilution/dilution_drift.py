@@ -68,8 +68,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     stays: tuple[float, float] = (0.3, 0.5)
     """chance of repeating the last token: in the paper's chain and the two-level chain, in the Zipf chains"""
     high: float = 0.6

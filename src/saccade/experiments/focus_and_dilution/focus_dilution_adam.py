@@ -64,8 +64,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     stationary: tuple[float, ...] = (0.75, 0.19, 0.05, 0.01)
     """stationary law"""
     stay: float = 0.3

@@ -47,8 +47,6 @@ STAGES = ("condensation", "attention_frozen", "focus_onset", "focus_peak", "dilu
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     stationary: tuple[float, ...] = ()
     """how often each token comes, positive numbers that sum to 1; none: six tokens of a Zipf law"""
     stay: float = 0.5

@@ -67,8 +67,6 @@ for _name, _unit, _meaning in (
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     stays: tuple[float, float] = (0.3, 0.5)
     """chance of repeating the last token: in the paper's chain, in the Zipf chain"""
     attention_size: float = 1e-5

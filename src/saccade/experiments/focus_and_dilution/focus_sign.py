@@ -65,8 +65,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     stays: tuple[float, ...] = (-0.07, -0.05, -0.02, 0.1, 0.3, 0.5, 0.8)
     """chance of repeating the last token, with six tokens of Zipf frequencies; below 0: repeats are rarer than by chance"""
     paper_stays: tuple[float, ...] = (-0.01, 0.3)

@@ -80,8 +80,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     stays: tuple[float, float] = (0.3, 0.5)
     """chance of repeating the last token: in the paper's law, in Zipf's law"""
     init_scale: float = 1e-5

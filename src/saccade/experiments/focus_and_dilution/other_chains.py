@@ -49,8 +49,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     stationary: tuple[float, ...] = (0.75, 0.19, 0.05, 0.01)
     """the stationary distribution that all chains share"""
     stay: float = 0.3

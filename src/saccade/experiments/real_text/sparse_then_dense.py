@@ -49,8 +49,6 @@ REPLICATED_MINIMUM = 2_000  # updates until the minimum of one layer
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     text: str = "wikitext-2"
     """corpus: a name or a path"""
     n_vocab: int | None = 2000

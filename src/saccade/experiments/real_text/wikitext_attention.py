@@ -30,8 +30,6 @@ CURVES = {"relative_entropy": "relative entropy", "top_mass": "largest weight", 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     text: str = "wikitext-2"
     """corpus: a name or a path"""
     n_vocab: int | None = 2000

@@ -30,8 +30,6 @@ from saccade.theory.scan_and_snap.statements import FIG_10
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     texts: tuple[str, ...] = ("wikitext-2",)
     """corpora: names or paths"""
     n_vocab: int | None = 2000

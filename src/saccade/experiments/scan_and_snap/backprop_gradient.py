@@ -39,8 +39,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     n_vocab: int = 2000
     """vocabulary of the classes for Theorem 1"""
     overlaps: tuple[float, ...] = (0.145, 0.15, 0.155)

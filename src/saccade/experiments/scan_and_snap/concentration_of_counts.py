@@ -39,8 +39,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     n_vocab: int = 100
     """vocabulary"""
     n_classes: int = 3

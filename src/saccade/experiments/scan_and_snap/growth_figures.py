@@ -62,8 +62,6 @@ FIG_3_END, FIG_3_CONSTANT = 584.0, 0.006  # chi at the end of the slowest decode
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     overlap_constant: float = FIG_3_CONSTANT
     """C_0 of Fig. 3, positive; the paper does not give it. Fig. 9 has 1"""
     n_times: int = 40

@@ -54,8 +54,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     n_vocab: int = 2000
     """vocabulary of the flow's classes; Assumption 2 needs more than 1296 for three classes"""
     overlap: float = 0.15

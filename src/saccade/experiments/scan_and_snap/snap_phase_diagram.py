@@ -37,8 +37,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     n_classes: int = 5
     """classes"""
     common_feature: float = 0.2

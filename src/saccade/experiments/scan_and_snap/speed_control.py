@@ -39,8 +39,6 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings."""
-
     n_vocab: tuple[int, ...] = (100, 1_000, 10_000, 100_000, 1_000_000)
     """vocabulary sizes"""
     shown: int = 1_000
