@@ -61,7 +61,7 @@ def _found(name: str) -> str:
     outcomes = _outcomes()
     if name not in outcomes:
         raise PluginError(f"there is no experiment {name!r}")
-    return outcomes[name]["expected"]
+    return outcomes[name]["finding"]
 
 
 def _outcomes() -> dict[str, dict[str, Any]]:

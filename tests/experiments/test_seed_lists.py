@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from saccade import processes
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment
-from saccade.experiments.real_text import runs
 
 # Settings so small that a run takes a moment; sizes are those that leave every claim, table and figure something to show.
 TINY = {
@@ -100,7 +100,7 @@ def runs_of(request: pytest.FixtureRequest) -> tuple[str, xr.Dataset, xr.Dataset
         pytest.importorskip("tokenizers")
     asked = experiment(name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "_cores", lambda: 1)  # starting processes would take longer than the runs
+        patch.setattr(processes, "cores", lambda: 1)  # starting processes would take longer than the runs
         return name, *(asked.run(asked.settings(**TINY[name], seeds=seeds)) for seeds in (2, (1,)))
 
 
