@@ -36,6 +36,8 @@ def test_settings_come_back_as_they_were(changed):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_settings_of_every_experiment_come_back(name):
+    if name in REAL_TEXT:
+        pytest.importorskip("torch")
     kind = experiment(name).settings
     assert settings_of(with_settings(xr.Dataset(), kind()), kind) == kind()
 

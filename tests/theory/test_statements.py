@@ -16,7 +16,7 @@ from saccade.theory.statement import FIGURE, OURS, QUESTION, THEOREM
 
 MODULES = [scan_and_snap, focus_and_dilution, questions]
 LISTED = [each for module in MODULES for each in module.STATEMENTS]
-ROOT = Path(every.__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 by_key = pytest.mark.parametrize("statement", LISTED, ids=lambda each: each.key)
 
 
