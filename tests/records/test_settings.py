@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from saccade import EXPERIMENTS, InputError
-from saccade.experiments import experiment
+from saccade.experiments import REAL_TEXT, experiment
 from saccade.records.schema import settings_of, with_settings
 
 
