@@ -152,6 +152,23 @@ def test_the_draft_of_a_killed_process_is_removed_by_the_next_writer_and_that_of
     assert sorted(os.listdir()) == ["other", "victim"]
 
 
+def test_a_folder_that_another_writer_cleared_before_it_was_locked_is_made_again(place, monkeypatch):
+    make, calls = Path.mkdir, []
+
+    def mkdir_and_another_writer(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        if self.name.endswith(".unfinished"):
+            calls.append(self.name)
+            if len(calls) == 1:
+                writing.clear_drafts(Path())
+
+    monkeypatch.setattr(Path, "mkdir", mkdir_and_another_writer)
+    with whole_folder(place) as folder:
+        (folder / "about.json").write_text("whole")
+    assert len(calls) == 2
+    assert (place / "about.json").read_text() == "whole"
+
+
 def test_a_folder_that_was_only_moved_out_of_the_way_is_put_back(place):
     aside = Path(f".target.{'a' * 16}.replaced")
     aside.mkdir()

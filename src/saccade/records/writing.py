@@ -163,11 +163,12 @@ def _kind(path: Path) -> str:
         return ""
 
 
-def _new_draft(path: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
-    """A locked draft of `path`. One that was taken for a leftover before it was locked is made again."""
+def _new_draft(path: Path, make: Callable[[Path], int | None]) -> tuple[Path, int]:
+    """A locked draft of `path`. One that another writer took for a leftover before it was locked is made again."""
     while True:
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
-        descriptor = make(draft)
+        if (descriptor := make(draft)) is None:
+            continue
         with contextlib.suppress(OSError):  # a file system without locks: nothing is then taken for a leftover either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if draft.exists():
@@ -179,9 +180,13 @@ def _new_file(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
-def _new_folder(path: Path) -> int:
+def _new_folder(path: Path) -> int | None:
+    """None if another writer took the folder for a leftover and removed it before it could be opened."""
     path.mkdir()
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
 
 
 def _lock(path: Path) -> int | None:
