@@ -6,6 +6,7 @@
 | `<!-- include: NOTATION.md -->`          | that file of the repository                                   |
 | `<!-- outcomes: scan-and-snap -->`       | the README's table of that theory                             |
 | `<!-- found: text-cycle -->`             | what came of an experiment, in the words of that table        |
+| `$$E = m c^2$$`, a line of its own       | that formula, as MathML                                       |
 
 A name that is not known stops the build. Not here: parts of pages that are kept in the repository (`docs_parts.py`).
 """
@@ -29,11 +30,13 @@ sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path
 
 from tools.readme_tables import table  # noqa: E402
 
+_FORMULA = re.compile(r"^\$\$(.+)\$\$$", re.MULTILINE)
 _MARK = re.compile(r"<!-- (equation|include|outcomes|found): (.+?) -->")
 
 
 def on_page_markdown(markdown: str, page: Any, **rest: Any) -> str:
-    return _MARK.sub(lambda found: _MADE[found[1]](found[2]), markdown)
+    written = _FORMULA.sub(lambda found: mathml(found[1]), markdown)
+    return _MARK.sub(lambda found: _MADE[found[1]](found[2]), written)
 
 
 def _file(name: str) -> str:

@@ -28,7 +28,7 @@ THEOREM_4 = Statement(
     "growth is logarithmic, then log-logarithmic",
     (r"B = \frac{1}{4} \ln t",),
     place="Section 5",
-    errata=(Correction("0.4", (r"B = \ln C_0",), (r"B = \ln 1",)),),
+    errata=(Correction("0.4", (r"B = \ln C_0",), (r"B = \ln 1",), "It must vanish."),),
 )
 FIG_4 = Statement("tian2023", "Fig. 4", "loss and attention on Syn-Small", kind="figure")
 INVARIANTS = Statement("saccade", "invariants", "what the flow keeps", kind=OURS)

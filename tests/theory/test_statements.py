@@ -41,9 +41,9 @@ def test_a_statement_says_what_it_says_what_it_assumes_and_where_it_stands(state
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_numbers_rise(module):
-    numbered = [re.fullmatch(r"(\w+\.?) ([\d.]+)(?:\((\w)\))?", each.number) for each in module.STATEMENTS]
+    numbered = [re.fullmatch(r"(\w+\.?) ([A-Z]?)\.?([\d.]+)(?:\((\w)\))?", each.number) for each in module.STATEMENTS]
     found = sorted(
-        (match[1], place, [int(part) for part in match[2].split(".")], match[3] or "")
+        (match[1], place, [match[2], *(int(part) for part in match[3].split("."))], match[4] or "")
         for place, match in enumerate(numbered)
         if match
     )
@@ -56,7 +56,7 @@ def test_numbers_rise(module):
 def test_constants_are_named_after_their_numbers(module):
     names = {name: value for name, value in vars(module).items() if value in module.STATEMENTS}
     for name, statement in names.items():
-        if re.match(r"(Theorem|Lemma|Proposition|Corollary|Remark|Assumption|Fig\.) \d", statement.number):
+        if re.match(r"(Definition|Theorem|Lemma|Proposition|Corollary|Remark|Assumption|Fig\.) ([A-Z]\.)?\d", statement.number):
             assert name == re.sub(r"\W+", "_", statement.number.replace("(a)", "A").replace("(b)", "B")).upper()
 
 
@@ -66,10 +66,23 @@ def test_papers_are_in_the_references():
 
 
 def errata() -> set[tuple[str, str]]:
-    """Statement and number of every erratum on the page that is made from the claims."""
+    """Number and statement of every erratum on the page that is made from the claims."""
     page = (ROOT / "docs" / "errata.md").read_text("utf-8")
-    return set(re.findall(r"^\| ([\d.]+) \|[^|]*\| (\w+, [^,|]*)[^|]*\|", page.replace("\\|", ""), re.MULTILINE))
+    return set(re.findall(r"^### ([\d.]+) .+\n\nAs printed \((\w+, [^,]+),", page, re.MULTILINE))
 
 
 def test_errata_are_those_that_claims_measure():
     assert {(each.number, statement.key) for statement in LISTED for each in statement.errata} == errata()
+
+
+def test_an_erratum_says_why_in_one_sentence():
+    for statement in LISTED:
+        for each in statement.errata:
+            assert re.fullmatch(r"[A-Z].*\.", each.why), each.number
+            assert len(each.why) < 200, each.number
+
+
+def test_misprints_differ_from_what_is_meant():
+    for misprint in (misprint for of_paper in every.MISPRINTS.values() for misprint in of_paper):
+        assert all(misprint)
+        assert misprint.printed != misprint.meant

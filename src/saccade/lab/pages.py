@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from saccade.lab.claim import FAILS, Claim
 from saccade.lab.outcome import Outcome
 from saccade.lab.relation import Erratum, number
+from saccade.theory.statements import MISPRINTS
 
 _ERRATA = (
-    "# Errata\n\nFormulas that are wrong as printed, each with the corrected form and the measurement that decides between them. "
-    "Made by `saccade reproduce`; do not edit.\n\n"
-    "| no. | formula | where | as printed | corrected | measured | verdict |\n|---|---|---|---|---|---|---|\n"
+    "# Errata\n\nStatements of the papers that are wrong as printed: the printed form, the corrected one, why, and a measurement "
+    "that decides between the two. Made by `saccade reproduce`; do not edit.\n"
 )
+_PAPERS = {"tian2023": "Scan and Snap", "chen2026": "Focus and Dilution"}
+_DECIDES = "| what decides | as printed | corrected | measured | verdict |\n|---|---|---|---|---|\n"
+_MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
 _FINDINGS = (
     "# Findings on real text\n\nEvery claim tested on real text, failures first: the theories describe synthetic data, and real "
     "text often disagrees. Made by `saccade reproduce --real`; do not edit.\n"
@@ -21,17 +24,33 @@ _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 
 
 def errata_page(claims: Sequence[Claim]) -> str:
-    """All errata among some claims, in the order of their numbers."""
-    rows = []
+    """All errata among some claims by paper and number, and the misprints of those papers."""
+    found: dict[tuple[str, tuple[int, ...], str], list[Claim]] = {}
     for claim in claims:
         if isinstance(claim.relation, Erratum) and not claim.breaks:
-            values = " | ".join(map(number, (claim.relation.printed, claim.relation.corrected, float(claim.measured))))  # type: ignore[arg-type]
-            where = claim.statement.key + (f", {claim.statement.place}" if claim.statement.place else "")
             order = tuple(int(part) for part in claim.relation.number.split("."))
-            rows.append(
-                (order, f"| {claim.relation.number} | {_cell(claim.label)} | {_cell(where)} | {values} | {claim.verdict} |\n")
-            )
-    return _ERRATA + "".join(row for _, row in sorted(rows, key=lambda item: item[0]))
+            found.setdefault((claim.statement.paper, order, claim.statement.number), []).append(claim)
+    parts = [_ERRATA]
+    for paper in _PAPERS:
+        if errata := [found[key] for key in sorted(found) if key[0] == paper]:
+            misprints = "".join(f"| {' | '.join(map(_cell, misprint))} |\n" for misprint in MISPRINTS[paper])
+            parts += [f"\n## {_PAPERS[paper]}\n", *map(_erratum, errata), _MISPRINTS + misprints if misprints else ""]
+    return "".join(parts)
+
+
+def _erratum(claims: Sequence[Claim]) -> str:
+    """Both forms of one erratum, why, and the claims that decide."""
+    number_of, statement = claims[0].relation.number, claims[0].statement  # type: ignore[union-attr]
+    forms = next(each for each in statement.errata if each.number == number_of)
+    printed, corrected = ("\n".join(f"$${line}$$\n" for line in lines) for lines in (forms.printed, forms.corrected))
+    head = f"\n### {number_of} {statement.number}\n\nAs printed ({statement.key}, {statement.place}):\n\n"
+    return f"{head}{printed}\nCorrected:\n\n{corrected}\n{forms.why}\n\n{_DECIDES}{''.join(map(_deciding_row, claims))}"
+
+
+def _deciding_row(claim: Claim) -> str:
+    relation: Erratum = claim.relation  # type: ignore[assignment]
+    values = map(number, (relation.printed, relation.corrected, float(claim.measured)))  # type: ignore[arg-type]
+    return f"| {' | '.join((_cell(claim.label), *values, claim.verdict))} |\n"
 
 
 def findings_page(outcomes: Sequence[Outcome]) -> str:

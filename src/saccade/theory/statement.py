@@ -7,19 +7,31 @@ that every statement has a claim.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Correction", "Statement"]
+__all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Correction", "Misprint", "Statement"]
 
 THEOREM, FIGURE, OURS, QUESTION = "theorem", "figure", "ours", "question"
 
 
 @dataclass(frozen=True)
 class Correction:
-    """A printed formula that is wrong, and what is right, as lines of LaTeX. `number` is that of `docs/errata.md`."""
+    """A printed formula that is wrong, and what is right, as lines of LaTeX; `why` in a sentence. `number` is that of
+    `docs/errata.md`.
+    """
 
     number: str
     printed: tuple[str, ...]
     corrected: tuple[str, ...]
+    why: str
+
+
+class Misprint(NamedTuple):
+    """A slip in print that changes no statement, as plain text: where it stands, what is printed, what is meant."""
+
+    place: str
+    printed: str
+    meant: str
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _RATE = r"c = \frac{|\zeta|}{|\pi|^5} (\sum_i \pi_i^2 \zeta \cdot (P_i - \pi)) (
 
 PROPOSITION_2_3 = _stated(
     "Proposition 2.3",
-    "Gradient flow on the population loss, which needs token frequencies only",
+    "Gradient flow and population-gradient limit: only token frequencies matter",
     (
         r"\text{attention: } A_{ij} = \frac{\pi_j e^{\Phi_{ij}}}{\sum_k \pi_k e^{\Phi_{ik}}},"
         r" \quad \Phi = W_0 W_Q W_K^\top W_0^\top, \quad M = W_0 W_1",
@@ -36,7 +36,7 @@ PROPOSITION_2_3 = _stated(
 )
 LEMMA_3_1 = _stated(
     "Lemma 3.1",
-    "Near a critical point the flow is linear, and turns to the fastest direction",
+    "Linearization near a saddle point: the fastest direction of the linear flow wins",
     (r"\dot \delta = J \delta + O(|\delta|^2), \quad |\delta(t) - e^{J t} \delta(0)| \le C \epsilon^2 e^{2 \mu t}",),
     (
         "a critical point with a growing direction",
@@ -48,7 +48,7 @@ LEMMA_3_1 = _stated(
 )
 THEOREM_3_2 = _stated(
     "Theorem 3.2",
-    "Embedding and projection condense to one direction while attention waits",
+    "Initial condensation: embedding and projection turn to one direction",
     (
         r"-\frac{\partial L}{\partial M} = \pi (\pi - \frac{1}{d})^\top,"
         r" \quad \frac{\partial L}{\partial \Phi} = 0 \text{ at the origin}",
@@ -61,7 +61,7 @@ THEOREM_3_2 = _stated(
 )
 THEOREM_3_5 = _stated(
     "Theorem 3.5",
-    "Attention grows along one direction and favours frequent tokens",
+    "High frequency token bias: every query turns to the frequent tokens",
     (
         r"\frac{W_Q}{|W_Q|}, \frac{W_K}{|W_K|} \to \alpha \tilde \alpha^\top",
         r"\frac{\Phi}{|\Phi|} \to \frac{\pi \pi^\top}{|\pi|^2}",
@@ -71,7 +71,7 @@ THEOREM_3_5 = _stated(
 )
 PROPOSITION_3_6 = _stated(
     "Proposition 3.6",
-    "Weights of rank one stay of rank one",
+    "Invariant rank-one manifold: weights of rank one stay of rank one",
     (
         r"W_0 = \gamma \alpha^\top, \quad W_1 = \alpha \beta^\top, \quad W_Q = \lambda_Q \alpha \tilde \alpha^\top,"
         r" \quad W_K = \lambda_K \alpha \tilde \alpha^\top",
@@ -81,7 +81,7 @@ PROPOSITION_3_6 = _stated(
 )
 THEOREM_3_7 = _stated(
     "Theorem 3.7",
-    "Growing attention moves embedding mass from rare tokens to the frequent one",
+    "Mass redistribution: attention moves embedding mass to the frequent token",
     (
         r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i \propto e^{c t} \text{ for } i \ne 1,"
         r" \quad c \text{ twice that of Proposition 3.4}",
@@ -91,7 +91,7 @@ THEOREM_3_7 = _stated(
 )
 THEOREM_3_9 = _stated(
     "Theorem 3.9",
-    "Unequal low tokens open a new direction, at a rate in proportion",
+    "Asymmetry lifts degeneracy and induces a new direction",
     (r"\mu_\perp = \Theta(\delta), \quad \mu_\parallel = O(\delta^2)",),
     ("low tokens of frequencies that differ by δ", _LAZY, "near the degenerate point"),
     "section 3.4, eqs. 22 to 24, App. D",
