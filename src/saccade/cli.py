@@ -268,17 +268,19 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 
 def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: bool) -> list[Any]:
-    """Run experiments one after the other, print what came of each, and write the report over all of `--out`."""
-    from saccade.experiments.reproduce import reproduce
+    """Run experiments, print what came of each when it is done, and write the report over all of `--out`."""
+    from saccade.experiments.reproduce import Job, reproduce_all
     from saccade.lab.printed import print_outcome, tally
     from saccade.report.page import write_page
 
     outcomes = []
-    for name, config, command in jobs:
-        with progress(name) as on_progress:
-            outcomes.append(reproduce(name, options.out, config, command, on_progress, options.replace))
-        if not options.json:
-            print_outcome(console(), outcomes[-1], every_claim=every_claim)
+    with progress("starting") as on_progress:
+        for outcome in reproduce_all([Job(*job) for job in jobs], options.out, on_progress, options.replace):
+            outcomes.append(outcome)
+            if not options.json:
+                print_outcome(console(), outcome, every_claim=every_claim)
+    asked = [name for name, _, _ in jobs]
+    outcomes.sort(key=lambda outcome: asked.index(outcome.name) if outcome.name in asked else 0)  # a file of one's own is alone
     page = write_page(options.out)
     if options.json:
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]

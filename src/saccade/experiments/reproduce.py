@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError
-from saccade.experiments import experiment, finding_of, own_file
+from saccade.experiments import SYNTHETIC, experiment, finding_of, own_file
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome
+from saccade.processes import LostProcessError, Worker, computed, cores
 from saccade.records.json_files import write_json
 from saccade.records.store import result_folder, save_record
-from saccade.records.writing import write_csv
+from saccade.records.writing import clear_drafts, write_csv
 from saccade.report.style import save_figure
 
 
@@ -46,6 +48,43 @@ def reproduce(
         outcome = Outcome(asked.name, finding_of(name), folder, record, list(asked.claims(record)))
         _write(unfinished, asked, outcome, command or f"saccade {'run' if own else 'reproduce'} {name}")
     return outcome
+
+
+class Job(NamedTuple):
+    """One of several experiments: its name, its settings (None: the default) and the command that asks for just this one."""
+
+    name: str
+    config: Any
+    command: str
+
+
+def reproduce_all(
+    jobs: Sequence[Job], out: Path, on_progress: Callable[..., None] = silent, replace: bool = False
+) -> Iterator[Outcome]:
+    """Several experiments, as they finish: synthetic ones at once, one to a core, the longest first; those on text one after the
+    other, since they spread their own runs over the cores. `on_progress` is told the fraction and what is under way.
+    """
+    at_once = cores() if all(job.name in SYNTHETIC for job in jobs) else 1
+    if min(at_once, len(jobs)) == 1:
+        for job in jobs:
+            yield reproduce(job.name, out, job.config, job.command, partial(on_progress, label=job.name), replace)
+        return
+    in_turn = sorted(jobs, key=lambda job: -SYNTHETIC[job.name].seconds)
+    try:
+        with closing(computed(partial(_in_process, out, replace), in_turn, at_once)) as coming:
+            for done, outcome in enumerate(coming, 1):
+                on_progress(done / len(jobs), label=f"{done} of {len(jobs)} experiments")
+                yield outcome
+    finally:
+        if out.is_dir():
+            clear_drafts(out)  # of processes that were ended with their work half done
+
+
+def _in_process(out: Path, replace: bool, worker: Worker, job: Job) -> Outcome:
+    try:
+        return worker.answer(reproduce, job.name, out, job.config, job.command, silent, replace)
+    except LostProcessError as lost:
+        raise InputError(f"{job.name} was lost: {lost}.") from None
 
 
 @contextmanager

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Progress = Callable[[float], None]
 
 
-def silent(fraction: float) -> None:
+def silent(fraction: float, label: str = "") -> None:
     """For those who do not want to hear of progress."""
 
 
