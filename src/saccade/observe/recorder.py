@@ -2,15 +2,14 @@
 
 At the steps of a schedule the probe is run through the model and measured (`look.py`); nothing of the model or of the random
 generators is different afterwards (`undisturbed.py`), and the time it takes is kept within a budget (`budget.py`). Before the
-first step what is seen is checked against what the model computes (`self_check.py`).
+first step what is seen is checked against what the model computes (`self_check.py`). From there on no error in watching, a full
+disk among them, reaches the training loop (`guard.py`).
 """
 
 from __future__ import annotations
 
 import numbers
-import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from saccade.errors import InputError, checked_count, checked_kind, is_list_like
 from saccade.observe import attention_statistics, weight_statistics
 from saccade.observe.budget import Budget, schedule
 from saccade.observe.forwarding import forwarders
+from saccade.observe.guard import Guard, guarded, say, warn
 from saccade.observe.look import Look, look, map_rows, moved
 from saccade.observe.probe import LayerTokens, Probe
 from saccade.observe.self_check import Check, self_check, tried
@@ -92,7 +92,7 @@ def watch(
 
 
 class Recorder:
-    """What `watch` returns: looks at the model when it is time, and holds the record."""
+    """What `watch` returns: looks at the model when it is time, and holds the record. In training no error leaves it."""
 
     def __init__(
         self,
@@ -122,11 +122,13 @@ class Recorder:
         self._counted = _counted(text, self._probe)
         self._tokens = LayerTokens(self._model, self._probe, self._counted)
         self._counting = time.perf_counter() - started  # s
+        self.guard = Guard()
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
         if not isinstance(out, str | Path | None):
             raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
         self._log = ObservationLog(self._out, self._about(every))
+        self._has_begun = False
         self._next_step = 0
         self._weights_due = 0
         self._seen_weights = b""
@@ -135,40 +137,67 @@ class Recorder:
 
     def __enter__(self) -> Recorder:
         self._begin()
+        if self._is_first_rank:
+            self._log.save()
         return self
 
     def _begin(self) -> None:
-        """The self-check, once and before anything is written."""
-        if self._is_first_rank and self.check is None:
+        """The self-check, once and before anything is written; a model that fails it is not looked at."""
+        if self._is_first_rank and not self._has_begun:
+            self._has_begun = True
             started = time.perf_counter()
             tried(self._model, self._probe)
             self.check = self_check(self._model, self._probe, self._tokens)
             self._budget.start(self._counting + time.perf_counter() - started)
             seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
             dropped = "" if self.check.output is not None else " (its output not compared: it drops weights at random)"
-            print(f"saccade: {seen}{dropped}", file=sys.stderr)
+            say(f"{seen}{dropped}")
             self._log.about["config"]["check"] = self.check.as_dict()
-            self._log.open()
 
+    @guarded
     def step(self, step: int | None = None, loss: float | None = None) -> None:
         """Once a step of training, before or after the update; looks at the model if it is time. Without a number it counts."""
         number = self._next_step if step is None else checked_count("step", _plain(step), low=0)
         if number + 1 < self._next_step:
-            warnings.warn(f"step {number} after step {self._next_step - 1} is not looked at: steps must grow.", stacklevel=2)
+            warn(f"step {number} after step {self._next_step - 1} is not looked at: steps must grow.")
             return
         self._next_step = number + 1
         if not self._is_first_rank:
             return
         self._begin()
-        if self._due(number) and number not in self._log.observations:
+        if self.check is not None and self._due(number) and number not in self._log.observations:
             if self._budget.allows_a_look():
-                self.observe(number, loss)
+                self.look(number, loss)
             else:
                 self._log.about["config"]["thinned"].append(number)
 
+    @guarded
     def observe(self, step: int, loss: float | None = None) -> None:
         """Look now, whatever the schedule and the budget say."""
+        self.look(step, loss)
+
+    def look(self, step: int, loss: float | None = None) -> None:
+        """The same outside training: an error is raised."""
         started = time.perf_counter()
+        try:
+            arrays = self._looked(step)
+            if loss is not None:
+                with self.guard("the loss was left out"):
+                    arrays["loss"] = np.asarray(_checked_loss(loss))
+            arrays["look_seconds"] = np.asarray(time.perf_counter() - started)
+            self._log.append(step, arrays)
+            with self.guard("looks are kept in memory until they can be written"):
+                self._log.save()
+            for send in self._forward:
+                with self.guard("numbers could not be sent on"):
+                    send(step, arrays, self._log.about["axes"])
+        finally:
+            took = time.perf_counter() - started  # with what writing and sending cost, and also if it failed
+            self._budget.took(took)
+            self._log.about["wall_time_s"] += took
+
+    def _looked(self, step: int) -> dict[str, np.ndarray]:
+        """What is measured now."""
         found = look(self._model, self._probe, self._tokens, self._maps)
         self._seen_weights = self._weights_now()
         arrays = found.arrays(self._noted_layers(found))
@@ -180,16 +209,7 @@ class Recorder:
             if self._last is not None and self._last[0] < step:
                 arrays["moved"] = moved(self._last[1], arrays["attention_map"], self._last[0], step).astype(np.float32)
             self._last = step, arrays["attention_map"]
-        if loss is not None:
-            arrays["loss"] = np.asarray(_checked_loss(loss))
-        arrays["look_seconds"] = np.asarray(time.perf_counter() - started)
-        self._log.append(step, arrays)
-        for send in self._forward:
-            send(step, arrays, self._log.about["axes"])
-        took = time.perf_counter() - started  # with what writing and sending cost
-        self._budget.took(took)
-        self._log.about["wall_time_s"] += took
-        self._log.write_about()
+        return arrays
 
     @property
     def record(self) -> xr.Dataset:
@@ -200,16 +220,19 @@ class Recorder:
         self._log.about["config"] |= {"looking_s": self._budget.looking, "training_s": self._budget.training}
         return self._log.record()
 
+    @guarded
     def __exit__(self, kind: Any, *details: Any) -> None:
         if kind is None:
             self.finish()
         else:
             self.close()
 
+    @guarded
     def finish(self, loss: float | None = None) -> None:
         """Training is over: look at what its last update has left, whatever schedule and budget say, unless that is done; close."""
-        if self.check is not None and self._next_step > 0 and self._seen_weights != self._weights_now():
-            self.observe(self._next_step, loss)
+        with self.guard("the end of training was not looked at"):
+            if self.check is not None and self._next_step > 0 and self._seen_weights != self._weights_now():
+                self.look(self._next_step, loss)
         self.close()
 
     @torch.no_grad()
@@ -218,31 +241,38 @@ class Recorder:
         sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in self._model.parameters())
         return b"".join(numbers.double().cpu().numpy().tobytes() for numbers in sampled)
 
+    @guarded
     def close(self) -> None:
         """Write what was left out beside the looks, and all of them as one record."""
-        thinned = self._log.about["config"]["thinned"]
+        thinned, lost = (self._log.about["config"].get(name, []) for name in ("thinned", "lost"))
         if self.check is not None and not self._log.observations:
             why = (
                 "none that `recorder.step` was told of is in the schedule"
                 if self._next_step
                 else "`recorder.step` was never called"
             )
-            print(f"saccade: no step was looked at: {why}", file=sys.stderr)
+            say(f"no step was looked at: {why}")
         if thinned:
             share = self._budget.looking / max(self._budget.training, 1e-9)
-            print(
-                f"saccade: {len(thinned)} of {len(thinned) + len(self._log.observations)} looks were left out, from step "
+            say(
+                f"{len(thinned)} of {len(thinned) + len(self._log.observations)} looks were left out, from step "
                 f"{thinned[0]} to {thinned[-1]} (`thinned` in the record's config lists them), for a budget of "
                 f"{self._budget.share:.3g} of training time; with the check, the first three and the last, which are always made, "
-                f"looking took {share:.2g} of it; `budget=None` makes all",
-                file=sys.stderr,
+                f"looking took {share:.2g} of it; `budget=None` makes all"
             )
+        if lost:
+            say(f"{len(lost)} looks that could not be written are lost: memory holds no more (`lost` in the config)")
         if self._out is not None and self.check is not None:
-            self._log.write_about()
-            if self._log.observations:
-                record = self.record
-                save_record(record, self._out / "record.zarr")
-                write_watched(self._out, record, "saccade.watch")
+            self._write(self._out)
+
+    def _write(self, out: Path) -> None:
+        """All that can be written at the end: looks that wait for it, then the record, then its page."""
+        with self.guard("some looks could not be written; `recorder.record` has them, for `saccade.save_record` to another disk"):
+            self._log.save()
+        if self._log.observations:
+            record = self.record
+            save_record(record, out / "record.zarr")
+            write_watched(out, record, "saccade.watch")
 
     def _about(self, every: Any) -> dict[str, Any]:
         config = {
@@ -266,7 +296,7 @@ class Recorder:
         if "unseen" in self._log.about["config"]:
             return
         for what in dict.fromkeys(found.unseen):
-            warnings.warn(f"saccade does not see {what}.", stacklevel=4)
+            warn(f"not seen: {what}.")
         untold = self._untold(arrays)
         self._log.about["config"] |= {"unseen": found.unseen, "untold": untold}
         if "attention_map" in arrays:
@@ -287,12 +317,11 @@ class Recorder:
             reason = "it is too short, or its tokens are not in the text"
             if "sink_mass" in untold:
                 reason = "it holds no token ids" if self._tokens.main is None else "attention does not run over its tokens"
-            print(f"saccade: not told by this probe: {', '.join(untold)} ({reason})", file=sys.stderr)
+            say(f"not told by this probe: {', '.join(untold)} ({reason})")
         elif np.nanmean(arrays["judged_mass"]) < 0.5:
-            print(
-                "saccade: most attention is on tokens too rare to call distinct or common; give more token ids as `text` (without "
-                "it the probe itself is counted)",
-                file=sys.stderr,
+            say(
+                "most attention is on tokens too rare to call distinct or common; give more token ids as `text` (without it the "
+                "probe itself is counted)"
             )
         return untold
 
@@ -303,7 +332,7 @@ class Recorder:
         self._log.about["config"]["weights_not_recognised"] = unrecognised
         if "weight_layer" not in self._log.about["coords"]:
             for sentence in unrecognised:
-                print(f"saccade: weights: {sentence}", file=sys.stderr)
+                say(f"weights: {sentence}")
             self._log.about["coords"]["weight_layer"] = ("weight_layer", weight_statistics.weight_layers(self._model))
         return {name: values.astype(np.float32) for name, values in found.items()}
 

@@ -2,7 +2,8 @@
 
 `OUT/observations/000000001000.npz` holds one observation, `about.json` beside it what they mean; together they are a record.
 What is on disk is not held in memory as well: a record reads one observation after the other, and its large arrays, maps over
-hundreds of looks, lie in a file without a name that goes with them.
+hundreds of looks, lie in a file without a name that goes with them. What cannot be written, on a full disk say, is held in memory
+and tried again with the next one; where that would take too much memory, every second of those held is lost, and listed.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Observation = dict[str, np.ndarray]
+_MOST_HELD = 2**28  # bytes of observations that wait to be written; one is held whatever its size
 _LARGE = 2**26  # bytes: larger arrays of a record are laid on disk, if there is a folder
 
 
 class ObservationLog:
-    """Observations by step: on disk if there is a folder, else in memory."""
+    """Observations by step: on disk if there is a folder and room, else in memory."""
 
     def __init__(self, folder: str | Path | None, about: dict[str, Any]) -> None:
         self._folder = None if folder is None else Path(folder)
@@ -43,21 +45,31 @@ class ObservationLog:
             if self._folder.exists() and any(self._folder.iterdir()):
                 raise InputError(f"{self._folder} is not empty; give `out` a new folder, or None to keep all in memory.")
 
-    def open(self) -> None:
-        """Make the folder; before it nothing is written."""
-        if self._folder is not None:
-            try:
-                (self._folder / "observations").mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"cannot write to {self._folder}: {error.strerror or error}.") from None
-            self.write_about()
+    def append(self, step: int, observation: Observation) -> None:
+        self.observations[step] = observation
+        while self._folder is not None and len(held := self._held()) > 1 and sum(map(_size, held.values())) > _MOST_HELD:
+            lost = list(held)[-2::-2]  # all but the last of each pair: what is left covers the same time
+            for each in lost:
+                del self.observations[each]
+            self.about["config"].setdefault("lost", []).extend(reversed(lost))
 
-    def write_about(self) -> None:
-        if self._folder is not None:
+    def save(self) -> None:
+        """Write what is not on disk yet, the smallest first; an `InputError` if the folder cannot be written to."""
+        if self._folder is None:
+            return
+        try:
+            (self._folder / "observations").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot write to {self._folder}: {error.strerror or error}.") from None
+        try:
+            for step, observation in sorted(self._held().items(), key=lambda one: _size(one[1])):
+                self.observations[step] = self._written(step, observation)
+        finally:
             write_json(self._folder / "observations" / "about.json", self.about)
 
-    def append(self, step: int, observation: Observation) -> None:
-        self.observations[step] = observation if self._folder is None else self._written(step, observation)
+    def _held(self) -> dict[int, Observation]:
+        """What is in memory."""
+        return {step: look for step, look in self.observations.items() if not isinstance(look, Path)}
 
     def _written(self, step: int, observation: Observation) -> Path:
         assert self._folder is not None
@@ -68,6 +80,10 @@ class ObservationLog:
 
     def record(self) -> xr.Dataset:
         return as_record(self.observations, self.about, self._folder)
+
+
+def _size(observation: Observation) -> int:
+    return sum(values.nbytes for values in observation.values())
 
 
 def watched(folder: str | Path) -> xr.Dataset:

@@ -52,7 +52,7 @@ class ModelLooks:
             recorder = watch(self._holder.model, self._probe, text=self._text, budget=None, weights=False)
             self._recorder = self._open.enter_context(recorder)
         self._weights.note(step, self._holder.model, path.name)
-        self._recorder.observe(step)
+        self._recorder.look(step)
 
     def record(self) -> xr.Dataset:
         if isinstance(self._holder, ConfiguredModel) and self._holder.unused:

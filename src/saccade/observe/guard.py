@@ -1,0 +1,66 @@
+"""Training goes on whatever goes wrong in watching it: an error becomes a warning, given once, and watching goes on if it can.
+
+Mistakes that are found before training are raised as ever: `watch` and entering its block are not guarded. Ctrl-C passes.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from saccade.errors import InputError
+
+P = ParamSpec("P")
+
+
+class Guard:
+    """Ends errors: each kind is said once. `what` names what could not be done, and what is done instead."""
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, type]] = set()
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if (what, type(error)) not in self._said:
+                self._said.add((what, type(error)))
+                kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+                warn(f"{what} ({kind}{str(error).strip().rstrip('.')}); training goes on.")
+
+
+class Guarded(Protocol):
+    guard: Guard
+
+
+G = TypeVar("G", bound=Guarded)
+
+
+def guarded(method: Callable[Concatenate[G, P], None]) -> Callable[Concatenate[G, P], None]:
+    """A method out of which no error comes."""
+
+    @functools.wraps(method)
+    def call(self: G, /, *arguments: P.args, **named: P.kwargs) -> None:
+        with self.guard(f"`{method.__name__}` failed"):
+            method(self, *arguments, **named)
+
+    return call
+
+
+def warn(sentence: str) -> None:
+    """A warning; where warnings are errors, words on standard error."""
+    try:
+        warnings.warn(f"saccade: {sentence}", stacklevel=2)
+    except Warning:
+        say(sentence)
+
+
+def say(sentence: str) -> None:
+    """Words on standard error, if that can be written to: it may lie on a full disk."""
+    with suppress(OSError, ValueError):
+        print(f"saccade: {sentence}", file=sys.stderr)

@@ -1,0 +1,250 @@
+"""Nothing that goes wrong in watching reaches the training loop, a full disk least of all; what can be kept is kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import saccade  # noqa: E402
+from saccade.observe import recorder as recorder_module  # noqa: E402
+from saccade.observe.self_check import UnfaithfulError  # noqa: E402
+from saccade.records import observation_log, writing  # noqa: E402
+from tests.observe import model_zoo as zoo  # noqa: E402
+
+STEPS = 7
+
+
+def trained(recorder=None, before=lambda step: None) -> list[float]:
+    """Losses of a run, watched or not; `before` each step something happens to the machine."""
+    torch.manual_seed(0)
+    model = zoo.HandWritten("fused") if recorder is None else recorder._model
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for step in range(STEPS):
+        before(step)
+        if recorder is not None:
+            recorder.step(step, loss=losses[-1] if losses else None)
+        loss = model(zoo.ids()).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+def watching(out=None, **settings):
+    torch.manual_seed(0)
+    return saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, weights=False, out=out, **settings)
+
+
+@contextmanager
+def small_disk(folder):
+    """A disk of two megabytes, mounted at `folder`."""
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(path) -> None:
+    with suppress(OSError), path.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+
+
+@pytest.fixture
+def no_room(monkeypatch):
+    """Nothing can be written from now on; called with False, it can again."""
+    real = writing._new_file
+
+    def refuse(path):
+        raise OSError(28, "No space left on device", str(path))
+
+    def switch(full=True):
+        monkeypatch.setattr(writing, "_new_file", refuse if full else real)
+
+    return switch
+
+
+def test_training_on_a_disk_that_fills_up_is_bit_identical_and_all_looks_are_there_once_there_is_room(tmp_path, capsys):
+    with small_disk(tmp_path / "disk") as disk:
+
+        def before(step):
+            if step == 2:
+                fill(disk / "other")
+            if step == 5:
+                assert len(list((disk / "run" / "observations").glob("*.npz"))) == 2
+                (disk / "other").unlink()
+
+        with watching(disk / "run") as recorder:
+            losses = trained(recorder, before)
+        assert losses == trained()
+        assert saccade.load_record(disk / "run" / "record.zarr").time.values.tolist() == list(range(STEPS + 1))
+        assert len(list((disk / "run" / "observations").glob("*.npz"))) == STEPS + 1
+    assert capsys.readouterr().err.count("No space left on device") == 1  # said once
+
+
+def test_on_a_disk_that_stays_full_the_looks_before_are_whole_and_the_others_in_memory(tmp_path, capsys):
+    with small_disk(tmp_path / "disk") as disk:
+        with watching(disk / "run") as recorder:
+            assert trained(recorder, lambda step: fill(disk / "other") if step == 3 else None) == trained()
+        assert recorder.record.time.values.tolist() == list(range(STEPS + 1))
+        (disk / "other").unlink()
+        assert saccade.watched(disk / "run").time.values.tolist() == [0, 1, 2]
+        assert not list((disk / "run").glob("**/.*"))
+    assert "save_record" in capsys.readouterr().err
+
+
+def test_what_waits_for_the_disk_is_bounded_and_what_is_lost_is_listed(tmp_path, no_room, monkeypatch, capsys):
+    with watching(tmp_path / "run") as recorder:
+        recorder.step(0)
+        (one,) = [path.stat().st_size for path in (tmp_path / "run" / "observations").glob("*.npz")]
+        assert one > 0
+        size = observation_log._size(recorder._looked(1))
+        monkeypatch.setattr(observation_log, "_MOST_HELD", 4 * size)
+        no_room()
+        for step in range(1, 40):
+            recorder.step(step)
+            held = recorder._log._held()
+            assert sum(map(observation_log._size, held.values())) <= 4 * size
+            assert step in held
+        no_room(False)
+    record = saccade.load_record(tmp_path / "run" / "record.zarr")
+    lost = saccade.watched(tmp_path / "run").attrs["config"]
+    steps = record.time.values.tolist()
+    assert sorted(steps + recorder._log.about["config"]["lost"]) == list(range(40))
+    assert steps[0] == 0
+    assert steps[-1] == 39
+    assert '"lost"' in lost
+    assert "looks that could not be written are lost" in capsys.readouterr().err
+
+
+def test_a_tracker_that_fails_costs_neither_the_look_nor_the_other_trackers(capsys):
+    seen = []
+
+    def broken(step, values):
+        raise ConnectionError(f"no answer at step {step}")
+
+    with watching(forward=[broken, lambda step, values: seen.append(step)]) as recorder:
+        losses = trained(recorder)
+    assert losses == trained()
+    assert seen == recorder.record.time.values.tolist() == list(range(STEPS + 1))
+    assert capsys.readouterr().err.count("no answer at step") == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("device lost"), MemoryError(), OSError(5, "Input/output error"), StopIteration()])
+def test_a_look_that_fails_is_left_out_and_the_next_one_is_made(error, monkeypatch, capsys):
+    real = recorder_module.look
+
+    def sometimes(model, *rest):
+        if len(recorder._log.observations) == 2 and not failed:
+            failed.append(1)
+            model.eval()
+            raise error
+        return real(model, *rest)
+
+    failed: list[int] = []
+    monkeypatch.setattr(recorder_module, "look", sometimes)
+    with watching() as recorder:
+        losses = trained(recorder)
+    assert losses == trained()
+    assert recorder.record.time.values.tolist() == [0, 1, 3, 4, 5, 6, 7]
+    assert type(error).__name__ in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("call", ["step", "observe", "finish", "close", "__exit__"])
+def test_no_public_method_raises_but_ctrl_c_passes(call, monkeypatch, tmp_path, capsys):
+    arguments = {"step": (5,), "observe": (5,), "__exit__": (None, None, None)}.get(call, ())
+
+    def fail(error):
+        def raising(*_, **__):
+            raise error
+
+        for name in ("look", "save_record", "write_watched"):
+            monkeypatch.setattr(recorder_module, name, raising)
+        monkeypatch.setattr(recorder._log, "save", raising)
+
+    recorder = watching(tmp_path / "run").__enter__()
+    recorder.step(0)
+    fail(ZeroDivisionError("a defect"))
+    getattr(recorder, call)(*arguments)
+    assert "a defect" in capsys.readouterr().err
+    fail(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        getattr(recorder, call)(*arguments)
+
+
+def test_an_error_of_the_training_itself_comes_out_as_it_is_and_the_record_is_written(tmp_path):
+    def failing(recorder):
+        recorder.step(0)
+        raise ZeroDivisionError("of mine")
+
+    with pytest.raises(ZeroDivisionError, match="of mine"), watching(tmp_path / "run") as recorder:
+        failing(recorder)
+    assert saccade.load_record(tmp_path / "run" / "record.zarr").time.values.tolist() == [0]
+
+
+def test_wrong_numbers_in_a_step_are_said_and_the_look_is_kept(capsys):
+    with watching() as recorder:
+        recorder.step(0, loss="low")
+        recorder.step("one")
+    assert recorder.record.time.values.tolist() == [0]
+    assert "loss" not in recorder.record
+    said = capsys.readouterr().err
+    assert "`loss` must be one number" in said
+    assert "`step` must be a whole number" in said
+
+
+def test_words_that_cannot_be_printed_do_not_end_training(monkeypatch):
+    class Full:
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+        flush = write
+
+    with watching(forward=lambda step, values: 1 / 0) as recorder:
+        monkeypatch.setattr(sys, "stderr", Full())
+        losses = trained(recorder)
+        monkeypatch.undo()
+    assert losses == trained()
+    assert recorder.record.sizes["time"] == STEPS + 1
+
+
+def test_without_a_block_a_refusal_at_the_first_step_is_said_and_nothing_is_watched(tmp_path, monkeypatch, capsys):
+    def refused(*_):
+        calls.append(1)
+        raise UnfaithfulError("what is seen differs")
+
+    calls: list[int] = []
+    monkeypatch.setattr(recorder_module, "self_check", refused)
+    recorder = watching(tmp_path / "run")
+    assert trained(recorder) == trained()
+    recorder.finish()
+    assert len(calls) == 1
+    assert "what is seen differs" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(saccade.InputError, match="cannot write"), watching(tmp_path / "file" / "run"):
+        pass
+
+
+def test_a_folder_that_is_removed_while_training_is_made_again(tmp_path, capsys):
+    with watching(tmp_path / "run") as recorder:
+        recorder.step(0)
+        os.rename(tmp_path / "run", tmp_path / "elsewhere")
+        recorder.step(1)
+    assert np.isfinite(saccade.watched(tmp_path / "run").entropy).all()
