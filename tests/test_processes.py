@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 import pytest
 
-from saccade.processes import in_processes
+from saccade.processes import Worker, in_processes
 
 
 def root(number: int) -> float:
@@ -24,3 +27,26 @@ def test_an_error_in_a_run_is_raised():
     pytest.importorskip("torch")
     with pytest.raises(TypeError):
         in_processes(root, [("nine",), (1,)], processes=2)
+
+
+@pytest.mark.parametrize("seconds", [2.2e6, 1e300, math.inf])
+def test_an_answer_is_waited_for_however_long_the_limit_is(seconds):
+    worker = Worker()
+    try:
+        assert worker.answer(root, 9, seconds=seconds) == 3.0
+    finally:
+        worker.close()
+
+
+def test_a_limit_longer_than_one_wait_is_kept_to(monkeypatch):
+    monkeypatch.setattr("saccade.processes._SLICE", 0.05)
+    monkeypatch.setattr("saccade.processes._GRACE", 0.0)
+    worker = Worker()
+    try:
+        assert worker.answer(root, 9) == 3.0  # started
+        begun = time.monotonic()
+        with pytest.raises(TimeoutError):
+            worker.answer(time.sleep, 60, seconds=0.5)
+        assert 0.5 <= time.monotonic() - begun < 30
+    finally:
+        worker.close()

@@ -9,6 +9,7 @@ limits on threads must be in place before NumPy, JAX and PyTorch load.
 from __future__ import annotations
 
 import itertools
+import math
 import multiprocessing
 import os
 import pickle
@@ -32,6 +33,7 @@ Result = TypeVar("Result")
 
 _GRACE = 5.0  # seconds beyond its time that a job has to notice it by itself; the first of a process also loads the libraries,
 _START = 60.0  # which takes a few seconds, more on a busy machine
+_SLICE = 3600.0  # seconds of one wait: the system cannot count more than 24 days
 _ONE_THREAD = dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -123,6 +125,15 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def _arrives(pipe: Connection, seconds: float | None) -> bool:
+    """Whether something comes through the pipe in time, however long that is; always, if there is no limit and its process lives."""
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    while not pipe.poll(max(0.0, min(_SLICE, end - time.monotonic()))):
+        if time.monotonic() >= end:
+            return False
+    return True
+
+
 class LostProcessError(Exception):
     """A process ended without an answer: why."""
 
@@ -147,7 +158,7 @@ class Worker:
         try:
             self._start()
             self._pipe.send_bytes(asked)
-            answered = self._pipe.recv_bytes() if self._pipe.poll(patience) else None
+            answered = self._pipe.recv_bytes() if _arrives(self._pipe, patience) else None
         except (EOFError, OSError):
             reason = self._death()
             self.stop()

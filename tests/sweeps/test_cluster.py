@@ -221,7 +221,7 @@ def test_an_interrupted_sweep_ends_soon_and_goes_on_where_it_was(
         time.sleep(0.02)
         assert sweeping.poll() is None
     sweeping.send_signal(signal.SIGINT)
-    assert sweeping.communicate(timeout=30)[1].splitlines() == [
+    assert sweeping.communicate(timeout=30)[1].splitlines()[1:] == [  # the first warns of the cluster
         "saccade: interrupted; what was finished before is kept, nothing half-written is left."
     ]
     assert sweeping.returncode == 130
@@ -231,9 +231,24 @@ def test_an_interrupted_sweep_ends_soon_and_goes_on_where_it_was(
     assert_same_bits(saccade.load_record(tmp_path / "dataset.zarr"), expected)
 
 
-def test_a_cluster_that_is_started_here_gives_the_same_bits(tmp_path: Path, expected: xr.Dataset) -> None:
+def test_a_cluster_that_is_started_here_gives_the_same_bits_and_cannot_be_reached_from_outside(
+    tmp_path: Path, expected: xr.Dataset, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert_same_bits(saccade.sweep(NAME, OVER, out=tmp_path, cluster="local", workers=2), expected)
     assert_each_run_once(tmp_path)
+    assert "authentication" not in capfd.readouterr().err
+
+
+def test_a_cluster_without_authentication_is_warned_of_once(
+    tmp_path: Path, two_workers: Processes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", NAME, "--over", "overlap_constant=1", "--out", str(tmp_path), "--cluster", two_workers.address]) == 0
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert warning.startswith(
+        f"saccade: the Dask cluster at {two_workers.address} has no authentication: whoever can reach it can "
+    )
+    cluster._warn_if_open("tls://login1:8786")
+    assert capfd.readouterr().err == ""
 
 
 def test_a_cluster_object_serves_as_well_as_its_address(

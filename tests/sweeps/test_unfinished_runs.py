@@ -157,10 +157,57 @@ def test_runs_computed_together_have_the_same_bits_after_their_process_was_kille
             worker.close()
     untouched, killed = results
     assert [outcome.status for outcome in killed] == [FINISHED] * len(killed)
-    for one, other in zip(untouched, killed, strict=True):
+    assert_same_bits(untouched, killed)
+
+
+class Dying(processes.Worker):
+    """A worker whose process is ended just before it begins some of its jobs."""
+
+    def __init__(self, *jobs: int) -> None:
+        super().__init__()
+        self.jobs, self.n_asked = jobs, 0
+
+    def answer(self, run, *job, seconds=None):
+        self.n_asked += 1
+        if self.n_asked - 1 in self.jobs:
+            raise processes.LostProcessError("its process was ended by signal 9")
+        return super().answer(run, *job, seconds=seconds)
+
+
+def assert_same_bits(outcomes, others):
+    for one, other in zip(outcomes, others, strict=True):
         assert one.company == other.company
         for name, values in one.record[1].items():
             np.testing.assert_array_equal(values, other.record[1][name], err_msg=name)
+
+
+def test_runs_computed_together_whose_process_is_lost_twice_end_together_if_none_of_them_did_it():
+    unit = a_vectorised_unit()
+    n_runs = len(unit.identities)
+    untouched, lost, hopeless = Dying(), Dying(0, 1), Dying(0, 1, 2 + n_runs)
+    try:
+        found = outcomes_of(lost, unit)
+        assert lost.n_asked == 2 + n_runs + 1
+        assert [outcome.status for outcome in found] == [FINISHED] * n_runs
+        assert_same_bits(found, outcomes_of(untouched, unit))
+        apart = outcomes_of(hopeless, unit)  # together they are too much for one process
+        assert [outcome.company for outcome in apart] == [(identity,) for identity in unit.identities]
+    finally:
+        for worker in (untouched, lost, hopeless):
+            worker.close()
+
+
+def test_a_retried_run_is_computed_in_its_old_company_and_has_the_same_bits_as_in_an_undisturbed_sweep(tmp_path, monkeypatch):
+    """Its process is lost three times, at last when it is alone, so that the others of its call finish alone."""
+    config = experiment("syn-small-attention").settings(batch=7, context=11)
+    asked = {"over": {"ratio": [1, 10]}, "seeds": 4, "config": config, "workers": 1}
+    sweep("syn-small-attention", **asked, out=tmp_path / "untouched")
+    monkeypatch.setattr(processes, "Worker", lambda memory: Dying(0, 1, 4))
+    hurt = sweep("syn-small-attention", **asked, out=tmp_path / "hurt")
+    assert (hurt.status == FAILED).sum() == 1
+    monkeypatch.undo()
+    sweep("syn-small-attention", **asked, out=tmp_path / "hurt", retry_failed=True)
+    assert_same_dataset(tmp_path / "hurt", tmp_path / "untouched")
 
 
 def test_a_worker_that_is_closed_leaves_its_unit_and_starts_no_other_process():

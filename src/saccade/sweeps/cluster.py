@@ -55,10 +55,22 @@ def on_cluster(units: Sequence[Unit], cluster: Any, n_workers: int, memory: int 
     with _quiet(), _local(n_workers, memory) if cluster == "local" else nullcontext(cluster) as place:
         while waiting:
             with suppress(_LostError), _client(place, is_first) as client:
+                if is_first:
+                    _warn_if_open(client.scheduler.address)
                 is_first = False
                 for number, outcomes in _answers(client, waiting, memory):
                     del waiting[number]
                     yield outcomes
+
+
+def _warn_if_open(address: str) -> None:
+    """Certificates are all the authentication that Dask has; `inproc` never leaves this process."""
+    if not address.startswith(("tls://", "inproc://")):
+        print(
+            f"saccade: the Dask cluster at {address} has no authentication: whoever can reach it can run code on its workers and on "
+            "this machine. Keep it inside your own network, or use Dask's TLS settings.",
+            file=sys.stderr,
+        )
 
 
 @contextmanager

@@ -123,7 +123,8 @@ def run_sweep(
         folder.ask(_asked(grid, show))
         folder.forget(folder.lost())
         wanted = {run.identity for run in missing(grid, folder, retry_failed)}
-        units = units_of(grid.name, grid.runs, wanted, keep=grid.keep, time_limit=means.time_limit)
+        apart = {run for run, entry in folder.entries.items() if "with" not in entry} if retry_failed else ()
+        units = units_of(grid.name, grid.runs, wanted, keep=grid.keep, time_limit=means.time_limit, apart=apart)
         do(units, folder, means, on_progress, _check_of(grid, show))
         return write_results(grid, folder, show, on_gathering)
 

@@ -44,16 +44,19 @@ def units_of(
     *,
     keep: tuple[str, ...] | None = None,
     time_limit: float | None = None,
+    apart: Collection[str] = (),
 ) -> list[Unit]:
     """The `wanted` of all `runs` of a grid, in units that an experiment's `together` can take.
 
     Who is computed with whom is settled by the grid alone, not by how many workers there are or what is finished already: in
-    float32 the last bits of a run may depend on its company.
+    float32 the last bits of a run may depend on its company. `apart`: finished runs that had to be computed alone because one of
+    their company did not finish; they come again with it.
     """
     shared = experiment(name).free
     groups = [[run] for run in runs] if not shared else _groups(runs, shared)
-    left = ([run for run in group if run.identity in wanted] for group in groups)
-    return [unit_of(name, {run.identity: run.config for run in part}, keep, time_limit) for part in left if part]
+    asked = ((group, {run.identity for run in group if run.identity in wanted}) for group in groups)
+    left = ([run for run in group if run.identity in again or run.identity in apart] for group, again in asked if again)
+    return [unit_of(name, {run.identity: run.config for run in part}, keep, time_limit) for part in left]
 
 
 def unit_of(name: str, configs: Mapping[str, Any], keep: tuple[str, ...] | None, time_limit: float | None) -> Unit:
