@@ -39,7 +39,7 @@ def test_wrong_measurements_make_the_claims_fail(record, name, change, n_more):
 
 
 def test_figure_and_table_show_the_same_draws(record):
-    assert [panel["title"] for panel in EXPERIMENT.specs(record)[0]] == ["M = 50", "M = 1000"]
+    assert [panel["title"] for panel in EXPERIMENT.specs(record)[0]] == ["1. M = 50", "2. M = 1000"]
     rows = EXPERIMENT.rows(record)
     assert len(rows) == record.height.size
     assert np.isfinite([[row["height"], row["continuous_height"]] for row in rows]).all()

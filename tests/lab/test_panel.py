@@ -1,12 +1,28 @@
-"""Lines that show several seeds: their mean, their range, their intervals."""
+"""Panels as described: mistakes are named, several are numbered, and lines show mean, range and intervals of seeds."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import xarray as xr
 
-from saccade.lab.panel import over_seeds, with_intervals
+from saccade.errors import InputError
+from saccade.lab.panel import Line, Lines, over_seeds, specs, with_intervals
 from saccade.observe.fits import Interval
+
+
+def test_several_panels_are_numbered_in_reading_order_and_a_single_one_is_not() -> None:
+    one, two, three = (Lines(title, "x", "y", []) for title in ("first", "second", "third"))
+    assert [[spec["title"] for spec in row] for row in specs([[one], [two, three]])] == [["1. first"], ["2. second", "3. third"]]
+    assert [[spec["title"] for spec in row] for row in specs([one, two])] == [["1. first", "2. second"]]
+    assert specs([one])[0][0]["title"] == "first"
+
+
+def test_an_axis_or_a_style_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InputError, match=r"`log` names the logarithmic axes.*'q'"):
+        Lines("", "x", "y", [], log="q")
+    with pytest.raises(InputError, match=r"style 'dashed' is not known\. Did you mean 'dashes'"):
+        Lines("", "x", "y", [Line([1], [1], style="dashed")])
 
 
 def test_a_band_over_seeds_goes_from_the_lowest_to_the_highest() -> None:

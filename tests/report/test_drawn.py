@@ -95,6 +95,34 @@ def test_styles_tones_bands_and_lines_are_those_described() -> None:
     assert [words.get_text() for words in axes.get_legend().get_texts()] == ["measured", "theory $3", "seeds", "rings"]
 
 
+def boxes_of(axes: Any) -> list[Any]:
+    """Where the words by lines are, in shares of the panel."""
+    return [words.get_window_extent().transformed(axes.transAxes.inverted()) for words in axes.texts]
+
+
+def test_words_by_a_line_keep_clear_of_curves_of_each_other_and_of_the_edge() -> None:
+    x = np.linspace(0, 1, 50)
+    curves = [Line(x, 0.9 - 0.3 * x), Line(x[20:], 0.53 + 0 * x[20:]), Line(x[20:], 0.47 + 0 * x[20:])]
+    panel = Lines("", "", "", curves, ylim=(0, 1), levels={0.5: "level", 0.99: "top"}, marks={0.5: "a mark", 0.52: "another"})
+    (axes,) = drawn([panel]).axes
+    boxes = boxes_of(axes)
+    for place, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+        assert min(box.extents) > 0
+        assert max(box.extents) < 1
+        for line in axes.get_lines():
+            ends = (line.get_transform() - axes.transAxes).transform(line.get_xydata())
+            between = np.linspace(ends[0], ends[-1], 500)  # every curve here is straight
+            assert not any(box.contains(*point) for point in between)
+    assert boxes[0].x1 < 0.5  # at the left end, since curves run along the right one
+    assert boxes[1].y1 < 0.99  # below its line: above it is no room
+
+
+def test_words_by_a_level_stand_where_no_bar_is() -> None:
+    (axes,) = drawn([Bars("", "", "", list("abcd"), {"": [0.1, 0.2, 0.9, 0.9]}, ylim=(0, 1), levels={0.5: "half"})]).axes
+    assert boxes_of(axes)[0].x1 < 0.5
+
+
 def test_a_lighter_shade_is_lighter() -> None:
     (axes,) = drawn([Lines("", "", "", [Line([0, 1], [0, 1], tone=tone) for tone in (0.0, 0.5, 1.0)])]).axes
     light, middle, dark = (sum(to_rgba(line.get_color())[:3]) for line in axes.get_lines())
@@ -116,6 +144,9 @@ def test_stacked_bars_stand_on_each_other_and_grouped_ones_side_by_side() -> Non
 def test_names_along_an_axis_are_kept_and_too_many_are_thinned() -> None:
     (axes,) = drawn([TICKS]).axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["zipf-6", "geometric", "user's own"]
+    (axes,) = drawn([Bars("", "", "", ["momentum", "no momentum, 10 x steps", "a uniform start"], {"": np.ones(3)})]).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["momentum", "no momentum, 10 x\nsteps", "a uniform start"]
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {0}
     many = Bars("", "", "", [f"a long name {i}" for i in range(200)], {"": np.ones(200)})
     (axes,) = drawn([many]).axes
     assert 10 < len(axes.get_xticks()) < 60

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from saccade.errors import InputError, checked_choice, shortened
+
 Limits: TypeAlias = tuple[float | None, float | None]
 LINE, DASHES, DOTS, POINTS, RINGS = "line", "dashes", "dots", "points", "rings"
 
@@ -53,6 +55,12 @@ class Lines:
     levels: Mapping[float, str] = field(default_factory=dict)
     marks: Mapping[float, str] = field(default_factory=dict)
     ticks: Mapping[float, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.log not in ("", "x", "y", "xy"):
+            raise InputError(f'`log` names the logarithmic axes, "x", "y" or "xy"; got {shortened(self.log)}.')
+        for line in self.lines:
+            checked_choice("style", line.style, (LINE, DASHES, DOTS, POINTS, RINGS))
 
     def spec(self) -> dict[str, Any]:
         return {
@@ -151,7 +159,11 @@ def specs(layout: Layout) -> list[list[dict[str, Any]]]:
     rows = [row if isinstance(row, Sequence) else [row] for row in layout]
     if not any(isinstance(row, Sequence) for row in layout):
         rows = [[panel for row in rows for panel in row]]
-    return [[panel.spec() for panel in row] for row in rows]
+    described = [[panel.spec() for panel in row] for row in rows]
+    every = [spec for row in described for spec in row]
+    for number, spec in enumerate(every if len(every) > 1 else (), 1):
+        spec["title"] = f"{number}. {spec['title']}"  # by which a caption can name it wherever the panel ends up
+    return described
 
 
 def _series(line: Line) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from saccade.report.notes import LETTER, add_notes
 from saccade.report.style import COMMON, categorical, new_figure, sequential
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 _WIDTH, _HEIGHT = 4.7, 4.2  # inches of a panel that may be as large as it likes
 _READABLE_WIDTH, _READABLE_HEIGHT = 3.2, 2.6  # below these the letters shrink with the panel
 _SMALLEST = 0.55  # of those sizes, and of the letters: smaller cannot be read, so that the figure grows instead
-_LETTER = 0.55  # mean width of a letter over its height
+_PLOT = 0.75  # share of a panel's width and height that its axes leave to the plot
 
 
 class _Cell(NamedTuple):
@@ -40,7 +41,7 @@ class _Cell(NamedTuple):
 
     def fit(self, inches: float) -> int:
         """How many letters fit along a stretch."""
-        return max(8, int(inches * 72 / (_LETTER * self.letters)))
+        return max(8, int(inches * 72 / (LETTER * self.letters)))
 
 
 def draw(spec: dict[str, Any], moment: float | None = None) -> Figure:
@@ -121,15 +122,10 @@ def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         (named[index],) = axes.plot(across, _shown(series["y"], y.get("log")), color=colour, lw=1.4, **style)
     for place, band in enumerate(spec.get("bands", ())):
         axes.axvspan(band["from"], band["to"], color=categorical(0), alpha=0.06 + 0.06 * (place % 2), lw=0)
-    _levels(axes, spec, cell)
-    for mark in spec.get("marks", ()):
-        axes.axvline(mark["x"], color="0.35", lw=1, ls=(0, (2, 2)))
-        _note(axes, mark["label"], cell, (mark["x"], 0.98), axes.get_xaxis_transform(), rotation=90, ha="right", va="top")
     if x.get("places"):
         labels = [place["label"] for place in x["places"]]
         _names(axes, "x", [place["at"] for place in x["places"]], labels, cell)
-    _limits(x, axes.set_xlim)
-    _limits(y, axes.set_ylim)
+    _rules(axes, spec, cell)
     _legend(axes, spec, [(named[index], series["name"]) for index, series in enumerate(spec["series"])], cell)
 
 
@@ -147,9 +143,8 @@ def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         bars = axes.bar(places + shift, heights, width, bottom=bottom, color=colour)
         up, down = up + np.fmax(heights, 0), down + np.fmin(heights, 0)
         named.append((bars, group["name"]))
-    _levels(axes, spec, cell)
     _names(axes, "x", places, spec["labels"], cell)
-    _limits(spec["y"], axes.set_ylim)
+    _rules(axes, spec, cell)
     _legend(axes, spec, _ends_of_shades(groups, named), cell)
 
 
@@ -191,23 +186,27 @@ def _limits(axis: dict[str, Any], set_limits: Any) -> None:
         set_limits(low, high)
 
 
-def _levels(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
+def _rules(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
+    """Horizontal lines (levels) and vertical ones (marks), the ends of the axes, and then the words of the lines."""
+    dashed: dict[str, Any] = {"color": "0.35", "lw": 1, "ls": (0, (2, 2))}
     for level in spec.get("levels", ()):
-        axes.axhline(level["y"], color="0.35", lw=1, ls=(0, (2, 2)))
-        _note(axes, level["label"], cell, (0.99, level["y"]), axes.get_yaxis_transform(), ha="right", va="bottom")
-
-
-def _note(axes: Axes, words: str, cell: _Cell, place: tuple[float, float], transform: Any, **how: Any) -> None:
-    """Small words by a line; none outside the panel."""
-    axes.text(*place, words, transform=transform, fontsize=0.75 * cell.letters, color="0.25", clip_on=True, parse_math=False, **how)
+        axes.axhline(level["y"], **dashed)
+    for mark in spec.get("marks", ()):
+        axes.axvline(mark["x"], **dashed)
+    _limits(spec["x"], axes.set_xlim)
+    _limits(spec["y"], axes.set_ylim)
+    add_notes(axes, spec, 0.75 * cell.letters, (_PLOT * cell.width, _PLOT * cell.height))
 
 
 def _names(axes: Axes, along: str, places: Any, labels: list[str], cell: _Cell) -> None:
-    """Names along an axis: as many as fit, slanted where they are too wide to stand side by side."""
-    letters, inches = 0.75 * cell.letters, 0.7 * (cell.width if along == "x" else cell.height)
+    """Names along an axis: as many as fit; too wide to stand side by side, they are broken between words, or else slanted."""
+    letters, inches = 0.75 * cell.letters, _PLOT * (cell.width if along == "x" else cell.height)
     step = max(1, math.ceil(len(labels) * 1.4 * letters / 72 / inches))
-    shown = [textwrap.shorten(str(labels[at]), 28, placeholder="…") for at in range(0, len(labels), step)]
-    wide = along == "x" and sum(len(label) + 1 for label in shown) * _LETTER * letters / 72 > inches
+    shown = [label if len(label) <= 28 else f"{label[:27]}…" for label in map(str, labels[::step])]
+    room = int(inches / max(1, len(shown)) * 72 / (LETTER * letters)) - 1  # letters below each place
+    broken = [textwrap.fill(label, max(1, room), break_long_words=False, max_lines=3, placeholder="…") for label in shown]
+    wide = along == "x" and any(len(line) > room for label in broken for line in label.splitlines())
+    shown = broken if along == "x" and not wide else shown
     slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if wide else {}
     axis = axes.xaxis if along == "x" else axes.yaxis
     axis.set_ticks(list(places)[::step], shown, fontsize=letters, parse_math=False, **slant)

@@ -221,10 +221,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Left: the first singular value of the embedding over its norm at the unigram point, a line for each size of the start; "
-        "time is in units of 1/μ₀. Dotted: the predicted slope, one e-fold in each unit. Middle: how far the directions are from "
-        "the predicted ones at the end of the stage, all seeds. Right: when the stage ends against the size of the start, all "
-        "seeds; lines have the predicted slope."
+        "Panel 1: the first singular value of the embedding over its norm at the unigram point, a line for each size of the "
+        "start; time is in units of 1/μ₀. Dotted: the predicted slope, one e-fold in each unit. Panel 2: how far the directions "
+        "are from the predicted ones at the end of the stage, all seeds. Panel 3: when the stage ends against the size of the "
+        "start, all seeds; lines have the predicted slope."
     ),
     finding=(
         "embeddings grow at rate {growth rate*law paper*:.3f} (μ₀ within 0.5 %), directions right to 1e-4; the stage ends "

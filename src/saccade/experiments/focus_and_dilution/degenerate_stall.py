@@ -377,11 +377,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Top left: second over first singular value of the embedding. At exact symmetry it stays where the start left it, with an "
-        "asymmetry it grows, and above the critical stay it grows without any. Top right: escape time against asymmetry; lines go "
-        "as 1 / asymmetry. Bottom left: growth rates of moves off the rank-one manifold and along it, at the symmetric point and "
-        "at the critical point that takes its place, where the tangential rate is zero; dotted: theory. Bottom right: the stay "
-        "above which exact symmetry breaks by itself, from theory (lines) and from the Jacobian (points)."
+        "Panel 1: second over first singular value of the embedding. At exact symmetry it stays where the start left it, with an "
+        "asymmetry it grows, and above the critical stay it grows without any. Panel 2: escape time against asymmetry; lines go "
+        "as 1 / asymmetry. Panel 3: growth rates of moves off the rank-one manifold and along it, at the symmetric point and at "
+        "the critical point that takes its place, where the tangential rate is zero; dotted: theory. Panel 4: the stay above "
+        "which exact symmetry breaks by itself, from theory (lines) and from the Jacobian (points)."
     ),
     finding=(
         "loss stalls {loss above the optimum*stay 0.5):.3f} above the optimum; rates as the asymmetry to the power {*transverse "

@@ -357,11 +357,12 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Left: how far the embedding has left the stationary distribution, from the unigram point with tiny attention; dotted: "
-        "growth as e^{2ct}, dashed: as e^{ct}, as the paper's summary reads. Middle: where it goes, token by token, at the end of "
-        "the linear regime, from a random start. The frequent token gains, all others lose. Right: the tilt of each query to token "
-        "0 over its largest, against how much of the query's own embedding is lost, on the rank-one manifold; time runs to the "
-        "right. Dots: the peak. The tilt is gone where the embedding crosses zero; query 1 of zipf-6 turns back before it does."
+        "Panel 1: how far the embedding has left the stationary distribution, from the unigram point with tiny attention; dotted:"
+        " growth as e^{2ct}, dashed: as e^{ct}, as the paper's summary reads. Panel 2: where it goes, token by token, at the end "
+        "of the linear regime, from a random start. The frequent token gains, all others lose. Panel 3: the tilt of each query to"
+        " token 0 over its largest, against how much of the query's own embedding is lost, on the rank-one manifold; time runs to"
+        " the right. Dots: the peak. The tilt is gone where the embedding crosses zero; query 1 of zipf-6 turns back before it "
+        "does."
     ),
     finding=(
         "the embedding drifts at rate {growth rate of the drift (law paper*:.4f} (2c within 1 %), each token to within "

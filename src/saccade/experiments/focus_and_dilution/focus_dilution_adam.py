@@ -342,13 +342,12 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Top left: attention on the frequent token in the population gradient flow, a line for each query: the first focus is "
-        "small. Top right: Adam with mini-batches, median over seeds and the range of all: every query goes to the one token, then "
-        "they part. Bottom left: Adam without noise, the least attention of any query, a line for each seed: many stay frozen at "
-        "the token's share for thousands of steps. Bottom right: when attention first moves, against the gradient that theory "
-        "gives for the queries while the embedding condenses; dots: to the frequent token, rings: away from it. Without noise that "
-        "gradient is below Adam's epsilon and the wait is long; a smaller epsilon, a larger start or the noise of mini-batches "
-        "ends it."
+        "Panel 1: attention on the frequent token in the population gradient flow, a line for each query: the first focus is "
+        "small. Panel 2: Adam with mini-batches, median over seeds and the range of all: every query goes to the one token, then "
+        "they part. Panel 3: Adam without noise, the least attention of any query, a line for each seed: many stay frozen at the "
+        "token's share for thousands of steps. Panel 4: when attention first moves, against the gradient that theory gives for "
+        "the queries while the embedding condenses; dots: to the frequent token, rings: away from it. Without noise that gradient"
+        " is below Adam's epsilon and the wait is long; a smaller epsilon, a larger start or the noise of mini-batches ends it."
     ),
     finding=(
         "all queries give the frequent token {attention of all queries at once*:.0%} of their attention at once, diluted in "

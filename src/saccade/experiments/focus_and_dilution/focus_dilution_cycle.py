@@ -369,12 +369,12 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Vertical lines: where a stage begins. Top: singular values of the embedding (solid) and of query matrix times key matrix "
-        "(dashed), of which one grows first and the others open one by one; the loss, which falls in steps; embeddings in the "
-        "plane of their first two principal components (dots: where stages meet, rings: the end). Second row: attention of each "
-        "query on the most frequent token, with its focus peaks (dots) and dilutions (rings), the first focus enlarged; it starts "
-        "frozen at the token's share of the data (dashed). Then attention of each query over all tokens where stages meet. Bottom: "
-        "entropy of each query's attention, norm of each token's embedding."
+        "Vertical lines: where a stage begins. Panel 1: singular values of the embedding (solid) and of query matrix times key "
+        "matrix (dashed), of which one grows first and the others open one by one. Panel 2: the loss, which falls in steps. Panel"
+        " 3: embeddings in the plane of their first two principal components (dots: where stages meet, rings: the end). Panels 4 "
+        "and 5: attention of each query on the most frequent token, with its focus peaks (dots) and dilutions (rings), the first "
+        "focus enlarged; it starts frozen at the token's share of the data (dashed). Maps: attention of each query over all "
+        "tokens where stages meet. Last two panels: entropy of each query's attention, norm of each token's embedding."
     ),
     finding=(
         "{stages seen*:.0f} of 7 stages in order; condensed at t = {time of condensation:.3g}, first focus at {time of the first "

@@ -244,10 +244,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Left: queries along the one direction, from the unigram point with tiny attention (solid) and from the smallest random "
-        "start (dashed); dotted: the predicted growth. Middle: how far the attention logits are from π πᵀ, and the effective rank "
-        "of W_Q W_Kᵀ, in flows from a random start. Right: how long stage II lasts against the size of the start; lines have the "
-        "predicted slope 1/c."
+        "Panel 1: queries along the one direction, from the unigram point with tiny attention (solid) and from the smallest "
+        "random start (dashed); dotted: the predicted growth. Panel 2: how far the attention logits are from π πᵀ, and the "
+        "effective rank of W_Q W_Kᵀ, in flows from a random start. Panel 3: how long stage II lasts against the size of the "
+        "start; lines have the predicted slope 1/c."
     ),
     finding=(
         "queries grow at rate {growth rate of queries (law paper, start unigram point):.4f} (c within 0.5 %), "

@@ -233,9 +233,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Left: the growth rate that is measured, with the sign in which attention is seen to turn, against the predicted c; one "
-        "point a chain, rings: from a small random start. Right: the tilt of every query to token 0 when the query matrix has norm "
-        "0.15, over the largest in its chain, light for frequent queries; all queries of a chain are on one side, the side of c."
+        "Panel 1: the growth rate that is measured, with the sign in which attention is seen to turn, against the predicted c; "
+        "one point a chain, rings: from a small random start. Panel 2: the tilt of every query to token 0 when the query matrix "
+        "has norm 0.15, over the largest in its chain, light for frequent queries; all queries of a chain are on one side, the "
+        "side of c."
     ),
     finding=(
         "{all queries tilt*start unigram*:.0f} of 18 chains (8 with c < 0) turn attention against the sign of c; rates off the "

@@ -415,12 +415,12 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Top left: singular values of the embedding, Zipf's law; a point marks where a direction opens, the dashed line has the "
-        "slope s₁(B) that theory gives for the state there. Top right: components of each new direction in all four matrices, from "
-        "the run against those from B; on the line they agree, rings belong to states that still move. Bottom left: distance "
-        "between the flow and the linear flow that leave the origin (solid) and the unigram point (dashed), Zipf's law, paler for "
-        "smaller displacements. Bottom right: that distance three e-folds after the start. It goes as the cube of the displacement "
-        "at the origin, where the velocity has no quadratic term, and as the square at the unigram point."
+        "Panel 1: singular values of the embedding, Zipf's law; a point marks where a direction opens, the dashed line has the "
+        "slope s₁(B) that theory gives for the state there. Panel 2: components of each new direction in all four matrices, from "
+        "the run against those from B; on the line they agree, rings belong to states that still move. Panel 3: distance between "
+        "the flow and the linear flow that leave the origin (solid) and the unigram point (dashed), Zipf's law, paler for smaller"
+        " displacements. Panel 4: that distance three e-folds after the start. It goes as the cube of the displacement at the "
+        "origin, where the velocity has no quadratic term, and as the square at the unigram point."
     ),
     finding=(
         "directions open at rates {growth rate of a direction*(direction 1, law paper):.3g} and {growth rate of a "

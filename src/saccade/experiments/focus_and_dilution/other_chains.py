@@ -200,10 +200,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Left: when each stage begins: embedding half grown (condensation), queries three times their start (focus), first query "
-        "whose tilt falls again (dilution), second singular value a tenth of the first (new direction). Middle: measured over "
-        "predicted rates of condensation and of focus. Right: attention of each query on token 0, less its share, when the query "
-        "matrix has norm 0.3. Chains with c < 0 turn the other way."
+        "Panel 1: when each stage begins: embedding half grown (condensation), queries three times their start (focus), first "
+        "query whose tilt falls again (dilution), second singular value a tenth of the first (new direction). Panel 2: measured "
+        "over predicted rates of condensation and of focus. Panel 3: attention of each query on token 0, less its share, when the"
+        " query matrix has norm 0.3. Chains with c < 0 turn the other way."
     ),
     finding=(
         "stages out of order in {condensation, focus*:.0f} of 9 chains; c > 0 in {lazy*:.0f} of 3 lazy and Metropolis chains, "

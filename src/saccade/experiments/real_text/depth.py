@@ -238,9 +238,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "A column for each depth, a colour for each layer, dark for low ones; lines are means over seeds, bands lowest and "
-        "highest. Top: entropy of attention over that of uniform attention. Bottom: how fast attention moves per unit of log "
-        "step, over the layer's own peak. Look at which layer passes a dashed line first."
+        "First, a panel for each depth with the entropy of attention over that of uniform attention; then, a panel for each depth"
+        " with how fast attention moves per unit of log step, over the layer's own peak. A colour for each layer, dark for low "
+        "ones; lines are means over seeds, bands lowest and highest. Look at which layer passes a dashed line first."
     ),
     finding=(
         "with several layers the first is sparse first in {*sparse first, always*:.0%} of runs and slows first in {*slows first, "

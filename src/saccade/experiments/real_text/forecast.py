@@ -419,13 +419,12 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Above left: predicted and measured gain of every token of every query: on the line where the model learns from the "
-        "classes that the forecast is made of, scattered on the text. Above right and below right: scores of all forecasters; "
-        "bars are 95 % intervals over queries and tokens, seeds averaged; endless and short contexts are drawn from the classes, "
-        "and short ones already take most of the forecast away. Distinct: one class "
-        "shows the token more than all others together, not tested for chance. Below: times of the stages on text, all seeds, "
-        "and attention on the most frequent token (first seed, queries that move most): with SGD as predicted, with Adam the "
-        "other way."
+        "Panels 1 and 2: predicted and measured gain of every token of every query: on the line where the model learns from the "
+        "classes that the forecast is made of, scattered on the text. Panels 3, 4 and 8: scores of all forecasters; bars are 95 %"
+        " intervals over queries and tokens, seeds averaged; endless and short contexts are drawn from the classes, and short "
+        "ones already take most of the forecast away. Distinct: one class shows the token more than all others together, not "
+        "tested for chance. Panel 5: times of the stages on text, all seeds. Panels 6 and 7: attention on the most frequent token"
+        " (first seed, queries that move most): with SGD as predicted, with Adam the other way."
     ),
     finding=(
         "which tokens gain: rank correlation {*gains, all tokens (trained on classes, endless contexts, scored*):.2f} for "

@@ -221,10 +221,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Every point a mean over seeds with its 95 % interval, rings what shuffled labels exceed once in forty. Left: rank "
+        "Every point a mean over seeds with its 95 % interval, rings what shuffled labels exceed once in forty. Panel 1: rank "
         "correlation of gain with frequency; look at how distinct tokens and equally frequent ones that are not distinct go "
-        "together. Middle: which distinct token gains most, and which has most attention, by frequency within its class. Right: "
-        "share of common and of equally frequent tokens that a distinct token gains on; with Adam it grows with the rate."
+        "together. Panel 2: which distinct token gains most, and which has most attention, by frequency within its class. Panel "
+        "3: share of common and of equally frequent tokens that a distinct token gains on; with Adam it grows with the rate."
     ),
     finding=(
         "rank correlation of gain and frequency among distinct tokens: {*optimiser SGD*:.2f} with SGD, weaker with Adam in "

@@ -209,9 +209,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Left: log change of attention on distinct tokens less that on common ones; above the line is the theorem's side, and "
-        "all encodings end there. Middle: how fast attention on validation text moves, over its own peak; look at the end, where "
-        "it has not come to rest. Lines and bands: mean and range over seeds. Right: share of common and of equally frequent "
+        "Panel 1: log change of attention on distinct tokens less that on common ones; above the line is the theorem's side, and "
+        "all encodings end there. Panel 2: how fast attention on validation text moves, over its own peak; look at the end, where"
+        " it has not come to rest. Lines and bands: mean and range over seeds. Panel 3: share of common and of equally frequent "
         "tokens that a distinct token gains on, with 95 % intervals over seeds; rings are what shuffled labels exceed once in "
         "forty."
     ),

@@ -216,8 +216,8 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Entropy of attention in each layer over the updates, dark for low layers; a column for each rate, a row for each depth. "
-        "Look for curves that turn upwards again: the ring is the minimum, taken on means of three looks. Dashed: where the "
+        "Entropy of attention in each layer over the updates, dark for low layers; a panel for each rate and depth. Look for "
+        "curves that turn upwards again: the ring is the minimum, taken on means of three observations. Dashed: where the "
         "replication's lowest layer has its minimum (one layer: at update 2000) and its end (at 58,000), with all words. Band: "
         "lowest and highest seed."
     ),

@@ -456,11 +456,11 @@ def _first_moves(at: xr.Dataset) -> Lines:
 def caption(record: xr.Dataset) -> str:
     names = " and ".join(f"{text} (most frequent token: {record.frequent.sel(text=text).item()!r})" for text in record.text.values)
     return (
-        f"Two rows for each text: {names}. First row: attention of queries, dark for rare ones, on the most frequent token in an "
+        f"Eight panels for each text: {names}. First, attention of queries, dark for rare ones, on the most frequent token in an "
         "endless context: all go to it, then they part. The embedding has one direction until a second opens; the entropy of "
         "attention falls, rises and falls. The rate c of theory for each vocabulary: where it is above μ0, attention is faster "
         "than condensation and the sign rule does not apply. To which side attention first moved in short runs: the rule asks for "
-        "the sign of c. Second row: attention of each probe word on a context of all of them once, most frequent first: at the "
+        "the sign of c. Maps: attention of each probe word on a context of all of them once, most frequent first: at the "
         "start, where all are most on one word, where attention is most spread after that, and at the end."
     )
 

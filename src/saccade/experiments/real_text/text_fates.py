@@ -234,11 +234,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Above: mean change of score of distinct, common and other tokens; look at the common ones, which first rise where the "
-        "theorem has them fall (bands: range over seeds). Below left: share of the compared tokens that are gained on, with 95 % "
-        "intervals over seeds; rings are what shuffled labels exceed once in forty; others are as frequent as the tokens they are "
-        "compared with. Below middle: rank correlation with frequency of gain or of being early. Below right: every token of one "
-        "query by gain and frequency."
+        "Panels 1 to 3: mean change of score of distinct, common and other tokens; look at the common ones, which first rise "
+        "where the theorem has them fall (bands: range over seeds). Panel 4: share of the compared tokens that are gained on, "
+        "with 95 % intervals over seeds; rings are what shuffled labels exceed once in forty; others are as frequent as the "
+        "tokens they are compared with. Panel 5: rank correlation with frequency of gain or of being early. Panel 6: every token "
+        "of one query by gain and frequency."
     ),
     finding=(
         "the theorem's own model on text: attention on common tokens falls in {*attention on common*model theorem*:.0%} of seeds; "

@@ -109,8 +109,8 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Attention of the lowest layer in the first window of the validation text. Look at the rows: even at iteration 0, a few "
-        "keys later. Right: the same in numbers, over all windows: relative entropy (1: even attention, 0: one key), the largest "
-        "weight of a row, and attention on the query's own position. Bands: lowest and highest seed."
+        "keys later. After the maps: the same in numbers, over all windows: relative entropy (1: even attention, 0: one key), the"
+        " largest weight of a row, and attention on the query's own position. Bands: lowest and highest seed."
     ),
     finding=(
         "the lowest layer ends with less than half the entropy of even attention in {*below 1/2 (layers 1):.0%} of runs with one "

@@ -124,8 +124,8 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Entropy of attention on validation text. Left: after training against the learning rate; rings are seeds, the line "
-        "their mean; look whether it falls from left to right. Right: over the updates, dark for high rates, mean over seeds; "
+        "Entropy of attention on validation text. Panel 1: after training against the learning rate; rings are seeds, the line "
+        "their mean; look whether it falls from left to right. Panel 2: over the updates, dark for high rates, mean over seeds; "
         "where lines cross, the order of the rates depends on when one stops."
     ),
     finding=(

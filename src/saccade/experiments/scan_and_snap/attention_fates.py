@@ -239,7 +239,7 @@ def panels(record: xr.Dataset) -> Layout:
 
 def _finite_panel(record: xr.Dataset, share: Array) -> Lines:
     lines = [
-        Line(record["rank"], share[i], f"T = {int(at.length)}: rarest shown {float(at.rarest_count):.2g} times", POINTS, shade)
+        Line(record["rank"], share[i], f"T = {int(at.length)}: rarest shown {float(at.rarest_count):.2g} times", tone=shade)
         for i, (at, shade) in enumerate(zip(_by_length(record), np.linspace(0, 1, len(share)).tolist(), strict=True))
     ]
     x, y = "distinct token, rarest first", "share of runs with z < 0"
@@ -269,11 +269,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Dots are measured, lines are theory. Top: along the theory's flow distinct tokens rise, the frequent ones most, and "
-        "common ones fall, the more probable the further; in joint descent (right) attention moves as Lemma 4 says only with the "
-        "attention rate divided by the number of classes. Bottom left, what the theorem does not say: in training on short "
-        "sequences the rarest distinct tokens fall; the legend says how often a sequence shows the rarest. Bottom right: no "
-        "published task has its eigenvalues between the two bounds of Assumption 2."
+        "Panels 1 to 3: dots are measured, lines are theory. Panels 1 and 2: along the theory's flow distinct tokens rise, the "
+        "frequent ones most, and common ones fall, the more probable the further. Panel 3: in joint descent attention moves as "
+        "Lemma 4 says only with the attention rate divided by the number of classes. Panel 4, what the theorem does not say: in "
+        "training on short sequences the rarest distinct tokens fall; the legend says how often a sequence shows the rarest. "
+        "Panel 5: no published task has its eigenvalues between the two bounds of Assumption 2."
     ),
     finding=(
         "signs along the flow: {distinct tokens gain attention all the time, flow (C):.0f} exceptions for distinct tokens, {the "

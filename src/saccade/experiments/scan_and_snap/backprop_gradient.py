@@ -277,7 +277,7 @@ def panels(record: xr.Dataset) -> Layout:
     ]
     M, K, rho, rate = settings.plain_vocab, settings.plain_classes, settings.plain_overlap, settings.plain_lr
     title = f"M = {M}, K = {K}, f_n·f_n' = {rho:g}, η_Y = {rate:g}"
-    return [Lines(title, "t/t₀', t₀' = K ln M/η_Y", "coupling β_nn'", lines, "xy", levels={1 / M: "1/M"})]
+    return [Lines(title, "t/t₀', t₀' = K ln M/η_Y", "coupling β_nn'", lines, "xy", ylim=(0.2 / M, None), levels={1 / M: "1/M"})]
 
 
 EXPERIMENT = Experiment(

@@ -217,10 +217,10 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "How far a class strays from its share after N steps: in its draws, in the height of its logits, and in the error of its "
-        "output, each relative to a class with exactly N/K draws. Dots: what all but delta of the classes stay below (filled) "
-        "and the largest (rings), over all runs. Lines: the bounds of Lemmas 10 to 12 and Corollary 1 at the same delta. Look at "
-        "the dots staying below their lines, and at the error (right): it feels the draws most near the snap, t₀, and then "
-        "forgets them."
+        "output, each relative to a class with exactly N/K draws. Dots: what all but delta of the classes stay below (filled) and"
+        " the largest (rings), over all runs. Lines: the bounds of Lemmas 10 to 12 and Corollary 1 at the same delta. Look at the"
+        " dots staying below their lines, and at the error (panel 3): it feels the draws most near the snap, t₀, and then forgets"
+        " them."
     ),
     finding=(
         "outside their 95 % bounds: {share with draws*:.0%} of the numbers of draws, {share with output errors*N ≥ t₀:.0%} of "

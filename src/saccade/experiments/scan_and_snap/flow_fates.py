@@ -259,9 +259,9 @@ def panels(record: xr.Dataset, settings: Any) -> list[Lines]:
             Line(steps, forms.sel(form="corrected"), "corrected (η_Z/K)" if said else "", tone=i),
             Line(steps, at.descent_logits.mean("draw"), name, POINTS, i),
         ]
-    y = "attention logit z"
+    y, top = "attention logit z", 2.2 * float(record.one_common.values[:, 0].max())  # room for the legend
     return [
-        Lines("Theorem 2: one common token", "t (steps of SGD)", y, first, "x", levels={0.0: ""}),
+        Lines("Theorem 2: one common token", "t (steps of SGD)", y, first, "x", ylim=(None, top), levels={0.0: ""}),
         Lines("Corollary 2: several common tokens", "t (steps of SGD)", y, second, "x", levels={0.0: ""}),
         Lines("Lemma 4 in joint descent", "step", y, third, "x", levels={0.0: ""}),
     ]

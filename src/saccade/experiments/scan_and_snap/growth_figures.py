@@ -181,10 +181,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Left: Fig. 3 of the paper, the growth factor χ = exp(2B) of a distinct token. The faster the decoder (dark), the earlier "
-        "growth stops: dotted lines end at t0. Middle and right: Fig. 9, the growth bound B for a fixed ratio of rates; rings mark "
-        "t0, and stand at one height. Lines: Theorem 4's closed form, normalised to B(0) = 0. Points: its premise integrated "
-        "numerically."
+        "Panel 1: Fig. 3 of the paper, the growth factor χ = exp(2B) of a distinct token. The faster the decoder (dark), the "
+        "earlier growth stops: dotted lines end at t0. Panels 2 and 3: Fig. 9, the growth bound B for a fixed ratio of rates; "
+        "rings mark t0, and stand at one height. Lines: Theorem 4's closed form, normalised to B(0) = 0. Points: its premise "
+        "integrated numerically."
     ),
     finding=(
         "growth bound at t0: {growth bound at t0 (M 100,*:.3f} for M = 100, {growth bound at t0 (M 10000,*:.3f} for M = 10000"

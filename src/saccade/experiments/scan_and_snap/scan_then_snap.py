@@ -751,12 +751,12 @@ def caption(record: xr.Dataset) -> str:
     own = bool(EXPERIMENT.settings_of(record).classes)
     whose, too_high = ("Your own classes: log", "") if own else ("Log", " is several times too high on both sides")
     return (
-        f"{whose} growth B of the most frequent distinct token. Top left: in the theory's flow (C) it rises in proportion to ln t "
-        "until the dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t (top middle: nearly straight in "
-        "ln ln t). Points: the flow; lines: theory with the common token falling through all classes, which points need not meet "
-        f"where assumptions are not met. Top right: the local exponent, with Theorem 4 as printed (dashed){too_high}. "
-        "Bottom left: the plain gradient flow (B) at the same rates bends at the same onset, far lower, and then keeps "
-        "growing with ln t. Bottom right: entropy that distinct tokens have lost at the end; in (C) scaling both rates up, or the "
+        f"{whose} growth B of the most frequent distinct token. Panel 1: in the theory's flow (C) it rises in proportion to ln t "
+        "until the dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t (panel 2: nearly straight in ln "
+        "ln t). Points: the flow; lines: theory with the common token falling through all classes, which points need not meet "
+        f"where assumptions are not met. Panel 3: the local exponent, with Theorem 4 as printed (dashed){too_high}. "
+        "Panel 4: the plain gradient flow (B) at the same rates bends at the same onset, far lower, and then keeps "
+        "growing with ln t. Panel 5: entropy that distinct tokens have lost at the end; in (C) scaling both rates up, or the "
         "decoder's down, leaves attention sparser, as the lines predict; in (B, rings) a slower decoder leaves it less sparse."
     ) + "".join(f" {sentence}" for sentence in left_out)
 

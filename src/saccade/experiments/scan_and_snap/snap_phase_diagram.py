@@ -166,6 +166,7 @@ def panels(record: xr.Dataset) -> Layout:
     columns, rows = ([f"{rate:.2g}" for rate in rates] for rates in (x, y[::-1]))
     shown = record.exponent.values.T[::-1]
     eta_Y = "η_Y (per step)"
+    room = 1.35 * float(record.log_growth.max())  # for the names of the vertical lines
     levels = {1.0: "t0' = K ln M / η_Y", unit.snap_time / unit.scan_time: "t0 = 2(1 + ω_1) t0'"}
     rows_of_panels: list[list[Panel]] = [
         [
@@ -173,7 +174,7 @@ def panels(record: xr.Dataset) -> Layout:
             Lines("the same over η_Y", eta_Y, "local exponent dB/d ln t", exponents, "x", ylim=(0, None), marks=snapping),
         ],
         [
-            Lines(f"log growth at t = {t:g}: lines theory", eta_Y, "log growth B", grown, "x", ylim=(0, None), marks=snapping),
+            Lines(f"log growth at t = {t:g}: lines theory", eta_Y, "log growth B", grown, "x", ylim=(0, room), marks=snapping),
             Lines("onset of the flows that scanned", eta_Y, "onset / t0'", onsets, "x", ylim=(0, None), levels=levels),
         ],
     ]
@@ -187,10 +188,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Top: the local exponent dB/d ln t of the theory's flow (C) at the horizon, over both rates. High: still scanning, low: "
-        "frozen; theory puts the change between the vertical lines t0' = horizon and t0 = horizon, whatever η_Z is. Rings: it "
-        "freezes before it has moved. Bottom left: log growth then, with theory's curves; for a given attention rate it is "
-        "largest where the run has just snapped. Bottom right: the onset of every flow that scanned, in units of t0': between t0' "
+        "Panels 1 and 2: the local exponent dB/d ln t of the theory's flow (C) at the horizon, over both rates. High: still "
+        "scanning, low: frozen; theory puts the change between the vertical lines t0' = horizon and t0 = horizon, whatever η_Z "
+        "is. Rings: it freezes before it has moved. Panel 3: log growth then, with theory's curves; for a given attention rate it"
+        " is largest where the run has just snapped. Panel 4: the onset of every flow that scanned, in units of t0': between t0' "
         "and t0, and level, so it goes as 1 / η_Y and does not depend on the attention rate."
     ),
     finding="onset of the snap goes as η_Y^{power of η_Y in the onset:.2f} η_Z^{power of η_Z in the onset:.2f}",

@@ -233,10 +233,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "The speed γ that the decoder lends to attention, measured along the theory's flow (rings), against its exact form "
-        "(line), the two forms of Lemma 9 (dashed: early and late) and the late form as Theorem 1(b) prints it, without M "
-        "(dotted). The peak comes before t₀', not between t₀' and t₀. Below: measured over predicted; the late form is good to 5 "
-        "% (band) only from about 20 t₀ on."
+        "Panel 1: the speed γ that the decoder lends to attention, measured along the theory's flow (rings), against its exact "
+        "form (line), the two forms of Lemma 9 (dashed: early and late) and the late form as Theorem 1(b) prints it, without M "
+        "(dotted). The peak comes before t₀', not between t₀' and t₀. Panel 2: measured over predicted; the late form is good to "
+        "5 % (band) only from about 20 t₀ on."
     ),
     finding="the speed γ peaks at {highest speed (M 1000):.3f}, at {time of the highest speed over*:.2f} t₀' (M = 1000)",
     variables=VARIABLES,

@@ -132,11 +132,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Share of distinct tokens that a query marks, against the threshold of marking; mean over ten seeds. First rows (Fig. "
-        "11): a panel for each attention rate, a line for each ratio of the rates. Last rows (Fig. 12): the same numbers, a "
-        "panel for each ratio, a line for each attention rate. Look at the slopes: the higher the attention rate (darker, last "
-        "rows) the flatter the line, because attention is sparse and few tokens are near the threshold. Rings: ends of two lines "
-        "in an independent replication. Vertical line: one over the number of context tokens."
+        "Share of distinct tokens that a query marks, against the threshold of marking; mean over ten seeds. First half of the "
+        "panels (Fig. 11): one for each attention rate, a line for each ratio of the rates. Second half (Fig. 12): the same "
+        "numbers, one for each ratio, a line for each attention rate. Look at the slopes: the higher the attention rate (darker, "
+        "second half) the flatter the line, because attention is sparse and few tokens are near the threshold. Rings: ends of two"
+        " lines in an independent replication. Vertical line: one over the number of context tokens."
     ),
     finding=(
         "recall falls less over the thresholds at a higher attention rate, with {recall falls less*:.0f} exceptions among "

@@ -181,10 +181,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "How the attention of each class is shared out among its tokens, averaged over seeds. The grey part below, the ten common "
-        "tokens, shrinks, and what it loses goes to the distinct tokens that are frequent (dark), not to the rare ones (light). "
-        "With the decoder ten times faster (right) attention moves less before it freezes. Below: the loss (line: mean over "
-        "seeds, band: their range) against the published log (rings)."
+        "How the attention of each class is shared out among its tokens, averaged over seeds. The grey part at the bottom, the "
+        "ten common tokens, shrinks, and what it loses goes to the distinct tokens that are frequent (dark), not to the rare ones"
+        " (light). With the decoder ten times faster attention moves less before it freezes. Last panel: the loss (line: mean "
+        "over seeds, band: their range) against the published log (rings)."
     ),
     finding=(
         "loss within 15 % of the published log; attention on common tokens {attention of class 1*ratio 1):.3f} at equal rates, "
