@@ -66,7 +66,7 @@ def test_a_damaged_record_is_named_and_the_page_is_made_of_the_others(medium, tm
     code, printed, err = called("report", tmp_path / "results", "--out", tmp_path / "page.html")
     assert (code, printed) == (0, f"report: {tmp_path / 'page.html'}\n")
     assert one_sentence(err)
-    assert f"{record}: " in err
+    assert f"{record.parent}: " in err
     assert "is not what was written; the page shows what can be read" in err
     assert "entropy/0.0.0.0 is not what was written" in err
     assert (tmp_path / "page.html").read_text("utf-8").count('<section class="result"') == 1

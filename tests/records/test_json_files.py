@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 
 import numpy as np
 import pytest
 
 from saccade import InputError
 from saccade.records import json_files
-from saccade.records.json_files import json_ready, read_json, write_json
+from saccade.records.json_files import json_ready, read_json, read_sealed, write_json, write_sealed
 
 
 def test_numbers_that_json_does_not_have_are_null_or_text_and_those_of_numpy_are_plain():
@@ -34,6 +35,7 @@ def test_what_was_written_is_read_back(tmp_path):
         (b'{"a":' + b"[" * 10**5 + b"]" * 10**5 + b"}", "nested more than 64 deep"),
         (b'{"a":' + b"[" * 65 + b"]" * 65 + b"}", "nested more than 64 deep"),
         (b"1" * 10**4, "is not JSON"),
+        (b'{"a": 1, "a": 2}', "says 'a' twice"),
     ],
 )
 def test_damaged_and_hostile_files_are_refused_in_a_sentence(tmp_path, content, sentence):
@@ -51,6 +53,58 @@ def test_files_that_are_too_large_pipes_and_missing_ones_are_refused_at_once(tmp
     monkeypatch.setattr(json_files, "_MOST_BYTES", 100)
     (tmp_path / "large").write_text(json.dumps(list(range(101))))
     os.mkfifo(tmp_path / "pipe")
-    for name, sentence in (("large", "more than the 100 that are read"), ("pipe", "not a regular file"), ("none", "No such file")):
+    for name, sentence in (
+        ("large", "more than the 100 bytes that are read"),
+        ("pipe", "not a regular file"),
+        ("none", "No such file"),
+    ):
         with pytest.raises(InputError, match=f"{name} cannot be read: .*{sentence}"):
             read_json(tmp_path / name, list)
+
+
+def test_a_text_of_nothing_but_lists_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "_MOST_PARTS", 100)
+    (tmp_path / "a.json").write_text("[" + "[]," * 100 + "[]]")
+    with pytest.raises(InputError, match="more than 100 lists and objects"):
+        read_json(tmp_path / "a.json", list)
+
+
+SHAPE = {"name": str, "runs": [{"seconds": (int, float)}], "of": {str: [str]}}
+FITS = {"name": "a", "runs": [{"seconds": 1}, {"seconds": 0.5, "more": None}], "of": {"x": ["y"]}, "more": 1}
+
+
+@pytest.mark.parametrize(
+    "changed, sentence",
+    [
+        ({}, ""),
+        ({"name": 3}, "it['name'] is not text"),
+        ({"runs": {}}, "it['runs'] is not a list"),
+        ({"runs": [{}]}, "it['runs'][0] does not say 'seconds'"),
+        ({"runs": [{"seconds": True}]}, "it['runs'][0]['seconds'] is not a whole number or a number"),
+        ({"of": {"x": "y"}}, "it['of']['x'] is not a list"),
+    ],
+)
+def test_only_the_shape_that_is_asked_for_is_read(tmp_path, changed, sentence):
+    write_json(tmp_path / "a.json", FITS | changed)
+    if not sentence:
+        assert read_json(tmp_path / "a.json", SHAPE) == FITS
+        return
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        read_json(tmp_path / "a.json", SHAPE)
+
+
+def test_every_flipped_bit_of_a_sealed_file_is_found(tmp_path):
+    path, value = tmp_path / "a.json", {"name": "Zoë", "loss": [0.30000000000000004, None], "sha256": "own"}
+    write_sealed(path, value)
+    with pytest.raises(InputError, match="says 'sha256' twice"):
+        read_json(path)
+    assert read_sealed(path) == value
+    content = path.read_bytes()
+    for place in range(len(content)):
+        for bit in range(8):
+            path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+            with pytest.raises(InputError, match="it is not what was written"):
+                read_sealed(path)
+    path.write_bytes(content[:-1])
+    with pytest.raises(InputError, match="it is not what was written"):
+        read_sealed(path)

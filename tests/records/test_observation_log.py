@@ -1,7 +1,8 @@
-"""Looks that are written are read again when they are wanted: memory holds none of them."""
+"""Looks that are written are read again when they are wanted: memory holds none of them, and damage to them is found."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from unittest import mock
 
@@ -13,6 +14,8 @@ torch = pytest.importorskip("torch")
 
 import saccade  # noqa: E402
 from saccade.records import observation_log  # noqa: E402
+from saccade.records.json_files import read_sealed, write_sealed  # noqa: E402
+from saccade.records.store import damaged_records  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 
 
@@ -32,3 +35,59 @@ def test_looks_that_are_on_disk_are_not_held_in_memory_and_large_arrays_of_the_r
     xr.testing.assert_equal(large[same], found["memory"].record[same])
     monkeypatch.setattr(observation_log.os, "posix_fallocate", mock.Mock(side_effect=OSError(28, "No space left on device")))
     xr.testing.assert_equal(found["disk"].record[same], large[same])  # in memory then
+
+
+def watched_run(folder: Path) -> Path:
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=folder) as recorder:
+        for step in range(3):
+            recorder.step(step)
+    return folder
+
+
+def harmed(path: Path, harm: str) -> None:
+    content = path.read_bytes()
+    path.unlink()
+    if harm == "flipped":
+        place = len(content) // 2
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+
+
+@pytest.mark.parametrize("harm", ["flipped", "lost"])
+def test_damage_to_any_file_of_a_watched_run_is_found(tmp_path, harm):
+    folder = watched_run(tmp_path / "run")
+    assert damaged_records(tmp_path) == ({}, 1)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "report.html"):
+        content = path.read_bytes()
+        harmed(path, harm)
+        assert list(damaged_records(tmp_path)[0]) == [str(folder)], path
+        path.write_bytes(content)
+    assert damaged_records(tmp_path) == ({}, 1)
+
+
+def test_a_watched_run_that_was_killed_is_whole_and_damage_to_it_is_found(tmp_path):
+    folder = watched_run(tmp_path / "run")
+    about = read_sealed(folder / "observations" / "about.json")
+    for path in folder.iterdir():  # all that is written when the run ends
+        if path.name != "observations":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert damaged_records(tmp_path) == ({str(folder): "checksums.json is lost"}, 1)
+    write_sealed(folder / "observations" / "about.json", about | {"ended": False, "observations": about["observations"][:-1]})
+    assert damaged_records(tmp_path) == ({}, 1)
+    assert saccade.watched(folder).time.values.tolist() == [0, 1, 2]  # also what was finished after the list was written
+    first = folder / "observations" / about["observations"][0]
+    harmed(first, "flipped")
+    with pytest.raises(saccade.InputError, match=f"{first.name} is damaged"):
+        saccade.watched(folder)
+    first.unlink()
+    with pytest.raises(saccade.InputError, match=f"{first.name} is lost"):
+        saccade.watched(folder)
+    assert damaged_records(tmp_path) == ({str(folder): f"observations/{first.name} is lost"}, 1)
+
+
+@pytest.mark.parametrize("changed", [{"axes": 3}, {"coords": {"layer": ["layer"]}}, {"definitions": {}}, {"observations": [7]}])
+def test_what_does_not_describe_observations_is_refused_in_a_sentence(tmp_path, changed):
+    folder = watched_run(tmp_path / "run")
+    place = folder / "observations" / "about.json"
+    write_sealed(place, read_sealed(place) | changed)
+    with pytest.raises(saccade.InputError, match=r"is not the folder of a watched run|does not describe its observations"):
+        saccade.watched(folder)

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import xarray as xr
 
 from saccade import Case, InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train, write_report
 from saccade.records import store, writing
+from saccade.records.checksums import damage, damaged_files, file_hash
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record, with_settings
 from saccade.report.sources import results_of
@@ -278,7 +280,7 @@ def test_a_record_below_a_regular_file_is_refused(small, tmp_path):
 def test_a_damaged_file_of_a_record_is_found_and_not_read_as_missing_values(tmp_path, harm):
     path = tmp_path / "record.zarr"
     save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), path)
-    assert store.damage(path) == ""
+    assert damage(path) == ""
     chunk = path / "loss" / "0"
     if harm == "lost":
         chunk.unlink()
@@ -291,20 +293,6 @@ def test_a_damaged_file_of_a_record_is_found_and_not_read_as_missing_values(tmp_
     found, n_records = store.damaged_records(tmp_path)
     assert list(found) == [str(path)]
     assert n_records == 1
-
-
-@pytest.mark.parametrize("gone", ["record.zarr", "claims.json", "about.json"])
-def test_a_part_of_a_result_that_is_gone_is_found(tmp_path, gone):
-    folder = tmp_path / "mine"
-    save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), folder / "record.zarr")
-    for name in ("about.json", "claims.json"):
-        (folder / name).write_text("[]", encoding="utf-8")
-    assert store.damaged_records(tmp_path) == ({}, 1)
-    path = folder / gone
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-    found, n_records = store.damaged_records(tmp_path)
-    assert n_records == 1
-    assert f"{gone} beside it is lost" in found[str(folder / "record.zarr")]
 
 
 def test_a_text_is_not_written_over_a_folder(tmp_path):
@@ -320,10 +308,10 @@ class Settings:
     rates: tuple[float, ...] = (0.5, math.inf)
 
 
-def written_result(folder: Path, settings: Settings, **options: bool) -> None:
+def written_result(folder: Path, settings: Settings, claims: Sequence[dict[str, float]] = (), **options: bool) -> None:
     with store.result_folder(folder, settings, **options) as unfinished:
         write_json(unfinished / "about.json", with_settings(xr.Dataset(), settings).attrs)
-        write_json(unfinished / "claims.json", [])
+        write_json(unfinished / "claims.json", claims)
         save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), unfinished / "record.zarr")
 
 
@@ -340,13 +328,56 @@ def test_a_result_of_other_settings_is_replaced_only_if_that_is_asked_for(tmp_pa
         written_result(folder, Settings(steps=7))
 
 
-@pytest.mark.parametrize("harmed", ["about.json", "record.zarr/loss/0"])
-def test_every_file_of_a_result_is_under_its_checksums(tmp_path, harmed):
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_flipped_bit_in_any_file_of_a_result_is_found(tmp_path):
+    folder = tmp_path / "mine"
+    written_result(folder, Settings())
+    assert store.damaged_records(tmp_path) == ({}, 1)
+    for path in files_of(folder):
+        content = path.read_bytes()
+        for place in range(0, len(content), max(1, len(content) // 40)):
+            path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+            damaged, n_records = store.damaged_records(tmp_path)
+            assert (list(damaged), n_records) == ([str(folder)], 1), (path, place)
+        path.write_bytes(content)
+    assert store.damaged_records(tmp_path) == ({}, 1)
+
+
+def test_a_lost_file_of_a_result_is_found_also_if_it_is_the_checksums(tmp_path):
+    folder = tmp_path / "mine"
+    written_result(folder, Settings())
+    for path in files_of(folder):
+        content = path.read_bytes()
+        path.unlink()
+        assert store.damaged_records(tmp_path) == ({str(folder): f"{path.relative_to(folder)} is lost"}, 1)
+        path.write_bytes(content)
+    for path in (folder / "checksums.json", folder / "record.zarr" / "checksums.json"):
+        path.unlink()
+    assert store.damaged_records(tmp_path) == ({str(folder): "checksums.json is lost"}, 1)
+    with pytest.raises(InputError, match=r"checksums\.json is lost"):
+        load_record(folder / "record.zarr")
+    with pytest.raises(InputError, match=r"the claims in .* cannot be read: checksums.json is lost"):
+        store.load_claims(folder)
+
+
+def test_claims_that_are_not_what_was_written_are_not_read(tmp_path):
+    written_result(tmp_path / "mine", Settings(), claims=[{"measured": 1.3597}])
+    assert store.load_claims(tmp_path / "mine") == [{"measured": 1.3597}]
+    path = tmp_path / "mine" / "claims.json"
+    path.write_text(path.read_text().replace("1.3597", "0.3597"))
+    with pytest.raises(InputError, match=r"claims\.json is not what was written"):
+        store.load_claims(tmp_path / "mine")
+
+
+def test_a_name_in_the_checksums_is_never_taken_for_a_place(tmp_path):
     written_result(tmp_path / "mine", Settings())
-    assert store.damage(tmp_path / "mine") == ""
-    path = tmp_path / "mine" / harmed
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
-    assert store.damaged_records(tmp_path) == ({str(tmp_path / "mine" / "record.zarr"): f"{harmed} is not what was written"}, 1)
+    (tmp_path / "thesis.tex").write_text("of somebody else")
+    listed = json.loads((tmp_path / "mine" / "checksums.json").read_text())
+    write_json(tmp_path / "mine" / "checksums.json", listed | {"../thesis.tex": file_hash(tmp_path / "thesis.tex")})
+    assert damaged_files(tmp_path / "mine") == {"../thesis.tex": "is lost"}
 
 
 def test_the_draft_of_a_killed_process_is_no_damage(small, tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from saccade.forecasting.figure import figure
 from saccade.forecasting.page import page, table
+from saccade.records.checksums import seal
 from saccade.records.store import save_record
 from saccade.records.writing import whole_folder, write_csv, write_text
 from saccade.report.style import save_figure
@@ -26,4 +27,5 @@ def write_forecast(record: xr.Dataset, out: str | Path) -> Path:
         write_text(unfinished / "forecast.md", page(record))
         write_csv(unfinished / "table.csv", table(record))
         save_figure(figure(record), unfinished / "figure")
+        seal(unfinished)
     return folder

@@ -273,6 +273,7 @@ class Recorder:
             record = self.record
             save_record(record, out / "record.zarr")
             write_watched(out, record, "saccade.watch")
+            self._log.save(ended=True)
 
     def _about(self, every: Any) -> dict[str, Any]:
         config = {

@@ -1,21 +1,32 @@
-"""JSON as Saccade writes and reads it: without NaN, and with limits on what is read, since a file may be damaged or hostile."""
+"""JSON as Saccade writes and reads it: without NaN, and with limits on what is read, since a file may be damaged or hostile.
+
+A file is read only up to a size, a number of parts and a depth, and only if it has the shape that is asked for. A shape is a type
+or several; `[shape]`, a list of such; `{str: shape}`, an object of such; or `{"name": shape}`, an object with these fields.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import math
 import os
+import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from saccade.errors import InputError
+from saccade.errors import InputError, shortened
 from saccade.records.writing import write_text
 
-_MOST_BYTES = 2**28  # a quarter of a gigabyte: more than the vocabulary of any tokeniser
+_MOST_BYTES = 2**26
+_MOST_PARTS = 2**22  # lists and objects: a text of nothing but "[]," would fill memory twenty times its size
 _MOST_DEPTH = 64
-_NAMES: dict[type, str] = {dict: "an object", list: "a list"}
+_NAMES: dict[Any, str] = {dict: "an object", list: "a list", str: "text", int: "a whole number", float: "a number"}
+_NAMES |= {bool: "true or false"}
+_SEAL = re.compile(rb'\{\n "sha256": "([0-9a-f]{64})",\n')
 
 
 def json_ready(value: Any, missing: Callable[[float], Any] = lambda number: None) -> Any:
@@ -32,42 +43,112 @@ def json_ready(value: Any, missing: Callable[[float], Any] = lambda number: None
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(json_ready(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, _text(value))
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
-    """What a file holds, if it is JSON of this kind, of bounded size and depth."""
+def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
+    """An object in a file that carries the checksum of all its other bytes in its second line."""
+    body = _text(value).removeprefix("{\n")
+    write_text(path, f'{{\n "sha256": "{hashlib.sha256(body.encode()).hexdigest()}",\n{body}')
+
+
+def read_json(path: Path, shape: Any = dict) -> Any:
+    """What a file holds, if it is JSON of this shape, of bounded size and depth."""
+    with _in_a_sentence(path):
+        return parsed_json(_content(path), shape)
+
+
+def read_sealed(path: Path, shape: Any = dict) -> Any:
+    """What `write_sealed` wrote, if not a bit of it has changed."""
+    with _in_a_sentence(path):
+        content = _content(path)
+        seal = _SEAL.match(content)
+        if seal is None or hashlib.sha256(content[seal.end() :]).hexdigest() != seal[1].decode():
+            raise InputError("it is not what was written.")
+        return parsed_json(b"{" + content[seal.end() :], shape)
+
+
+def parsed_json(content: bytes | str, shape: Any = dict) -> Any:
+    """The same of bytes or text, with a sentence that does not name where they are from."""
+    parts = content.count("[") + content.count("{") if isinstance(content, str) else content.count(b"[") + content.count(b"{")
+    if parts > _MOST_PARTS:
+        raise InputError(f"it has more than {_MOST_PARTS:,} lists and objects.")
     try:
-        return parsed_json(_content(path), kind)
+        value = json.loads(content, object_pairs_hook=_object)
+    except RecursionError:
+        raise InputError(f"it is nested more than {_MOST_DEPTH} deep.") from None
+    except InputError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise InputError(f"it is not JSON: {error}.") from None
+    _check_depth(value)
+    if misfit := _misfit(value, shape):
+        raise InputError(f"{misfit}.")
+    return value
+
+
+@contextmanager
+def regular_file(path: Path) -> Iterator[io.BufferedReader]:
+    """A file to read; pipes, devices and folders are refused at once, never waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise InputError("it is not a regular file.")
+        yield file
+
+
+@contextmanager
+def _in_a_sentence(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
     except ValueError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
-def parsed_json(content: bytes | str, kind: type = dict) -> Any:
-    """The same of bytes or text, with a sentence that does not name where they are from."""
-    try:
-        value = json.loads(content)
-    except RecursionError:
-        raise InputError(f"it is nested more than {_MOST_DEPTH} deep.") from None
-    except ValueError as error:
-        raise InputError(f"it is not JSON: {error}.") from None
-    if not isinstance(value, kind):
-        raise InputError(f"it is not {_NAMES.get(kind, kind.__name__)}.")
-    _check_depth(value)
-    return value
+def _text(value: Any) -> str:
+    return json.dumps(json_ready(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _content(path: Path) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not be waited for
-    with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise InputError("it is not a regular file.")
-        if about.st_size > _MOST_BYTES:
-            raise InputError(f"it has {about.st_size:,} bytes, more than the {_MOST_BYTES:,} that are read.")
-        return file.read(_MOST_BYTES + 1)
+    with regular_file(path) as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise InputError(f"it has more than the {_MOST_BYTES:,} bytes that are read.")
+    return content
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object that says nothing twice: of two values under one name a reader would have to choose."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"it says {shortened(twice)} twice.")
+    return found
+
+
+def _misfit(value: Any, shape: Any, place: str = "it") -> str:
+    """What of a value is not of a shape, in words; nothing if all is."""
+    if isinstance(shape, list):
+        within = _misfit(value, list, place) or [_misfit(item, shape[0], f"{place}[{i}]") for i, item in enumerate(value)]
+    elif isinstance(shape, dict) and str in shape:
+        within = _misfit(value, dict, place) or [_misfit(value[name], shape[str], f"{place}[{shortened(name)}]") for name in value]
+    elif isinstance(shape, dict):
+        within = _misfit(value, dict, place) or [
+            _misfit(value[name], inner, f"{place}[{name!r}]") if name in value else f"{place} does not say {name!r}"
+            for name, inner in shape.items()
+        ]
+    else:
+        kinds = shape if isinstance(shape, tuple) else (shape,)
+        return "" if _is_of(value, kinds) else f"{place} is not {' or '.join(_NAMES[kind] for kind in kinds)}"
+    return within if isinstance(within, str) else next(filter(None, within), "")
+
+
+def _is_of(value: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a value is of one of these types; true and false are no numbers here."""
+    return isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds or object in kinds)
 
 
 def _check_depth(value: Any) -> None:

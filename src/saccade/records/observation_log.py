@@ -1,6 +1,7 @@
 """Observations on disk as they are made: a file each, whole or not there, so that a killed run keeps all it has finished.
 
-`OUT/observations/000000001000.npz` holds one observation, `about.json` beside it what they mean; together they are a record.
+`OUT/observations/000000001000.HASH.npz` holds one observation, named by its step and its content. `about.json` beside them lists
+them, says what they mean and whether the run has ended, and carries its own checksum; together they are a record.
 What is on disk is not held in memory as well: a record reads one observation after the other, and its large arrays, maps over
 hundreds of looks, lie in a file without a name that goes with them. What cannot be written, on a full disk say, is held in memory
 and tried again with the next one; where that would take too much memory, every second of those held is lost, and listed.
@@ -8,8 +9,11 @@ and tried again with the next one; where that would take too much memory, every 
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
 import os
+import re
 import tempfile
 import zipfile
 import zlib
@@ -20,14 +24,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError
-from saccade.records.json_files import read_json, write_json
+from saccade.records.checksums import damage, file_hash
+from saccade.records.json_files import read_sealed, write_sealed
 from saccade.records.schema import make_record
-from saccade.records.writing import whole_file
+from saccade.records.writing import CHECKSUMS, whole_file
 
 if TYPE_CHECKING:
     import xarray as xr
 
 Observation = dict[str, np.ndarray]
+OBSERVATIONS = "observations"
+_NAME = re.compile(r"(\d{12,18})\.([0-9a-f]{16})\.npz")
+_ABOUT = {
+    "axes": {str: [str]},
+    "coords": {str: list},
+    "definitions": {str: [str]},
+    "config": dict,
+    "wall_time_s": (int, float),
+    "observations": [str],
+    "ended": bool,
+}
 _MOST_HELD = 2**28  # bytes of observations that wait to be written; one is held whatever its size
 _LARGE = 2**26  # bytes: larger arrays of a record are laid on disk, if there is a folder
 
@@ -53,19 +69,23 @@ class ObservationLog:
                 del self.observations[each]
             self.about["config"].setdefault("lost", []).extend(reversed(lost))
 
-    def save(self) -> None:
-        """Write what is not on disk yet, the smallest first; an `InputError` if the folder cannot be written to."""
+    def save(self, *, ended: bool = False) -> None:
+        """Write what is not on disk yet, the smallest first; an `InputError` if the folder cannot be written to.
+
+        `ended`: the run is over, and its record is written and has its checksums.
+        """
         if self._folder is None:
             return
         try:
-            (self._folder / "observations").mkdir(parents=True, exist_ok=True)
+            (self._folder / OBSERVATIONS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"cannot write to {self._folder}: {error.strerror or error}.") from None
         try:
             for step, observation in sorted(self._held().items(), key=lambda one: _size(one[1])):
                 self.observations[step] = self._written(step, observation)
         finally:
-            write_json(self._folder / "observations" / "about.json", self.about)
+            listed = [look.name for look in self.observations.values() if isinstance(look, Path) and look.exists()]
+            write_sealed(self._folder / OBSERVATIONS / "about.json", self.about | {"observations": listed, "ended": ended})
 
     def _held(self) -> dict[int, Observation]:
         """What is in memory."""
@@ -73,9 +93,12 @@ class ObservationLog:
 
     def _written(self, step: int, observation: Observation) -> Path:
         assert self._folder is not None
-        target = self._folder / "observations" / f"{step:012d}.npz"
+        content = io.BytesIO()
+        np.savez_compressed(content, allow_pickle=False, **observation)
+        checksum = hashlib.sha256(content.getbuffer()).hexdigest()
+        target = self._folder / OBSERVATIONS / f"{step:012d}.{checksum[:16]}.npz"
         with whole_file(target) as file:
-            np.savez_compressed(file, allow_pickle=False, **observation)
+            file.write(content.getbuffer())
         return target
 
     def record(self) -> xr.Dataset:
@@ -90,13 +113,50 @@ def watched(folder: str | Path) -> xr.Dataset:
     """The record of a watched run that is still going on, or was killed: every observation that was finished."""
     path = Path(folder)
     try:
-        about = read_json(path / "observations" / "about.json")
-    except InputError:
-        raise InputError(f"{path} is not the folder of a watched run: it has no readable observations/about.json.") from None
-    observations = {int(file.stem): file for file in sorted((path / "observations").glob("*.npz"))}
+        about = read_sealed(path / OBSERVATIONS / "about.json", _ABOUT)
+    except InputError as error:
+        raise InputError(f"{path} is not the folder of a watched run: {error}") from None
+    observations = _observations(path, about["observations"])
+    for name in about["observations"]:
+        if path / OBSERVATIONS / name not in observations.values():
+            raise InputError(f"{path / OBSERVATIONS / name} is lost.")
     if not observations:
         raise InputError(f"{path} holds no finished observation yet.")
-    return as_record(observations, about, path)
+    try:
+        return as_record(observations, about, path)
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} cannot be read: its about.json does not describe its observations ({error}).") from None
+
+
+def watched_damage(folder: Path) -> str:
+    """What is wrong with the folder of a watched run, in words; nothing if all is well, also if the run has not ended."""
+    try:
+        about = read_sealed(folder / OBSERVATIONS / "about.json", _ABOUT)
+    except InputError as error:
+        return str(error).removesuffix(".")
+    observations = _observations(folder, about["observations"])
+    there = {file.name for file in observations.values()}
+    wrong = [f"{OBSERVATIONS}/{name} is lost" for name in about["observations"] if name not in there]
+    wrong += [f"{OBSERVATIONS}/{file.name} is not what was written" for file in observations.values() if _is_damaged(file)]
+    if not wrong and (about["ended"] or (folder / CHECKSUMS).exists()):
+        return damage(folder)
+    return f"{wrong[0]}{f' and {len(wrong) - 1} more' if len(wrong) > 1 else ''}" if wrong else ""
+
+
+def _observations(folder: Path, listed: list[str]) -> dict[int, Path]:
+    """Files of observations by step: those that are listed, and what a killed run finished after it wrote the list."""
+    files = sorted((folder / OBSERVATIONS).glob("*.npz"), key=lambda file: (file.name in listed, file.name))
+    return {int(found[1]): file for file in files if (found := _NAME.fullmatch(file.name))}
+
+
+def _is_damaged(observation: Path) -> bool:
+    """Whether its content is not what its name says."""
+    try:
+        return not file_hash(observation).startswith(observation.name.split(".")[1])
+    except (OSError, InputError):
+        return True
 
 
 def as_record(observations: Mapping[int, Observation | Path], about: dict[str, Any], folder: Path | None) -> xr.Dataset:
@@ -130,6 +190,8 @@ def as_record(observations: Mapping[int, Observation | Path], about: dict[str, A
 def _arrays(observation: Observation | Path) -> Observation:
     if not isinstance(observation, Path):
         return observation
+    if _is_damaged(observation):
+        raise _damaged(observation)
     try:
         with np.load(observation, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}

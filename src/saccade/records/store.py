@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, shortened
+from saccade.records.checksums import damage, damaged_files, seal
 from saccade.records.json_files import parsed_json, read_json, write_json
+from saccade.records.observation_log import OBSERVATIONS, watched_damage
 from saccade.records.schema import settings_text
 from saccade.records.writing import CHECKSUMS, whole_folder
 
@@ -30,7 +31,7 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
         record.to_zarr(folder, mode="w", zarr_format=2, consolidated=True)
         if listed := [claim.as_dict() for claim in claims]:
             write_json(folder / CLAIMS, listed)
-        write_json(folder / CHECKSUMS, _checksums(folder))
+        seal(folder)
 
 
 @contextmanager
@@ -43,7 +44,7 @@ def result_folder(path: Path, settings: Any, *, replace: bool = False) -> Iterat
         _check_same_settings(path, settings)
     with whole_folder(path) as folder:
         yield folder
-        write_json(folder / CHECKSUMS, _checksums(folder))
+        seal(folder)
 
 
 def _check_same_settings(folder: Path, settings: Any) -> None:
@@ -76,51 +77,34 @@ def load_record(path: str | Path) -> xr.Dataset:
         raise InputError(f"{path} is not a record that can be read: {error}") from None
 
 
-def damage(record: Path) -> str:
-    """What is wrong with the files of a record, in words; nothing if all is well, or if it was written without checksums."""
-    if not (record / CHECKSUMS).exists():
-        return ""
-    try:
-        written = read_json(record / CHECKSUMS)
-        found = _checksums(record)
-    except (OSError, InputError) as error:
-        return f"its checksums cannot be read: {error}".removesuffix(".")
-    wrong = [file for file in written if found.get(file) != written[file]]
-    if not wrong:
-        return ""
-    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return f"{wrong[0]}{more} {'is lost' if wrong[0] not in found else 'is not what was written'}"
+def load_claims(folder: Path) -> list[dict[str, Any]]:
+    """Claims of a result or a record, as they were written; none if none were."""
+    wrong = damaged_files(folder)
+    for file in (CHECKSUMS, CLAIMS):
+        if file in wrong:
+            raise InputError(f"the claims in {folder} cannot be read: {file} {wrong[file]}.")
+    return read_json(folder / CLAIMS, [dict]) if (folder / CLAIMS).exists() else []
 
 
 def damaged_records(folder: Path) -> tuple[dict[str, str], int]:
-    """Records below a folder that are damaged, or miss what lay beside them, with what is wrong; and how many there are."""
-    records = {path.parent for path in _below(folder, CHECKSUMS)}
-    with_claims = (path for path in _below(folder, CLAIMS) if not (path.parent / ".zgroup").exists())  # those are of a bare record
-    records |= {path.with_name("record.zarr") for path in with_claims}
-    records -= {record.parent for record in records if record.name == "record.zarr"}  # they are looked at with their records
-    found = {str(record): _lost(record) or damage(_sealed(record)) for record in sorted(records)}
-    return {record: wrong for record, wrong in found.items() if wrong}, len(records)
+    """Results, records and watched runs below a folder that are damaged, with what is wrong; and how many there are.
+
+    Not those in the folder of a sweep, which has a check of its own.
+    """
+    places = _places(folder)
+    found = {str(place): watched_damage(place) if (place / OBSERVATIONS).is_dir() else damage(place) for place in places}
+    return {place: wrong for place, wrong in found.items() if wrong}, len(places)
 
 
-def _below(folder: Path, name: str) -> Iterator[Path]:
-    """Files of that name; not in hidden folders, which are drafts."""
-    return (path for path in folder.rglob(name) if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+def _places(folder: Path) -> list[Path]:
+    """What Saccade wrote below a folder: its checksums tell, and, if those are lost, what else it writes. A result is one
+    place with all that is in it. Hidden folders are drafts.
+    """
+    marks = (CHECKSUMS, CLAIMS, ".zgroup", ".zmetadata", f"{OBSERVATIONS}/about.json")
+    found = {path.parents[mark.count("/")] for mark in marks for path in folder.rglob(mark) if not _is_hidden(path.parent, folder)}
+    found |= {path.parent for path in found if path.name == "record.zarr" and (path.parent / "about.json").exists()}
+    return sorted(path for path in found if not any(above in found or (above / "sweep.json").exists() for above in path.parents))
 
 
-def _sealed(record: Path) -> Path:
-    """What the checksums that tell of a record are of: the whole result that it belongs to, or the record."""
-    return record.parent if record.name == "record.zarr" and (record.parent / CHECKSUMS).exists() else record
-
-
-def _lost(record: Path) -> str:
-    """What is gone of a result that is more than a record: it has claims beside it, or what it is about."""
-    beside = [record.parent / name for name in ("about.json", CLAIMS)]
-    if not any(path.exists() for path in beside):
-        return "" if record.exists() else "it is lost"
-    gone = [path.name for path in (record, *beside) if not path.exists()]
-    return f"{' and '.join(gone)} beside it {'is' if len(gone) == 1 else 'are'} lost" if gone else ""
-
-
-def _checksums(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CHECKSUMS)
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saccade.records.checksums import seal
 from saccade.records.json_files import write_json
 from saccade.report.page import write_page
 from saccade.report.style import new_figure, save_figure, sequential
@@ -44,6 +45,7 @@ def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
     about = {"statement": statement, "caption": CAPTION, "command": command, **shown}
     write_json(folder / "about.json", about)
     write_json(folder / "claims.json", [])
+    seal(folder, ("record.zarr", "figure.svg", "figure.png", "about.json", "claims.json"))
     return write_page(folder)
 
 

@@ -154,7 +154,7 @@ def _repaired(damaged: Iterable[str], progress: Progress) -> dict[str, str]:
 
     found = {}
     for record in damaged:
-        folder = Path(record).resolve().parent  # OUT/NAME: `reproduce` keeps it until the new one is whole
+        folder = Path(record).resolve()  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
             about = read_json(folder / "about.json")
             name = str(about.get("file") or folder.name)

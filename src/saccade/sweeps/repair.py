@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from saccade.errors import InputError
-from saccade.records.store import damage as record_damage
+from saccade.records.checksums import damage as record_damage
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.outcome_file import companies
 from saccade.sweeps.sweep import Means, asked_grid, do, write_results
@@ -28,7 +28,7 @@ def damage(folder: SweepFolder) -> Damage:
     files = {f"runs/{file}": wrong for file, wrong in folder.damaged().items()}
     runs = [run for run, file in folder.file_of.items() if f"runs/{file}" in files]
     dataset = folder.path / "dataset.zarr"
-    wrong = record_damage(dataset)
+    wrong = record_damage(dataset) if dataset.exists() else ""
     return Damage(files | ({dataset.name: wrong} if wrong else {}), runs, len(folder.checksums) + dataset.exists())
 
 
