@@ -2,7 +2,7 @@
 
 Five classes share one token and one query. Followed is the theory's own flow (C) of arXiv 2305.16380, in which a distinct token's
 logit z moves as its squared feature f times a drive; so its log growth B is the sum of dz / f^2, measured without any theory.
-Plain gradient flow (B) bends at the same place, far lower, and then goes on with ln t: `saccade reproduce scan-then-snap`.
+Plain gradient flow (B) bends at the same place, far lower, and then goes on with ln t: `saccade reproduce plain-snap`.
 """
 
 import sys

@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 import saccade
 from saccade.experiments import experiment
 from saccade.experiments.scan_and_snap.scan_then_snap import EXPERIMENT as SCAN_THEN_SNAP
-from saccade.experiments.scan_and_snap.scan_then_snap import Settings, flows_of
+from saccade.experiments.scan_and_snap.scan_then_snap import Settings
+from saccade.experiments.scan_and_snap.snap_cases import flow_of
 from saccade.observe.events import find_events
 from saccade.report.style import categorical, new_figure, sequential
 
@@ -45,15 +46,15 @@ def scan_and_snap_attention() -> Figure:
 
 def scan_and_snap_growth() -> Figure:
     """Growth of the most frequent distinct token along flow (C), with the corrected theory."""
-    settings = Settings(vocabularies=(), other_n_classes=(), other_common_features=(), plain=False)
+    settings = Settings(vocabularies=(), other_n_classes=(), other_common_features=())
     record = SCAN_THEN_SNAP.run(settings)
     drawing = new_figure(width=WIDTH, height=3.6)
     axes = drawing.subplots()
     for i, role in enumerate(("faster decoder", "base", "slower decoder")):
-        flows = flows_of(record, role)
-        at, t, growth = flows.theory, flows.t, flows.grown()
-        axes.plot(t[::6], growth[::6], "os^"[i], ms=3.5, color=categorical(i), label=rf"flow (C), $\eta_Y$ = {at.lr_decoder:g}")
-        axes.plot(t, at.growth(t), color=categorical(i), lw=1.2)
+        at = flow_of(record, role)
+        label = rf"flow (C), $\eta_Y$ = {at.lr_decoder:g}"
+        axes.plot(at.t[::6], at.grown[::6], "os^"[i], ms=3.5, color=categorical(i), label=label)
+        axes.plot(at.t, at.predicted, color=categorical(i), lw=1.2)
         axes.axvline(at.snap_time, color=categorical(i), ls="--", lw=1)
     axes.plot([], [], color="black", lw=1.2, label="corrected theory")
     axes.plot([], [], color="black", ls="--", lw=1, label=r"onset of snapping, $t_0$")

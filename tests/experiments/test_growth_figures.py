@@ -17,7 +17,7 @@ def record():
 
 def test_every_verdict_is_the_expected_one(record):
     claims = list(EXPERIMENT.claims(record))
-    assert len(claims) == 20
+    assert len(claims) == 24
     assert [claim.label for claim in claims if claim.verdict != HOLDS] == []
     assert_as_in_the_readme("growth-figures", claims)
 
@@ -31,6 +31,12 @@ def test_heights_at_the_snap_that_depend_on_the_rates_fail(record):
     wrong = record.assign(bound_at_snap=record.bound_at_snap * (1 + 1e-5 * record.bound_at_snap.curve))
     failed = [claim.title for claim in EXPERIMENT.claims(wrong) if claim.verdict == FAILS]
     assert failed == ["spread of the growth bound at t0 over rates"] * 2
+
+
+def test_a_wrong_premise_fails_theorem_4_and_its_errata(record):
+    wrong = record.assign(premise_growth=record.premise_growth + 1e-5, late_crossing=2 * record.late_crossing)
+    wrong = wrong.assign(premise_distance=1.001 * record.premise_distance)
+    assert [claim.verdict for claim in EXPERIMENT.claims(wrong)][-4:] == [FAILS] * 4
 
 
 def test_another_constant_is_outside_what_was_replicated():

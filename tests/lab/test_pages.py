@@ -27,6 +27,7 @@ WITH_ERRATA = (
     "attention-fates",
     "relative-gain",
     "scan-then-snap",
+    "growth-figures",
 )
 LEMMA = Statement("nobody1999", "Lemma 1", "all is well")
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import saccade
-from saccade.experiments.scan_and_snap.log_growth import one_common_token
-from saccade.experiments.scan_and_snap.snap_theory import SnapTheory
+from saccade.experiments.scan_and_snap.snap_growth import SnapTheory, one_common_token
 from saccade.forecasting.starts import random_start
 from saccade.model.rank_one import RankOne
 from saccade.theory import focus_and_dilution, scan_and_snap

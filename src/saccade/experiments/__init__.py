@@ -45,9 +45,10 @@ SCAN_AND_SNAP = {
     "backprop-gradient": Entry("scan_and_snap", "backprop_gradient", "Theorem 1", 2),
     "attention-fates": Entry("scan_and_snap", "attention_fates", "Lemma 4, Theorem 2, Corollary 2", 9),
     "relative-gain": Entry("scan_and_snap", "relative_gain", "Theorem 3, frequency order", 5),
-    "scan-then-snap": Entry("scan_and_snap", "scan_then_snap", "Theorem 4", 10),
+    "scan-then-snap": Entry("scan_and_snap", "scan_then_snap", "Theorem 4", 6),
+    "plain-snap": Entry("scan_and_snap", "plain_snap", "Theorem 4, asked of plain gradient flow", 8),
     "snap-phase-diagram": Entry("scan_and_snap", "snap_phase_diagram", "Theorem 4, over both rates", 15),
-    "growth-figures": Entry("scan_and_snap", "growth_figures", "Figs. 3, 9", 2),
+    "growth-figures": Entry("scan_and_snap", "growth_figures", "Figs. 3, 9, Theorem 4 as calculus", 2),
 }
 FOCUS_AND_DILUTION = {
     "condensation": Entry("focus_and_dilution", "condensation", "stage I, Theorem 3.2", 6),

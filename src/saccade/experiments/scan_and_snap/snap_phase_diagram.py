@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 import saccade
 from saccade.errors import InputError, checked_count, checked_number
-from saccade.experiments.scan_and_snap.log_growth import exponent, growth, one_common_token, onset
-from saccade.experiments.scan_and_snap.snap_theory import DEPTH, SnapTheory
+from saccade.experiments.scan_and_snap.snap_growth import DEPTH, SnapTheory, exponent, growth, one_common_token, onset
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import POINTS, RINGS, Heat, Layout, Line, Lines, Panel

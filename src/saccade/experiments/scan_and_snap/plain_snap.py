@@ -1,0 +1,182 @@
+"""Plain gradient flow bends at the same onset as the theory's flow, far lower, and then keeps growing with ln t.
+
+Follows the plain flow (B) to t = 1e12 in the cases of `scan-then-snap`: classes that share one token and one query, or your own
+with `--classes my.csv`. Its decoder remembers older features and couples classes less. Assumption 1(c), a decoder much faster than
+attention, should make the theory's flow (C) a fair picture of it; it holds at the slow rates and not at the fast ones, where claims
+are outside it and shown for their numbers. Expect the onset, the order of tokens and the effect of the rates to survive, and
+neither the size of growth nor ln ln t.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import saccade
+from saccade.experiments.scan_and_snap.snap_cases import (
+    ALONG,
+    BOTH,
+    DECODERS,
+    FOR_PLAIN,
+    FOR_THEOREM_2,
+    ONSET,
+    STEPS,
+    VARIABLES,
+    WITHIN,
+    CaseSettings,
+    Flow,
+    Setup,
+    flow_of,
+    growth_panel,
+    measured,
+    onset_power,
+    rate_setups,
+    seen,
+    table,
+)
+from saccade.experiments.scan_and_snap.snap_growth import fates, growth
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING, PLAIN_ORDER, PLAIN_SNAP
+
+LATE = 100.0  # in units of t0: where the late exponent is first read; it is read again at the end
+MOST_UNKNOWNS_FOR_BDF = 2000  # SciPy's BDF is the fastest of its methods on the plain flow while its Jacobian is small
+DECODER_SLOWER = ("faster decoder", "base", "slower decoder")
+
+
+def measure(settings: CaseSettings, on_progress: Progress) -> Measured:
+    found = measured(rate_setups(settings), partial(_followed, settings=settings), on_progress, bool(settings.classes))
+    return found._replace(attributes={"left_out": "[]", **found.attributes})
+
+
+def _followed(setup: Setup, *, settings: CaseSettings) -> dict[str, Any]:
+    options, prob = setup.options(settings), setup.task.token_prob
+    small = np.count_nonzero(prob) * (len(prob) + 1) < MOST_UNKNOWNS_FOR_BDF
+    plain = saccade.flow(setup.task, method="BDF" if small else "auto", **options)
+    return seen(plain, setup) | {
+        "reduced_growth": growth(saccade.reduced_flow(setup.task, **options)).log_growth,
+        "coupled_growth": setup.theory.plain_growth(plain.time.values),
+        "out_of_order": float(len(fates(plain).out_of_order)),
+    }
+
+
+def claims(record: xr.Dataset) -> Iterator[Claim]:
+    if record.attrs["obstacle"]:
+        return
+    slow, base = flow_of(record, "base", "slow rates"), flow_of(record, "base")
+    yield from _coupling(slow)
+    yield _late_exponent(slow)
+    in_any = Case({"flow": "B"}, slow.given((FOR_PLAIN[0], *FOR_THEOREM_2)))
+    title = "of two distinct tokens the more frequent gains more in every flow"
+    yield in_any.none(PLAIN_ORDER, title, record.out_of_order.values > 0)
+    yield from _rate_orders(record, "slow rates", HOLDS)
+    said = "Growth stops being logarithmic, its local exponent at half its peak, when theory says."
+    case = base.case(FOR_PLAIN, flow="B")
+    yield case.between(PLAIN_SNAP, ONSET, base.onset, base.scan_time, base.snap_time, sentence=said, expected=OUTSIDE)
+    case = Case({"flow": "B"}, flow_of(record, "slower decoder").given(FOR_PLAIN))
+    title = "(a) a faster decoder snaps earlier: power of η_Y in the onset"
+    yield case.near(PLAIN_SNAP, title, onset_power(record), -1, within=WITHIN, expected=OUTSIDE)
+    yield from _rate_orders(record, "rates", OUTSIDE)
+
+
+def _coupling(flow: Flow) -> Iterator[Claim]:
+    """At the end of scanning: far behind the theory's flow, but where plain descent's own coupling says."""
+    steps = flow.run.steps.values
+    i = int(np.argmin(np.abs(steps - flow.scan_time)))
+    plain, reduced, coupled = (float(flow.run[name][i]) for name in ("log_growth", "reduced_growth", "coupled_growth"))
+    case = flow.case(FOR_PLAIN, t=float(f"{steps[i]:.3g}"))
+    title = "log growth of the plain flow (B) over that of the theory's flow (C), near t0'"
+    yield case.near(PLAIN_COUPLING, title, plain / reduced, 1, within=0.5, expected=FAILS)
+    title = "log growth of the plain flow (B) from the coupling of plain descent, near t0'"
+    yield case.near(PLAIN_COUPLING, title, plain, coupled, relative=WITHIN)
+
+
+def _late_exponent(flow: Flow) -> Claim:
+    t = flow.t
+    first, last = int(np.argmin(np.abs(np.log(t / (LATE * flow.snap_time))))), len(t) - 2  # one-sided at the very end
+    predicted, found = (np.divide(*flow.exponent(values)[[last, first]]) for values in (flow.predicted, flow.grown))
+    case = flow.case(FOR_PLAIN, flow="B", **{"from t": float(f"{t[first]:.2g}"), "to t": float(f"{t[last]:.2g}")})
+    title = "local exponent at the end over that at 100 t0"
+    said = "In the theory's flow the local exponent changes by the predicted factor between these times; here it does not."
+    return case.near(PLAIN_SNAP, title, found, predicted, relative=0.25, expected=FAILS, sentence=said)
+
+
+def _rate_orders(record: xr.Dataset, group: str, expected: str) -> Iterator[Claim]:
+    """Claims (b) and (c) as orders: more growth, and less entropy, at the end."""
+    for text, roles in (("(b) both rates scaled up", BOTH), ("(c) the decoder slower, attention as it was", DECODER_SLOWER)):
+        three = [flow_of(record, role, group) for role in roles]
+        case = Case({"flow": "B", "η_Z": three[1].lr_attention}, three[1].given(FOR_PLAIN))
+        grown = [one.grown[-1] for one in three]
+        yield case.in_order(PLAIN_SNAP, f"{text}: log growth at the end rises", grown, expected=expected)
+        if record.distinct_entropy[0, 0] > 0:
+            lost = [one.entropy_lost for one in three]
+            yield case.in_order(PLAIN_SNAP, f"{text}: sparsity at the end rises", lost, expected=expected)
+
+
+def panels(record: xr.Dataset) -> Layout:
+    if record.attrs["obstacle"]:
+        return [Lines("no claim can be formed: see the caption", "", "", [])]
+    growth_over_time = growth_panel(record, "plain gradient flow (B)", theory=False)
+    return [growth_over_time, _exponent_panel(record), _entropy_panel(record)]
+
+
+def _exponent_panel(record: xr.Dataset) -> Lines:
+    lines = []
+    for i, (group, name) in enumerate((("rates", "fast attention"), ("slow rates", "slow attention"))):
+        base = flow_of(record, "base", group)
+        x, rate = base.t / base.scan_time, f"{name}, η_Z = {base.lr_attention:g}"
+        lines += [
+            Line(x[::4], base.exponent(base.grown)[::4], f"flow (B), {rate}", POINTS, i),
+            Line(x, base.exponent(base.run.reduced_growth.values[1:]), f"flow (C), {rate}", DASHES, i),
+        ]
+    marks = {1.0: "t0'", base.snap_time / base.scan_time: "t0"}
+    title, y = "growth of (B) stays far below that of (C)", "local exponent dB / d ln t"
+    return Lines(title, "t / t0'", y, lines, "xy", xlim=(1e-2, None), marks=marks)
+
+
+def _entropy_panel(record: xr.Dataset) -> Lines:
+    lines = []
+    for i, (roles, name) in enumerate(((BOTH, "both rates scaled"), (DECODERS, "η_Y alone scaled"))):
+        three = [flow_of(record, role) for role in roles]
+        lines.append(Line([one.lr_decoder for one in three], [one.entropy_lost for one in three], name, POINTS, i))
+    return Lines("entropy that distinct tokens have lost", "η_Y (per step)", "entropy lost by the end (nats), flow (B)", lines, "x")
+
+
+def caption(record: xr.Dataset) -> str:
+    return (
+        "Panel 1: log growth of the most frequent distinct token under plain gradient flow (B). It bends between the dotted line t0' "
+        "and the dashed line t0, as theory says, and then keeps growing with ln t. Panel 2: the local exponent of (B, points) and "
+        "of the theory's flow (C, dashed), with attention fast and slow. Panel 3: entropy that distinct tokens have lost at the end; "
+        "scaling both rates up leaves attention sparser, but a slower decoder leaves it less sparse, unlike in (C)."
+    ) + "".join(f" {sentence}" for sentence in json.loads(record.attrs["left_out"]))
+
+
+EXPERIMENT = Experiment(
+    "plain-snap",
+    CaseSettings,
+    measure,
+    claims,
+    panels,
+    caption=caption,
+    finding=(
+        "near t0' plain descent has grown {log growth of the plain flow (B) over*:.2g} times as far as the theory's flow, "
+        "and its onset goes as η_Y^{(a) a faster decoder*:.2f}"
+    ),
+    variables=VARIABLES
+    | {
+        "reduced_growth": Variable(ALONG, "1", "B along the theory's flow (C)"),
+        "coupled_growth": Variable(ALONG, "1", "B that the coupling of plain descent gives while overlaps are those of the start"),
+        "out_of_order": Variable(
+            "case", "1", "pairs of distinct tokens of a class of which the rarer has the larger logit at the end"
+        ),
+    },
+    dynamics="B: population gradient flow",
+    time_unit=STEPS,
+    table=table,
+)
