@@ -150,10 +150,10 @@ def _entropy_panel(record: xr.Dataset) -> Lines:
 
 def caption(record: xr.Dataset) -> str:
     return (
-        "Panel 1: log growth of the most frequent distinct token under plain gradient flow (B). It bends between the dotted line t0' "
-        "and the dashed line t0, as theory says, and then keeps growing with ln t. Panel 2: the local exponent of (B, points) and "
-        "of the theory's flow (C, dashed), with attention fast and slow. Panel 3: entropy that distinct tokens have lost at the end; "
-        "scaling both rates up leaves attention sparser, but a slower decoder leaves it less sparse, unlike in (C)."
+        "Panel 1: log growth of the most frequent distinct token in plain gradient flow (B). It bends between the dotted line "
+        "t0' and the dashed line t0, as theory says, and then keeps growing with ln t. Panel 2: the local exponent of (B, points) "
+        "and of the theory's flow (C, dashed), with attention fast and slow. Panel 3: entropy that distinct tokens have lost by "
+        "the end; scaling both rates up leaves attention sparser, but a slower decoder leaves it less sparse, unlike in (C)."
     ) + "".join(f" {sentence}" for sentence in json.loads(record.attrs["left_out"]))
 
 

@@ -353,8 +353,8 @@ def caption(record: xr.Dataset) -> str:
         "until the dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t (panel 2: nearly straight in "
         "ln ln t). Points: the flow; lines: theory with the common token falling through all classes, which points need not meet "
         f"where assumptions are not met. Panel 3: the local exponent, with Theorem 4 as printed (dashed){too_high}. "
-        "Panel 4: entropy that distinct tokens have lost at the end; scaling both rates up, or the decoder's down, leaves attention "
-        "sparser, as the lines predict."
+        "Panel 4: entropy that distinct tokens have lost at the end; scaling both rates up, or the decoder's down, leaves "
+        "attention sparser, as the lines predict."
     ) + "".join(f" {sentence}" for sentence in json.loads(record.attrs["left_out"]))
 
 
