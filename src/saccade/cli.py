@@ -17,7 +17,6 @@ from typing import Any
 from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
 from saccade.records.json_files import json_ready
-from saccade.records.store import damaged_records
 from saccade.records.writing import write_text
 from saccade.terminal import JSON, console, flags, parsed, progress
 
@@ -137,11 +136,9 @@ def _run(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS, experiment
 
     if arguments[:1] in (["-h"], ["--help"]):
-        print("usage: saccade run NAME [--setting value ...]\n\nExample: saccade run growth-figures --out results/mine\n")
-        print(
-            "`saccade run NAME --help` lists the settings of an experiment. NAME is a Python file with an Experiment of your own,"
-        )
-        print(f"such as ./mine.py, or one of {', '.join(EXPERIMENTS)}.")
+        print("usage: saccade run NAME|FILE.py [--setting value ...]\n\nExample: saccade run growth-figures --out results/mine\n")
+        print("`saccade run NAME --help` lists the settings of an experiment. FILE.py holds an experiment of your own.")
+        print(f"NAME is one of {', '.join(EXPERIMENTS)}.")
         return 0
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"`saccade run` needs an experiment first: a Python file, or one of {', '.join(EXPERIMENTS)}.")
@@ -187,6 +184,7 @@ def _verify(arguments: list[str]) -> int:
 def _report(arguments: list[str]) -> int:
     import tyro
 
+    from saccade.records.store import damaged_records
     from saccade.report.page import write_report
 
     declared = flags(
@@ -279,9 +277,10 @@ def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: boo
             outcomes.append(outcome)
             if not options.json:
                 print_outcome(console(), outcome, every_claim=every_claim)
-    asked = [name for name, _, _ in jobs]
-    outcomes.sort(key=lambda outcome: asked.index(outcome.name) if outcome.name in asked else 0)  # a file of one's own is alone
-    page = write_page(options.out)
+        asked = [name for name, _, _ in jobs]
+        outcomes.sort(key=lambda outcome: asked.index(outcome.name) if outcome.name in asked else 0)  # a file of one's own is alone
+        on_progress(1.0, label="writing the report")
+        page = write_page(options.out)
     if options.json:
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
         print(json.dumps(json_ready({"report": str(page), "experiments": results}), indent=1))

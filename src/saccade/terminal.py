@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import field, make_dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from saccade.errors import InputError
 
+_ENDLESS = 10_000  # columns of a pipe or file: nothing is broken or cut there
 JSON = (bool, False, "print the result as JSON")
 
 
@@ -18,10 +20,16 @@ def flags(example: str, **fields: tuple[Any, Any, str]) -> Any:
     """A dataclass for tyro to read flags into: name=(type, default, what --help says of it); `example`: a call that works."""
     import tyro
 
-    declared = [
-        (name, Annotated[kind, tyro.conf.arg(help=meaning)], field(default=default))
-        for name, (kind, default, meaning) in fields.items()
-    ]
+    declared = []
+    for name, (kind, default, meaning) in fields.items():
+        shown: dict[str, Any] = {"help": meaning}
+        if default is None or default is False or default in ("", ()):
+            shown["help_behavior_hint"] = ""  # "(default: None)" would say nothing
+        if type(None) in get_args(kind):
+            shown["metavar"] = get_args(kind)[0].__name__.upper()  # INT, not {None}|INT
+        elif "Positional" in map(str, getattr(kind, "__metadata__", ())):
+            shown["metavar"] = name.upper() if default is tyro.MISSING else f"[{name.upper()}]"
+        declared.append((name, Annotated[kind, tyro.conf.arg(**shown)], field(default=default)))
     return make_dataclass("Options", declared, namespace={"example": example, "__doc__": None})
 
 
@@ -96,4 +104,4 @@ def console() -> Any:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # rich would exit with 1; `main` knows better
 
-    return Pipeable()
+    return Pipeable(width=None if sys.stdout.isatty() else _ENDLESS)

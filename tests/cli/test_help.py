@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from saccade.cli import _COMMANDS, main
-from saccade.experiments import EXPERIMENTS, experiment
+from saccade.experiments import EXPERIMENTS, experiment, finding_of
 from tests.cli.calls import called, strictly
 
 
@@ -79,7 +79,9 @@ def test_the_example_of_play_serves_its_page_until_ctrl_c(capsys, tmp_path):
 def test_list_names_every_experiment_with_finding_and_time():
     code, printed, _ = called("list")
     assert code == 0
-    assert all(name in printed for name in EXPERIMENTS)
+    lines = printed.splitlines()[1:]  # in a pipe nothing is broken or cut
+    assert len(lines) == len(EXPERIMENTS)
+    assert all(line.split()[0] == name and finding_of(name) in line for line, name in zip(lines, EXPERIMENTS, strict=True))
     code, printed, _ = called("list", "--json")
     rows = strictly(printed)
     assert code == 0
@@ -104,6 +106,14 @@ def test_without_a_command_and_with_help_it_says_how_to_begin():
         code, printed, _ = called(*arguments)
         assert code == 0
         assert "saccade reproduce syn-small-attention" in printed
+
+
+@pytest.mark.parametrize("command", [command for command in _COMMANDS if command != "run"])
+def test_help_speaks_of_flags_and_not_of_types_in_python(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    printed = capsys.readouterr().out
+    assert not re.search(r"None|False|\[\[|default: *\)|default: ''", printed)
 
 
 def test_help_of_a_run_lists_the_settings(capsys):

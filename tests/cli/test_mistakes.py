@@ -121,3 +121,14 @@ def test_a_disk_that_fills_up_leaves_the_earlier_result(medium, tmp_path, monkey
 def test_a_folder_whose_name_is_not_text_works_or_is_refused(tmp_path):
     code, _, err = called(*SHORT, "--seeds", 2, "--out", f"{tmp_path}/caf\udce9")  # how Python spells a byte of Latin-1
     assert code in (0, 1) or (code == 2 and one_sentence(err)), err
+
+
+def test_a_value_that_cannot_be_used_is_said_before_an_earlier_result_is_in_the_way(tmp_path):
+    assert called(*SHORT, "--out", tmp_path)[0] in (0, 1)
+    code, _, err = called(*SHORT, "--lr-attention", "-1", "--out", tmp_path)
+    assert (code, one_sentence(err)) == (2, True)
+    assert "lr_attention" in err
+    assert "--replace" not in err
+    code, _, err = called(*SHORT, "--lr-attention", "3", "--out", tmp_path)
+    assert (code, one_sentence(err)) == (2, True)
+    assert "--replace" in err

@@ -22,10 +22,12 @@ def test_an_experiment_states_its_finding_first(name):
     assert asked.settings() == asked.settings()  # settings have values that can be compared, and defaults for all
 
 
-def test_listing_imports_no_experiment_and_no_jax():
+@pytest.mark.parametrize("command", ["list", "--help"])
+def test_listing_imports_no_experiment_and_no_arrays(command):
     code = (
-        "import sys; from saccade.cli import main; main(['list', '--json']);"
-        "loaded = [m for m in sys.modules if m.startswith(('jax', 'torch', 'saccade.experiments.', 'saccade.dynamics'))];"
+        f"import sys; from saccade.cli import main; main(['{command}']);"
+        "heavy = ('jax', 'torch', 'numpy', 'scipy', 'pandas', 'xarray', 'matplotlib', 'saccade.experiments.', 'saccade.dynamics');"
+        "loaded = [m for m in sys.modules if m.startswith(heavy)];"
         "print(loaded, file=sys.stderr); sys.exit(bool(loaded))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -40,6 +42,7 @@ def test_a_file_without_an_experiment_is_one_sentence(tmp_path):
         "\nimport no_such_module_anywhere\n": "mine.py, line 2, cannot be loaded: ModuleNotFoundError",
         "def measure(:\n": r"cannot be loaded: SyntaxError: .*line 1",
         f"{made}EXPERIMENT = Experiment('../up', make_dataclass('S', []), None, None, None)": "names a folder",
+        f"{made}EXPERIMENT = Experiment('depth', make_dataclass('S', []), None, None, None)": "one of Saccade's experiments",
         f"{made}EXPERIMENT = Experiment('mine', dict, None, None, None)": "must be a dataclass",
         f"{made}EXPERIMENT = Experiment('mine', make_dataclass('S', ['t1']), None, None, None)": "a default; t1 has none",
     }

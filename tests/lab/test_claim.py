@@ -12,9 +12,11 @@ import xarray as xr
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case
 from saccade.observe.fits import Interval
 from saccade.theory.condition import above, at_most, below, met
-from saccade.theory.statement import Statement
+from saccade.theory.statement import Correction, Statement
 
 LEMMA = Statement("nobody1999", "Lemma 1", "all is well")
+READING = Correction("0.1", ("a < b",), ("a > b",), "Because.", "as a summary reads it")
+MISREAD = Statement("nobody1999", "Lemma 2", "all is read", errata=(READING,))
 CASE = Case({"K": 5})
 
 
@@ -58,6 +60,11 @@ CASE = Case({"K": 5})
             CASE.erratum(LEMMA, "x", 1.96, number="0.1", printed=1.97, corrected=1.95, within=0.015),
             FAILS,
             "measured 1.96; corrected formula 1.95, as printed 1.97 (± 0.015)",
+        ),
+        (
+            CASE.erratum(MISREAD, "x", 1, number="0.1", printed=-1, corrected=1, within=0.1),
+            HOLDS,
+            "measured 1; corrected formula 1, as a summary reads it -1 (± 0.1)",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from saccade.experiments import REAL_TEXT, experiment
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.outcome import Outcome
 from saccade.lab.pages import errata_page, findings_page
-from saccade.theory.statement import Statement
+from saccade.theory.statement import Correction, Statement
 from saccade.theory.statements import STATEMENTS
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import OUTCOMES, assert_as_in_the_readme
@@ -74,6 +74,16 @@ def test_every_erratum_that_can_be_computed_is_shown_wrong_as_printed_and_right_
         verdicts.setdefault(number, set()).add(verdict)
     assert set(verdicts) == {each.number for statement in STATEMENTS.values() for each in statement.errata}
     assert set().union(*verdicts.values()) == {HOLDS}
+
+
+def test_a_reading_is_not_called_printed():
+    forms = Correction("0.1", ("a < b",), ("a > b",), "Because.", "as implied")
+    claim = Case().erratum(
+        Statement("tian2023", "Lemma 1", "x", errata=(forms,)), "x", 1, number="0.1", printed=-1, corrected=1, within=0
+    )
+    page = errata_page([claim]).partition("### Misprints")[0]
+    assert "As implied (tian2023, Lemma 1" in page
+    assert "| what decides | as implied | corrected |" in page
 
 
 def test_a_page_of_findings_has_every_claim_and_the_failing_ones_on_top():

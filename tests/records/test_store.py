@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -308,9 +309,9 @@ class Settings:
     rates: tuple[float, ...] = (0.5, math.inf)
 
 
-def written_result(folder: Path, settings: Settings, claims: Sequence[dict[str, float]] = (), **options: bool) -> None:
+def written_result(folder: Path, settings: Settings, claims: Sequence[dict[str, float]] = (), **options: Any) -> None:
     with store.result_folder(folder, settings, **options) as unfinished:
-        write_json(unfinished / "about.json", with_settings(xr.Dataset(), settings).attrs)
+        write_json(unfinished / "about.json", with_settings(xr.Dataset(attrs=options), settings).attrs)
         write_json(unfinished / "claims.json", claims)
         save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), unfinished / "record.zarr")
 
@@ -326,6 +327,13 @@ def test_a_result_of_other_settings_is_replaced_only_if_that_is_asked_for(tmp_pa
     (folder / "about.json").write_text("half")
     with pytest.raises(InputError, match=r"other settings \(cannot be told"):
         written_result(folder, Settings(steps=7))
+
+
+def test_a_result_of_another_file_with_an_experiment_of_that_name_is_not_replaced(tmp_path):
+    for _ in range(2):
+        written_result(tmp_path / "mine", Settings(), file="/home/good.py")
+    with pytest.raises(InputError, match=r"was '/home/good.py', now '/home/broken.py'\); give --out another folder"):
+        written_result(tmp_path / "mine", Settings(), file="/home/broken.py")
 
 
 def files_of(folder: Path) -> list[Path]:

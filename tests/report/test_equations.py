@@ -82,7 +82,7 @@ def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(statement, erratum)
     key, lines = equation_of(claim)
     assert key == f"{statement.key}, erratum {erratum.number}"
     names = [name for name, _ in lines]
-    printed, corrected = lines[names.index("as printed")][1], lines[names.index("corrected")][1]
+    printed, corrected = lines[names.index(erratum.said)][1], lines[names.index("corrected")][1]
     assert printed == mathml(erratum.printed[0])
     assert corrected == mathml(erratum.corrected[0])
     assert printed != corrected

@@ -15,6 +15,7 @@ from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.outcome_file import FAILED, Outcome
 from saccade.sweeps.sweep import missing
 from tests.sweeps.small_sweeps import (
+    NAME,
     called,
     computed,
     kept,
@@ -149,6 +150,10 @@ def test_another_experiment_needs_another_folder(path):
     code, _, err = called(*small_arguments(path))
     assert (code, one_sentence(err)) == (2, True)
     assert "holds a sweep of growth-figures" in err
+    (path / "sweep.json").write_text(json.dumps({"name": NAME, "file": "/home/good.py"}))
+    code, _, err = called(*small_arguments(path))
+    assert (code, one_sentence(err)) == (2, True)
+    assert f"holds a sweep of {NAME} of /home/good.py; give {NAME} a folder of its own" in err
 
 
 def test_a_file_in_place_of_the_folder_is_a_sentence(tmp_path):

@@ -137,6 +137,8 @@ def _own(path: Path, source: bytes) -> Experiment:
         raise InputError(f"{path} must define EXPERIMENT = Experiment(...); help(saccade.Experiment) says of what.")
     if not re.fullmatch(r"\w[\w.-]*", found.name):
         raise InputError(f"{path}: the name of an experiment names a folder, such as two-tokens; got {found.name!r}.")
+    if found.name in EXPERIMENTS:
+        raise InputError(f"{path}: {found.name} is the name of one of Saccade's experiments; give yours another.")
     if not is_dataclass(found.settings):
         raise InputError(f"{path}: `settings` of an experiment must be a dataclass; got {found.settings!r}.")
     if needed := [each.name for each in fields(found.settings) if each.default is MISSING and each.default_factory is MISSING]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome
 from saccade.processes import LostProcessError, Worker, computed, cores
 from saccade.records.json_files import write_json
-from saccade.records.store import result_folder, save_record
+from saccade.records.store import OtherResultError, result_folder, save_record
 from saccade.records.writing import clear_drafts, write_csv
 from saccade.report.style import save_figure
 
@@ -37,7 +37,8 @@ def reproduce(
     settings, folder = asked.settings() if config is None else config, Path(out) / asked.name
     with (
         _own_mistakes(own := own_file(name)),
-        result_folder(folder, settings, replace=replace) as unfinished,
+        _values_first(asked, settings),
+        result_folder(folder, settings, file=own, replace=replace) as unfinished,
     ):  # before the work: a wrong place is found out at once
         _find_texts(settings)
         record = asked.run(settings, on_progress)
@@ -48,6 +49,27 @@ def reproduce(
         outcome = Outcome(asked.name, finding_of(name), folder, record, list(asked.claims(record)))
         _write(unfinished, asked, outcome, command or f"saccade {'run' if own else 'reproduce'} {name}")
     return outcome
+
+
+class _StartedError(Exception):
+    """An experiment has begun its work."""
+
+
+@contextmanager
+def _values_first(asked: Experiment, settings: Any) -> Iterator[None]:
+    """Where results of other settings are in the way, settings that cannot be run are refused first: experiments look at them
+    before they first report progress.
+    """
+
+    def started(fraction: float) -> None:
+        raise _StartedError
+
+    try:
+        yield
+    except OtherResultError:
+        with suppress(_StartedError):
+            asked.run(settings, started)
+        raise
 
 
 class Job(NamedTuple):
@@ -73,7 +95,7 @@ def reproduce_all(
     try:
         with closing(computed(partial(_in_process, out, replace), in_turn, at_once)) as coming:
             for done, outcome in enumerate(coming, 1):
-                on_progress(done / len(jobs), label=f"{done} of {len(jobs)} experiments")
+                on_progress(done / len(jobs), label=f"{done} of {len(jobs)} experiments; the report comes last")
                 yield outcome
     finally:
         if out.is_dir():

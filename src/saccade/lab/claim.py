@@ -253,10 +253,11 @@ class Case:
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
-        """A printed formula is wrong and its corrected form right, both held against one measurement; `number` is the erratum's
-        own.
+        """A printed formula, or a reading of it, is wrong and its corrected form right, both held against one measurement;
+        `number` is the erratum's own.
         """
-        relation = Erratum(float(printed), float(corrected), float(within), number)
+        said = next((forms.said for forms in statement.errata if forms.number == number), "as printed")
+        relation = Erratum(float(printed), float(corrected), float(within), number, said)
         return self._claim(statement, title, relation, float(measured), sentence, expected)
 
     def _claim(self, statement: Statement, title: str, relation: Relation, value: Value, sentence: str, expected: str) -> Claim:

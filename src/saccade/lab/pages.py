@@ -10,11 +10,11 @@ from saccade.lab.relation import Erratum, number
 from saccade.theory.statements import MISPRINTS
 
 _ERRATA = (
-    "# Errata\n\nStatements of the papers that are wrong as printed: the printed form, the corrected one, why, and a measurement "
-    "that decides between the two. Made by `saccade reproduce`; do not edit.\n"
+    "# Errata\n\nStatements of the papers that are wrong as printed, or as they are read: that form, the corrected one, why, and "
+    "a measurement that decides between the two. Made by `saccade reproduce`; do not edit.\n"
 )
 _PAPERS = {"tian2023": "Scan and Snap", "chen2026": "Focus and Dilution"}
-_DECIDES = "| what decides | as printed | corrected | measured | verdict |\n|---|---|---|---|---|\n"
+_DECIDES = "| what decides | {} | corrected | measured | verdict |\n|---|---|---|---|---|\n"
 _MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
 _FINDINGS = (
     "# Findings on real text\n\nEvery claim tested on real text, failures first: the theories describe synthetic data, and real "
@@ -43,8 +43,9 @@ def _erratum(claims: Sequence[Claim]) -> str:
     number_of, statement = claims[0].relation.number, claims[0].statement  # type: ignore[union-attr]
     forms = next(each for each in statement.errata if each.number == number_of)
     printed, corrected = ("\n".join(f"$${line}$$\n" for line in lines) for lines in (forms.printed, forms.corrected))
-    head = f"\n### {number_of} {statement.number}\n\nAs printed ({statement.key}, {statement.place}):\n\n"
-    return f"{head}{printed}\nCorrected:\n\n{corrected}\n{forms.why}\n\n{_DECIDES}{''.join(map(_deciding_row, claims))}"
+    head = f"\n### {number_of} {statement.number}\n\n{forms.said.capitalize()} ({statement.key}, {statement.place}):\n\n"
+    table = _DECIDES.format(forms.said) + "".join(map(_deciding_row, claims))
+    return f"{head}{printed}\nCorrected:\n\n{corrected}\n{forms.why}\n\n{table}"
 
 
 def _deciding_row(claim: Claim) -> str:

@@ -130,8 +130,8 @@ class Exceptions:
 
 @dataclass(frozen=True)
 class Erratum:
-    """A formula as printed and as corrected: the corrected form must be within a distance of the measurement, the printed one
-    not.
+    """A formula as printed, or as it is read, and as corrected: only the corrected form may be within a distance of the
+    measurement.
     """
 
     kind: ClassVar[str] = "erratum"
@@ -139,6 +139,7 @@ class Erratum:
     corrected: float
     within: float
     number: str
+    said: str
 
     def holds(self, value: float) -> bool:
         return abs(value - self.corrected) <= self.within and not abs(value - self.printed) <= self.within
@@ -148,7 +149,7 @@ class Erratum:
         return self.corrected - self.within, self.corrected + self.within
 
     def says(self, measured: Value) -> str:
-        forms = f"corrected formula {number(self.corrected)}, as printed {number(self.printed)}"
+        forms = f"corrected formula {number(self.corrected)}, {self.said} {number(self.printed)}"
         return f"measured {shown(measured)}; {forms} (± {number(self.within)})"
 
     def miss(self, measured: Value) -> str:

@@ -34,32 +34,37 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
         seal(folder)
 
 
+class OtherResultError(InputError):
+    """A folder holds a result of other settings."""
+
+
 @contextmanager
-def result_folder(path: Path, settings: Any, *, replace: bool = False) -> Iterator[Path]:
+def result_folder(path: Path, settings: Any, *, file: str = "", replace: bool = False) -> Iterator[Path]:
     """A folder for the result of an experiment, whole when the block ends, with checksums of all its files.
 
-    An earlier result of the same settings gives way; one of other settings only if `replace` says so.
+    An earlier result of the same settings, and of the same `file` if it is a user's own experiment, gives way; another one only
+    if `replace` says so.
     """
     if path.exists() and not replace:
-        _check_same_settings(path, settings)
+        _check_same_settings(path, settings, file)
     with whole_folder(path) as folder:
         yield folder
         seal(folder)
 
 
-def _check_same_settings(folder: Path, settings: Any) -> None:
+def _check_same_settings(folder: Path, settings: Any, file: str) -> None:
     other = "cannot be told"
     with suppress(InputError):
-        then, now = (
-            parsed_json(text) for text in (read_json(folder / "about.json").get("settings", "{}"), settings_text(settings))
-        )
+        about = read_json(folder / "about.json")
+        then = parsed_json(about.get("settings", "{}")) | {"file of the experiment": about.get("file", "")}
+        now = parsed_json(settings_text(settings)) | {"file of the experiment": file}
         changed = [
             f"`{name}` was {shortened(then.get(name))}, now {shortened(now[name])}" for name in now if then.get(name) != now[name]
         ]
         if not changed:
             return
         other = ", ".join(changed)
-    raise InputError(
+    raise OtherResultError(
         f"{folder} holds a result of other settings ({other}); give --out another folder, or --replace to write over it."
     )
 

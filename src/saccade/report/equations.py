@@ -23,7 +23,7 @@ def equation_of(claim: dict[str, Any]) -> tuple[str, Lines]:
     for erratum in statement["errata"]:
         if erratum["number"] == claim["relation"].get("number"):
             key += f", erratum {erratum['number']}"
-            lines += shown(erratum["printed"], "as printed") + shown(erratum["corrected"], "corrected")
+            lines += shown(erratum["printed"], erratum.get("said", "as printed")) + shown(erratum["corrected"], "corrected")
     return (key, lines) if lines else ("", [])
 
 

@@ -63,12 +63,12 @@ class SweepFolder:
             raise InputError(f"{error} Give the whole command again.") from None
 
     def ask(self, what: dict[str, Any]) -> None:
-        try:
-            before = (self.asked() or {}).get("name", what["name"])
-        except InputError:  # not readable: it is written again
-            before = what["name"]
-        if before != what["name"]:
-            raise InputError(f"{self.path} holds a sweep of {before}; give {what['name']} a folder of its own.")
+        before = what
+        with suppress(InputError):  # not readable: it is written again
+            before = what | (self.asked() or {})
+        then, now = (" of ".join(str(asked[key]) for key in ("name", "file") if asked[key]) for asked in (before, what))
+        if then != now:
+            raise InputError(f"{self.path} holds a sweep of {then}; give {now} a folder of its own.")
         write_json(self.path / "sweep.json", what)
 
     @contextmanager

@@ -16,14 +16,16 @@ THEOREM, FIGURE, OURS, QUESTION = "theorem", "figure", "ours", "question"
 
 @dataclass(frozen=True)
 class Correction:
-    """A printed formula that is wrong, and what is right, as lines of LaTeX; `why` in a sentence. `number` is that of
-    `docs/errata.md`.
+    """A formula that is wrong, and what is right, as lines of LaTeX; `why` in a sentence. `number` is that of `docs/errata.md`.
+
+    `said` is where the wrong one comes from: the paper prints it, or it is a reading of what the paper says.
     """
 
     number: str
     printed: tuple[str, ...]
     corrected: tuple[str, ...]
     why: str
+    said: str = "as printed"
 
 
 class Misprint(NamedTuple):

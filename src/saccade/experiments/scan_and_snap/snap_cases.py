@@ -61,7 +61,7 @@ FOR_THEOREM_4 = (*FOR_PLAIN[1:], "scans before it snaps")
 @dataclass(frozen=True)
 class CaseSettings:
     classes: str = ""
-    """a CSV file with your own P(l|n), a row a class and a column a token; empty: one common token, one query"""
+    """a CSV file with your own P(l|n): a row for each class, a column for each token; empty: one common token, one query"""
     n_classes: int = 5
     """classes"""
     common_feature: float = 0.2
@@ -163,7 +163,14 @@ def seen(path: xr.Dataset, setup: Setup) -> dict[str, Any]:
     """What a case keeps of its flow, with theory beside it."""
     at, t = setup.theory, path.time.values
     given = json.loads(path.attrs["assumptions"])[0]["conditions"] + [
-        asdict(at_least("vocabulary", at.n_vocab, LEAST_VOCABULARY, "M; Theorem 1 drops terms of size 1/M")),
+        asdict(
+            at_least(
+                "vocabulary",
+                at.n_vocab,
+                LEAST_VOCABULARY,
+                "M: context tokens, queries and next tokens; Theorem 1 drops terms of 1/M",
+            )
+        ),
         asdict(at_least("scans before it snaps", at.depth, DEPTH, "argument of growth's logarithm at t0', less 1")),
     ]
     return growth(path)._asdict() | {

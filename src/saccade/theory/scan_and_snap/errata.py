@@ -1,6 +1,6 @@
-r"""Where Scan and Snap [tian2023] is wrong in print: each form that fails, and the one that holds.
+r"""Where Scan and Snap [tian2023] is wrong in print, or as it is read: each form that fails, and the one that holds.
 
-"By implication" marks what the paper does not print but uses. Numbers are those of `docs/errata.md`, which is made from the claims.
+"As implied" marks what the paper does not print but uses. Numbers are those of `docs/errata.md`, which is made from the claims.
 """
 
 from ..statement import Correction
@@ -18,9 +18,10 @@ PLAIN_LOGITS = (
 
 ERRATUM_1 = Correction(
     "0.1",
-    (r"f_{nl} < f_{nl'} \Rightarrow \dot z_{ml} > \dot z_{ml'} \text{ in a widespread summary, not in the paper}",),
+    (r"f_{nl} < f_{nl'} \Rightarrow \dot z_{ml} > \dot z_{ml'}",),
     (r"f_{nl} < f_{nl'} \Rightarrow \dot z_{ml} < \dot z_{ml'} \text{ as in eq. 98}",),
     "The velocity of a distinct token is its squared feature times a positive factor, so the frequent one grows faster.",
+    "as a widespread summary reads it",
 )
 ERRATUM_2 = Correction(
     "0.2",
@@ -100,19 +101,22 @@ ERRATUM_12 = Correction(
 )
 ERRATUM_13 = Correction(
     "0.13",
-    (r"\text{the published tasks meet it, by implication}",),
+    (r"\text{the published tasks meet it}",),
     (r"\text{none of the published tasks meets it}",),
     "Each published task breaks at least one of its conditions on the overlaps of classes.",
+    "as implied",
 )
 ERRATUM_14 = Correction(
     "0.14",
-    (r"\theta_{s+1} = \theta_s - 10 \eta g_s \text{, by implication: momentum 0.9 as ten times the rate}",),
+    (r"\theta_{s+1} = \theta_s - 10 \eta g_s \text{: momentum 0.9 as ten times the rate}",),
     (r"v_{s+1} = 0.9 v_s + g_s, \quad \theta_{s+1} = \theta_s - \eta v_{s+1}",),
     "Momentum is not a larger rate: 100 steps with it end elsewhere than 100 steps at ten times the rate.",
+    "as implied",
 )
 ERRATUM_15 = Correction(
     "0.15",
-    (r"Y(0) = 0, \quad Z(0) = 0 \text{, by implication}",),
+    (r"Y(0) = 0, \quad Z(0) = 0",),
     (r"Y_{ij}(0), Z_{ij}(0) \sim \text{uniform on } [-M^{-1/2}, M^{-1/2}]",),
     "The published mean and its spread over seeds are those of a random start.",
+    "as implied",
 )
