@@ -8,12 +8,13 @@ controls have no counterpart in folders written before there were controls; they
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from saccade.records.store import load_claims
 
 _SAME = 1e-9  # relative: further than rounding of one and the same computation
 
@@ -102,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted = names or sorted(path.parent.name for path in Path(after).glob("*/claims.json"))
     moved = 0
     for name in wanted:
-        old, new = (json.loads((Path(folder) / name / "claims.json").read_text(encoding="utf-8")) for folder in (before, after))
+        old, new = (load_claims(Path(folder) / name) for folder in (before, after))
         lines = differences(old, new)
         controls = sum(bool(claim.get("breaks")) for claim in new)
         print(f"{name}: {len(told(new))} claims, {len(lines)} moved" + (f", {controls} negative controls" if controls else ""))

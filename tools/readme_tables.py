@@ -18,6 +18,8 @@ from typing import Any
 
 from saccade.experiments import EXPERIMENTS, FOCUS_AND_DILUTION, REAL_TEXT, SCAN_AND_SNAP, experiment
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.records.store import CLAIMS, load_claims
+from saccade.records.writing import CHECKSUMS
 
 _KINDS = {"scan-and-snap": SCAN_AND_SNAP, "focus-and-dilution": FOCUS_AND_DILUTION, "real-text": REAL_TEXT}
 _WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside"}
@@ -92,8 +94,8 @@ def main(arguments: Sequence[str]) -> None:
     """
     readme, kept, *folders = map(Path, arguments)
     outcomes = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-    for path in sorted(path for folder in folders for path in folder.glob("*/claims.json")):
-        outcomes[path.parent.name] = outcome(path.parent.name, json.loads(path.read_text(encoding="utf-8")))
+    for result in sorted({path.parent for folder in folders for name in (CHECKSUMS, CLAIMS) for path in folder.glob(f"*/{name}")}):
+        outcomes[result.name] = outcome(result.name, load_claims(result))
     ordered = {name: outcomes[name] for name in EXPERIMENTS if name in outcomes}
     kept.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     readme.write_text(with_tables(readme.read_text(encoding="utf-8"), ordered), encoding="utf-8")

@@ -184,7 +184,6 @@ def _verify(arguments: list[str]) -> int:
 def _report(arguments: list[str]) -> int:
     import tyro
 
-    from saccade.records.store import damaged_records
     from saccade.report.page import write_report
 
     declared = flags(
@@ -198,12 +197,11 @@ def _report(arguments: list[str]) -> int:
         json=JSON,
     )
     options = parsed(declared, arguments)
-    for source in options.sources:
-        for record, wrong in damaged_records(source)[0].items():
-            print(f"saccade: {record}: {wrong}; the page shows what can be read.", file=sys.stderr)
-    page = write_report(options.sources, options.out)
-    print(json.dumps({"report": str(page)}) if options.json else f"report: {page}")
-    return 0
+    unread: list[str] = []
+    page = write_report(options.sources, options.out, unread.append)
+    _complain(*unread)
+    print(json.dumps({"report": str(page), "unread": unread}) if options.json else f"report: {page}")
+    return 1 if unread else 0
 
 
 def _play(arguments: list[str]) -> int:
@@ -280,13 +278,18 @@ def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: boo
         asked = [name for name, _, _ in jobs]
         outcomes.sort(key=lambda outcome: asked.index(outcome.name) if outcome.name in asked else 0)  # a file of one's own is alone
         on_progress(1.0, label="writing the report")
-        page = write_page(options.out)
+        page = write_page(options.out, _complain)
     if options.json:
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
         print(json.dumps(json_ready({"report": str(page), "experiments": results}), indent=1))
     else:
         print(f"\n{tally([claim for outcome in outcomes for claim in outcome.claims])}\nreport: {page}")
     return outcomes
+
+
+def _complain(*sentences: str) -> None:
+    for sentence in sentences:
+        print(f"saccade: {sentence}", file=sys.stderr)
 
 
 def _use_compilation_cache() -> None:

@@ -64,12 +64,12 @@ def damaged(medium, out):
 def test_a_damaged_record_is_named_and_the_page_is_made_of_the_others(medium, tmp_path):
     record = damaged(medium, tmp_path / "results")
     code, printed, err = called("report", tmp_path / "results", "--out", tmp_path / "page.html")
-    assert (code, printed) == (0, f"report: {tmp_path / 'page.html'}\n")
+    assert (code, printed) == (1, f"report: {tmp_path / 'page.html'}\n")
     assert one_sentence(err)
-    assert f"{record.parent}: " in err
-    assert "is not what was written; the page shows what can be read" in err
-    assert "entropy/0.0.0.0 is not what was written" in err
-    assert (tmp_path / "page.html").read_text("utf-8").count('<section class="result"') == 1
+    assert f"{record.parent}: record.zarr/entropy/0.0.0.0 is not what was written; the page shows the rest." in err
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page.count('<section class="result"') == 2
+    assert "record.zarr/entropy/0.0.0.0 is not what was written" in page
 
 
 def test_a_damaged_record_is_run_again_to_the_same_numbers(medium, tmp_path):

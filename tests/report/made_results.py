@@ -14,6 +14,7 @@ import xarray as xr
 from saccade.lab.claim import FAILS, PUBLISHED, Case, Claim
 from saccade.lab.panel import DASHES, POINTS, RINGS, Bars, Heat, Layout, Line, Lines, specs
 from saccade.observe.fits import Interval
+from saccade.records.checksums import seal
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record
 from saccade.records.store import save_record
@@ -154,6 +155,7 @@ def written(
             writer.writerows(rows)
     about = {"statement": f"What {folder.name} found.", "caption": "What to see.", "command": f"saccade reproduce {folder.name}"}
     write_json(folder / "about.json", about)
+    seal(folder)
     return folder
 
 

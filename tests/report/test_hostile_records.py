@@ -10,6 +10,7 @@ import pytest
 
 from saccade.lab.claim import Case
 from saccade.lab.panel import Bars, Heat, Line, Lines, specs
+from saccade.records.checksums import seal
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record
 from saccade.records.store import save_record
@@ -67,6 +68,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     picture = '<script>window.top.ran = 2</script><image href="http://127.0.0.1:9/x.png"/>'
     picture += '<rect width="9" height="9" onload="window.ran = 3"/>'
     (folder / "figure.svg").write_text(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 10 10">{picture}</svg>')
+    seal(folder)
     return folder
 
 

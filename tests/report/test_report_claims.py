@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from saccade.lab.claim import Case
+from saccade.records.checksums import seal
 from saccade.report.page import write_report
 from tests.report.made_results import THEOREM_4, descent_panels, written
 
@@ -43,6 +44,7 @@ def test_beyond_six_results_what_was_asked_is_folded(visit, tmp_path):
     for place in range(8):
         (tmp_path / f"result-{place}").mkdir()
         (tmp_path / f"result-{place}" / "about.json").write_text(json.dumps({"statement": f"Question {place}."}))
+        seal(tmp_path / f"result-{place}")
     page = visit(write_report(tmp_path, tmp_path / "report.html"))
     listed = page.locator(".asked-list li")
     assert [listed.nth(place).is_visible() for place in range(8)] == [True] * 6 + [False] * 2
@@ -124,9 +126,12 @@ def test_claims_of_another_version_are_not_shown_and_the_page_says_so(visit, tmp
         "expected": "holds",
     }
     (tmp_path / "old" / "claims.json").write_text(json.dumps([old]))
-    page = visit(write_report(tmp_path, tmp_path / "report.html"))
+    seal(tmp_path / "old")
+    told: list[str] = []
+    page = visit(write_report(tmp_path, tmp_path / "report.html", told.append))
     assert page.locator("#claims-table").count() == 0
-    assert "written by another version of Saccade" in page.locator(".result .note").inner_text()
+    assert "written by another version of Saccade" in page.locator("header .warning").inner_text()
+    assert "written by another version of Saccade" in told[0]
 
 
 def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claims):
@@ -235,6 +240,7 @@ def test_markup_in_every_part_of_a_claim_is_text(visit, tmp_path):
     (folder / "claims.json").write_text(
         json.dumps([claim | words | {"assumptions": [condition], "statement": statement, "bounds": [None, 2.0]}])
     )
+    seal(folder)
     page = visit(write_report([folder, written(tmp_path / "other")], tmp_path / "report.html"))
     page.locator(".opener").click()
     row, detail = page.locator("tr[data-claim]").inner_text(), page.locator("tr.detail").inner_text()

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from saccade.errors import InputError
-from saccade.records.store import save_record
+from saccade.lab.claim import Case
+from saccade.records.checksums import seal
+from saccade.records.observation_log import ObservationLog
+from saccade.records.store import load_claims, save_record
 from saccade.report.page import json_text, write_page, write_report
 from saccade.report.sources import results_of
+from tests.report.made_results import THEOREM_4, written
 from tests.report.watched_records import watched_record
 
 
@@ -29,10 +36,11 @@ def test_sources_of_all_kinds_go_into_one_page(results, tmp_path):
     save_record(
         xr.Dataset({"loss": (("lr", "time"), np.ones((2, 3)))}, {"lr": [0.1, 0.2], "time": [0, 1, 2]}), sweep / "dataset.zarr"
     )
-    (unfinished := tmp_path / "watched" / "observations").mkdir(parents=True)
+    seal(sweep)
     about = {"axes": {"loss": []}, "coords": {}, "definitions": {}, "config": {"task": "net"}, "wall_time_s": 1.0}
-    (unfinished / "about.json").write_text(json.dumps(about))
-    np.savez(unfinished / "000000000003.npz", loss=np.asarray(1.5))
+    log = ObservationLog(tmp_path / "watched", about)
+    log.append(3, {"loss": np.asarray(1.5)})
+    log.save()
     found = results_of([results / "growth", tmp_path / "mine.zarr", sweep, tmp_path / "watched"])
     assert [result.name for result in found] == ["growth", "mine", "sweep", "watched"]
     assert "2 runs" in found[2].about["statement"]
@@ -44,6 +52,7 @@ def test_sources_of_all_kinds_go_into_one_page(results, tmp_path):
 def test_a_sweep_shows_its_table(visit, tmp_path):
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "summary.csv").write_text('lr,note\n0.1,"two, of ""them"""\n0.2,<b>x</b>\n')
+    seal(tmp_path / "sweep")
     page = visit(write_report(tmp_path / "sweep", tmp_path / "report.html"))
     page.locator(".plain-table td").first.wait_for()
     assert page.locator(".plain-table td").all_inner_texts() == ["0.1", 'two, of "them"', "0.2", "<b>x</b>"]
@@ -54,6 +63,7 @@ def test_a_long_table_is_cut_and_its_numbers_are_short(visit, tmp_path):
     (tmp_path / "sweep").mkdir()
     rows = "".join(f"{seed},r{seed},{1 / 3 + seed},4.1556e-7,nan\n" for seed in range(123450, 123550))
     (tmp_path / "sweep" / "summary.csv").write_text("seed,run,final_loss,rate,share_of_claims_holding\n" + rows)
+    seal(tmp_path / "sweep")
     page = visit(write_report(tmp_path / "sweep", tmp_path / "report.html"))
     page.locator(".plain-table td").first.wait_for()
     assert page.locator(".plain-table th").all_inner_texts() == ["seed", "final loss", "run"]
@@ -83,10 +93,79 @@ def test_leftovers_and_other_peoples_folders_are_passed_over(results, tmp_path):
     shutil.copytree(results / "growth", tmp_path / ".growth.0123.unfinished")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "about.json").write_text("{}")
-    (tmp_path / "yours" / "record.zarr").mkdir(parents=True)
+    (tmp_path / "yours").mkdir()
     (tmp_path / "yours" / "about.json").write_text("not JSON")
     assert [result.name for result in results_of([tmp_path])] == ["growth"]
     assert write_page(tmp_path) == tmp_path / "report.html"
+
+
+def flipped(path: Path) -> None:
+    content = path.read_text()
+    path.write_text(content.replace('"measured": 1', '"measured": 0', 1))
+    assert path.read_text() != content
+
+
+HARMS = {
+    "flipped": (lambda folder: flipped(folder / "claims.json"), "claims.json is not what was written"),
+    "truncated": (lambda folder: os.truncate(folder / "claims.json", 99), "claims.json is not what was written"),
+    "lost": (lambda folder: (folder / "claims.json").unlink(), "claims.json is lost"),
+    "unsealed": (lambda folder: (folder / "checksums.json").unlink(), "checksums.json is lost"),
+    "empty": (lambda folder: (folder / "checksums.json").write_text(""), "checksums.json is not what was written"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_claims_that_are_not_what_was_written_are_not_shown_and_the_page_and_the_caller_are_told(tmp_path, harm):
+    for name in ("whole", "harmed"):
+        written(tmp_path / name, claims=[Case().near(THEOREM_4, f"growth, {name}", 1.3597, 1.0, within=0.5)])
+    harmed, sentence = HARMS[harm]
+    harmed(tmp_path / "harmed")
+    told: list[str] = []
+    page = write_report(tmp_path, tmp_path / "report.html", told.append).read_text("utf-8")
+    assert "growth, whole" in page
+    assert "growth, harmed" not in page
+    assert len(told) == 1
+    assert f"{tmp_path / 'harmed'}: {sentence}" in told[0]
+    assert f"Could not be read, and is not shown:</p><ul><li>{tmp_path / 'harmed'}: {sentence}" in page
+    with pytest.warns(UserWarning, match=re.escape(sentence)):
+        write_report(tmp_path, tmp_path / "report.html")
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        load_claims(tmp_path / "harmed")
+
+
+def test_a_file_that_is_damaged_does_not_hide_the_others(results, tmp_path):
+    folder = tmp_path / "cycle"
+    shutil.copytree(results / "cycle", folder)
+    damaged = ["about.json", "figure.svg", "record.zarr/loss/.zarray"]
+    for name in damaged:
+        (folder / name).write_text("[]")
+    (found,) = results_of([folder])
+    assert [sentence.partition(" ")[0] for sentence in sorted(found.unread)] == damaged
+    assert (found.svg, found.record) == ("", None)
+    assert found.claims == load_claims(results / "cycle")
+
+
+def test_where_nothing_can_be_read_no_page_is_written(results, tmp_path):
+    shutil.copytree(results / "growth", tmp_path / "growth")
+    (tmp_path / "growth" / "checksums.json").unlink()
+    with pytest.raises(InputError, match=r"growth: checksums\.json is lost"):
+        write_report(tmp_path, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+WRONG = {
+    "claims.json": [[3], [[]], {"a": 1}, [{"title": "x"}], "deep"],
+    "panels.json": [[3], [[3]], [[{"kind": []}]], [[{"kind": "line", "series": 3}]], {"a": 1}, "deep"],
+    "about.json": [[], {"statement": [1]}, {"command": {}}, 3, "deep"],
+}
+
+
+@pytest.mark.parametrize("name, content", [(name, content) for name, contents in WRONG.items() for content in contents])
+def test_files_of_the_wrong_shape_are_passed_over_without_a_traceback(tmp_path, name, content):
+    folder = written(tmp_path / "mine", claims=[Case().near(THEOREM_4, "growth", 1.0, 1.0, within=0.5)])
+    (folder / name).write_text("[" * 10**5 if content == "deep" else json.dumps(content))
+    seal(folder)
+    assert write_report(folder, tmp_path / "page.html", lambda sentence: None).exists()
 
 
 @pytest.mark.parametrize("name", ["nothing", "file.txt", "empty"])

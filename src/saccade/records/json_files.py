@@ -82,8 +82,8 @@ def parsed_json(content: bytes | str, shape: Any = dict) -> Any:
     except (ValueError, TypeError) as error:
         raise InputError(f"it is not JSON: {error}.") from None
     _check_depth(value)
-    if misfit := _misfit(value, shape):
-        raise InputError(f"{misfit}.")
+    if wrong := misfit(value, shape):
+        raise InputError(f"{wrong}.")
     return value
 
 
@@ -129,15 +129,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _misfit(value: Any, shape: Any, place: str = "it") -> str:
+def misfit(value: Any, shape: Any, place: str = "it") -> str:
     """What of a value is not of a shape, in words; nothing if all is."""
     if isinstance(shape, list):
-        within = _misfit(value, list, place) or [_misfit(item, shape[0], f"{place}[{i}]") for i, item in enumerate(value)]
+        within = misfit(value, list, place) or [misfit(item, shape[0], f"{place}[{i}]") for i, item in enumerate(value)]
     elif isinstance(shape, dict) and str in shape:
-        within = _misfit(value, dict, place) or [_misfit(value[name], shape[str], f"{place}[{shortened(name)}]") for name in value]
+        within = misfit(value, dict, place) or [misfit(value[name], shape[str], f"{place}[{shortened(name)}]") for name in value]
     elif isinstance(shape, dict):
-        within = _misfit(value, dict, place) or [
-            _misfit(value[name], inner, f"{place}[{name!r}]") if name in value else f"{place} does not say {name!r}"
+        within = misfit(value, dict, place) or [
+            misfit(value[name], inner, f"{place}[{name!r}]") if name in value else f"{place} does not say {name!r}"
             for name, inner in shape.items()
         ]
     else:

@@ -7,11 +7,11 @@ Tokens: the record's coordinate `map_token` (sequence, key), or `map_tokens` in 
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saccade.records.json_files import parsed_json
 from saccade.report.packing import Packed, packed_map
 from saccade.report.specs import label
 
@@ -84,7 +84,7 @@ def _tokens(record: xr.Dataset, n_sequences: int, n_keys: int) -> list[list[str]
     if "map_token" in record.coords:
         given = record.map_token.values
     else:
-        given = json.loads(record.attrs.get("config", "{}")).get("map_tokens")
+        given = parsed_json(record.attrs.get("config", "{}")).get("map_tokens")
     rows = [list(row)[:n_keys] for row in given][:n_sequences] if given is not None else []
     named = [[label(token) for token in row] for row in rows]
     return [

@@ -10,7 +10,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
 from saccade.report.claims_table import AGAINST, KINDS, claim_data, claims_table, counts, equation_templates, text
 from saccade.report.page_data import Blobs, record_data, result_data
-from saccade.report.sources import Result, results_of
+from saccade.report.sources import Result, results_of, unread_of
 
 # The order in which they load: each knows only those before it.
 _SCRIPTS = (
@@ -48,15 +49,20 @@ _NOT_FACTS = ("statement", "caption", "command")
 _ALONE = {True: "<h2>Tables and settings</h2>", False: "<h2>Settings</h2>"}  # with tables, without
 
 
-def write_report(sources: Sequence[str | Path] | str | Path, out: str | Path = "report.html") -> Path:
-    """Write one page about all of `sources` to the file `out` and return its path."""
-    listed = [sources] if isinstance(sources, str | Path) else list(sources)
-    return _written(Path(out), results_of(listed))
+def write_report(
+    sources: Sequence[str | Path] | str | Path, out: str | Path = "report.html", tell: Callable[[str], object] = warnings.warn
+) -> Path:
+    """Write one page about all of `sources` to the file `out` and return its path; `tell` is told what cannot be read."""
+    results = results_of([sources] if isinstance(sources, str | Path) else list(sources))
+    write_text(Path(out), page_of(results))
+    for sentence in unread_of(results):
+        tell(f"{sentence}; the page shows the rest.")
+    return Path(out)
 
 
-def write_page(out: str | Path) -> Path:
+def write_page(out: str | Path, tell: Callable[[str], object] = warnings.warn) -> Path:
     """Write OUT/report.html from every result in OUT and return its path."""
-    return write_report(out, Path(out) / "report.html")
+    return write_report(out, Path(out) / "report.html", tell)
 
 
 def page_of(results: list[Result]) -> str:
@@ -73,7 +79,7 @@ def page_of(results: list[Result]) -> str:
         "policy": _policy(script),
         "style": "\n".join(_web(name) for name in _STYLES),
         "asked": _asked(results),
-        "verdicts": _verdicts(results),
+        "verdicts": _unread(results) + _verdicts(results),
         "caption": _caption(results[0]) if len(results) == 1 else "",
         "claims": _claims(results),
         "equations": equation_templates(results),
@@ -88,11 +94,6 @@ def page_of(results: list[Result]) -> str:
 def json_text(value: Any) -> str:
     """JSON that cannot end the element it stands in; numbers that JSON has not are null."""
     return json.dumps(json_ready(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _written(path: Path, results: list[Result]) -> Path:
-    write_text(path, page_of(results))
-    return path
 
 
 def _web(name: str) -> str:
@@ -141,6 +142,12 @@ def _commands(results: list[Result]) -> str:
 def _title(results: list[Result]) -> str:
     n_claims = sum(len(result.claims) for result in results)
     return results[0].name if len(results) == 1 else f"{len(results)} results" + (f", {n_claims} claims" if n_claims else "")
+
+
+def _unread(results: list[Result]) -> str:
+    """What could not be read, before anything that is shown without it."""
+    items = "".join(f"<li>{text(sentence)}</li>" for sentence in unread_of(results))
+    return f'<div class="warning" role="alert"><p>Could not be read, and is not shown:</p><ul>{items}</ul></div>' if items else ""
 
 
 def _verdicts(results: list[Result]) -> str:

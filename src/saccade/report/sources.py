@@ -2,45 +2,55 @@
 
 | what lies there                        | read as                                                |
 |----------------------------------------|--------------------------------------------------------|
-| `about.json` and `claims.json`         | a result: its claims, panels, tables, record if any    |
+| `checksums.json` and `claims.json`     | a result: its claims, panels, tables, record if any    |
 | `summary.csv` or `dataset.zarr`        | a sweep: its table and figure                          |
-| `observations/about.json`, no record   | a watched run that goes on, or was killed              |
+| `observations`, no `checksums.json`    | a watched run that goes on, or was killed              |
 | `NAME.zarr`, or a folder that is Zarr  | a bare record, with claims if it was saved with some   |
 | none of these                          | a tree: everything of these kinds in it, oldest first  |
 
-Hidden folders are leftovers of killed processes and are passed over.
+Hidden folders are leftovers of killed processes and are passed over. A file that is not what was written is not shown, and named.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
-from saccade.records.json_files import read_json
-from saccade.records.observation_log import watched
+from saccade.records.checksums import damaged_files
+from saccade.records.json_files import misfit, parsed_json, read_json
+from saccade.records.observation_log import OBSERVATIONS, watched, watched_damage
 from saccade.records.store import CLAIMS, load_record
+from saccade.records.writing import CHECKSUMS
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _DEPTH = 4  # of folders below a tree: results/observed/NAME/record.zarr
-_CLAIM = {"title", "label", "sentence", "statement", "case", "relation", "bounds", "measured", "interval", "says", "assumptions"}
-_CLAIM |= {"verdict", "verdict_says", "agrees", "expected", "against", "breaks"}
-_STATEMENT = {"key", "title", "place", "formula", "errata"}
-_PANEL = {  # what each kind of panel is drawn from
-    "line": {"title", "x", "y", "series"},
-    "bars": {"title", "x", "y", "labels", "groups"},
-    "heat": {"title", "x", "y", "rows", "columns", "values", "min", "max", "scale"},
+_CLAIM = {
+    **dict.fromkeys(("title", "label", "sentence", "says", "verdict", "verdict_says", "expected", "against", "breaks"), str),
+    **dict.fromkeys(("measured", "interval", "agrees"), object),
+    "case": dict,
+    "relation": dict,
+    "bounds": list,
+    "assumptions": [dict],
+    "statement": {
+        **dict.fromkeys(("key", "title", "place"), str),
+        "formula": [str],
+        "errata": [{"number": object, "printed": [str], "corrected": [str]}],
+    },
 }
-_OLD_CLAIMS = (
-    "Its claims.json was written by another version of Saccade and is not shown; run the experiment again to see its claims."
-)
+_PANEL = {  # what each kind of panel is drawn from
+    "line": {"title": object, "x": object, "y": object, "series": list},
+    "bars": {"title": object, "x": object, "y": object, "labels": list, "groups": list},
+    "heat": {**dict.fromkeys(("title", "x", "y", "min", "max", "scale"), object), "rows": int, "columns": int, "values": list},
+}
+_OLD_CLAIMS = "claims.json was written by another version of Saccade; run the experiment again to see its claims"
+_NOTHING = "Nothing of it can be read."
 _MOST_TABLE = 4_000_000  # bytes of a table that a page carries; larger ones are named, with the place where they lie
 
 
@@ -56,6 +66,7 @@ class Result:
     svg: str = ""
     tables: dict[str, str] = field(default_factory=dict)  # name of a CSV file -> its text
     left_out: list[str] = field(default_factory=list)  # in sentences
+    unread: list[str] = field(default_factory=list)  # what lies there but cannot be read, and is not shown
     folder: Path | None = None  # where it lies; None in memory
 
     def rows(self, table: str) -> list[dict[str, str]]:
@@ -64,12 +75,19 @@ class Result:
 
 
 def results_of(sources: Sequence[str | Path]) -> list[Result]:
-    """Everything that can be shown of `sources`, each once and under a name of its own."""
+    """Everything that can be shown of `sources`, each once and under a name of its own; and what cannot."""
     found = [result for source in sources for result in _results(Path(source))]
+    if found and all(result.about["statement"] == _NOTHING for result in found):
+        raise InputError(" ".join(f"{sentence}." for sentence in unread_of(found)))
     if not found:
         named = ", ".join(str(source) for source in sources) or "nothing"
         raise InputError(f"{named} holds no results to report; run `saccade reproduce --out {named}` first.")
     return _named_apart(found)
+
+
+def unread_of(results: Sequence[Result]) -> list[str]:
+    """What of results cannot be read, with the folder that it lies in."""
+    return [f"{result.folder}: {what}" for result in results for what in result.unread]
 
 
 def result_of_record(record: xr.Dataset, name: str = "record") -> Result:
@@ -86,7 +104,7 @@ def _results(path: Path) -> list[Result]:
     if own is not None:
         return [own]
     folders = sorted(_folders(path, _DEPTH), key=lambda folder: folder.stat().st_mtime_ns)
-    return [result for folder in folders if (result := _read_or_none(folder)) is not None]
+    return [result for folder in folders if (result := _read(folder)) is not None]
 
 
 def _folders(path: Path, depth: int) -> Iterator[Path]:
@@ -107,85 +125,82 @@ def _kind(folder: Path) -> str:
         return "record"
     if has("summary.csv", "dataset.zarr"):
         return "sweep"
-    if has("about.json", "record.zarr"):
-        return "result"
-    return "watched" if has("observations/about.json") else ""
-
-
-def _read_or_none(folder: Path) -> Result | None:
-    """None for a folder in a tree that is somebody else's."""
-    try:
-        return _read(folder)
-    except InputError:
-        return None
+    if has(f"{OBSERVATIONS}/about.json") and not has(CHECKSUMS):
+        return "watched"
+    return "result" if has(CHECKSUMS, CLAIMS, "record.zarr") else ""
 
 
 def _read(folder: Path) -> Result | None:
-    result = _read_kind(folder, _kind(folder))
-    return None if result is None else replace(result, folder=folder.resolve())
-
-
-def _read_kind(folder: Path, kind: str) -> Result | None:
-    if kind == "record":
-        record, (claims, left_out) = load_record(folder), _claims(folder)
-        name = folder.stem if folder.stem != "record" else folder.resolve().parent.name
-        return Result(name, _about_record(record), claims, record, left_out=left_out)
-    if kind == "result":
-        return _read_result(folder)
-    if kind == "sweep":
-        return _read_sweep(folder)
-    return _read_watched(folder) if kind == "watched" else None
-
-
-def _read_result(folder: Path) -> Result | None:
-    record = load_record(folder / "record.zarr") if (folder / "record.zarr").exists() else None
-    about = _json(folder / "about.json") or (_about_record(record) if record is not None else None)
-    if not isinstance(about, dict) or "statement" not in about:
+    """None for a folder that is somebody else's."""
+    read = {"record": _read_record, "sweep": _read_sweep, "watched": _read_watched, "result": _read_result}.get(_kind(folder))
+    if read is None:
         return None
-    return _filled(folder, about, record)
+    try:
+        result = read(folder)
+    except InputError as error:
+        result = Result(folder.resolve().name, {"statement": _NOTHING}, unread=[str(error).removesuffix(".")])
+    return replace(result, folder=folder.resolve())
+
+
+def _read_record(folder: Path) -> Result:
+    record, (claims, unread) = load_record(folder), _claims(folder, {})
+    name = folder.stem if folder.stem != "record" else folder.resolve().parent.name
+    return Result(name, _about_record(record), claims, record, unread=unread)
+
+
+def _read_result(folder: Path) -> Result:
+    found = _filled(folder, "record.zarr")
+    said = _about_record(found.record) if found.record is not None else {}
+    return replace(found, about={"statement": "What was asked cannot be read."} | said | found.about)
 
 
 def _read_sweep(folder: Path) -> Result:
     """A sweep: its summary has a row for each run, its dataset the swept axes."""
-    record = load_record(folder / "dataset.zarr") if (folder / "dataset.zarr").exists() else None
-    about = _json(folder / "about.json") or {}
-    said = {"caption": "", "command": "saccade sweep"} | (dict(record.attrs) if record is not None else {})
-    found = _filled(folder, said | about, record)
-    return replace(found, about={"statement": f"A sweep of {len(found.rows('summary.csv'))} runs."} | found.about)
+    found = _filled(folder, "dataset.zarr")
+    said = {"statement": f"A sweep of {len(found.rows('summary.csv'))} runs.", "caption": "", "command": "saccade sweep"}
+    return replace(found, about=said | (dict(found.record.attrs) if found.record is not None else {}) | found.about)
 
 
-def _filled(folder: Path, about: dict[str, Any], record: xr.Dataset | None) -> Result:
-    """A result with everything else that lies in its folder."""
-    (tables, left_out), (claims, not_shown) = _tables(folder), _claims(folder)
-    return Result(folder.resolve().name, about, claims, record, _panels(folder), _svg(folder), tables, [*not_shown, *left_out])
+def _filled(folder: Path, record: str) -> Result:
+    """All of a folder that is what was written; and what is not."""
+    wrong = damaged_files(folder)
+    if CHECKSUMS in wrong:
+        raise InputError(f"{CHECKSUMS} {wrong[CHECKSUMS]}, so that nothing in it can be relied on")
+    parts = {file.split("/")[0]: f"{file} {what}" for file, what in reversed(wrong.items())}
+    about = _json(folder, "about.json", parts) or {}
+    claims, unread = _claims(folder, parts)
+    panels, (tables, left_out) = _panels(folder, parts), _tables(folder, parts)
+    loaded = load_record(folder / record) if record not in parts and (folder / record).exists() else None
+    svg = "" if "figure.svg" in parts else _svg(folder)
+    unread = [*parts.values(), *unread]
+    return Result(folder.resolve().name, about, claims, loaded, panels, svg, tables, left_out, unread)
 
 
-def _claims(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+def _claims(folder: Path, parts: dict[str, str]) -> tuple[list[dict[str, Any]], list[str]]:
     """Claims that a page can show, and what it says of others."""
-    claims = _json(folder / CLAIMS) or []
-    readable = isinstance(claims, list) and all(map(_is_claim, claims))
-    return (claims, []) if readable else ([], [_OLD_CLAIMS])
+    claims = _json(folder, CLAIMS, parts, list) or []
+    return ([], [_OLD_CLAIMS]) if misfit(claims, [_CLAIM]) else (claims, [])
 
 
 def _read_watched(folder: Path) -> Result:
-    record = watched(folder)
-    return Result(folder.resolve().name, _about_record(record), record=record)
+    record, wrong = watched(folder), watched_damage(folder)
+    return Result(folder.resolve().name, _about_record(record), record=record, unread=[wrong] if wrong else [])
 
 
 def _about_record(record: xr.Dataset) -> dict[str, Any]:
     """What a record says of itself, in the words of `about.json`."""
     try:
-        config = json.loads(record.attrs.get("config", "{}"))
-    except (TypeError, ValueError):
+        config = parsed_json(record.attrs.get("config", "{}"))
+    except InputError:
         config = {}
-    task = config.get("task", "a record") if isinstance(config, dict) else "a record"
+    task = config.get("task", "a record")
     dynamics = str(record.attrs.get("dynamics", "a record"))
     return {"statement": f"{task}: {dynamics}.", "caption": "", "command": "", **record.attrs}
 
 
-def _tables(folder: Path) -> tuple[dict[str, str], list[str]]:
+def _tables(folder: Path, parts: dict[str, str]) -> tuple[dict[str, str], list[str]]:
     tables, left_out = {}, []
-    for path in sorted(folder.glob("*.csv")):
+    for path in sorted(path for path in folder.glob("*.csv") if path.name not in parts):
         if path.stat().st_size > _MOST_TABLE:
             left_out.append(f"{path.name} is larger than {_MOST_TABLE // 1_000_000} MB and lies in {path.parent} only.")
         else:
@@ -193,23 +208,13 @@ def _tables(folder: Path) -> tuple[dict[str, str], list[str]]:
     return tables, left_out
 
 
-def _is_claim(entry: Any) -> bool:
-    """Whether an entry of `claims.json` says all that a page shows."""
-    return (
-        isinstance(entry, dict)
-        and entry.keys() >= _CLAIM
-        and isinstance(entry["statement"], dict)
-        and entry["statement"].keys() >= _STATEMENT
-    )
-
-
-def _panels(folder: Path) -> list[list[dict[str, Any]]]:
+def _panels(folder: Path, parts: dict[str, str]) -> list[list[dict[str, Any]]]:
     """Rows of panels; none if one of them is not a panel, since the figure is then drawn from `figure.svg`."""
-    rows = _json(folder / "panels.json")
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+    rows = _json(folder, "panels.json", parts, list) or []
+    if misfit(rows, [[{"kind": str}]]):
         return []
-    known = (isinstance(panel, dict) and panel.keys() >= _PANEL.get(panel.get("kind", ""), {""}) for row in rows for panel in row)
-    return [row for row in rows if row] if all(known) else []
+    unknown = any(misfit(panel, _PANEL.get(panel["kind"], int)) for row in rows for panel in row)
+    return [] if unknown else [row for row in rows if row]
 
 
 def _svg(folder: Path) -> str:
@@ -220,10 +225,14 @@ def _svg(folder: Path) -> str:
         return ""
 
 
-def _json(path: Path) -> Any:
+def _json(folder: Path, name: str, parts: dict[str, str], shape: Any = dict) -> Any:
+    """What a file holds; None if it is not there. What is wrong with it is added to `parts`."""
+    if name in parts or not (folder / name).exists():
+        return None
     try:
-        return read_json(path, object)
-    except InputError:
+        return read_json(folder / name, shape)
+    except InputError as error:
+        parts[name] = str(error).removesuffix(".")
         return None
 
 

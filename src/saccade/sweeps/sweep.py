@@ -13,6 +13,7 @@ from saccade.errors import InputError, checked_choice, checked_count, checked_nu
 from saccade.experiments import experiment, own_file
 from saccade.model.system import System
 from saccade.processes import cores
+from saccade.records.checksums import seal
 from saccade.records.json_files import json_ready
 from saccade.records.schema import restored_settings
 from saccade.records.store import save_record
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _COMMIT_EVERY = 0.5  # seconds between writes: what a killed sweep may have to do again, and why short runs cost little to keep
 _LEAST_MEMORY = 0.8e9  # bytes that a process needs to load and compile anything
+_RESULTS = ("dataset.zarr", "summary.csv", "summary.parquet", "figure.svg", "figure.png")
 _MOST_HELD = 2**26  # bytes of outcomes that wait to be written
 
 
@@ -204,6 +206,7 @@ def write_results(
         write_summary(folder.path, summary_rows(dataset, grid, folder))
         if shown is not None:
             save_figure(sweep_figure(dataset, shown), folder.path / "figure")
+        seal(folder.path, [name for name in _RESULTS if (folder.path / name).exists()])
     except InputError as error:
         raise InputError(f"{error} All finished runs are safe there.") from None
     return dataset
