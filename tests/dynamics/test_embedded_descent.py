@@ -50,6 +50,16 @@ def test_all_sequences_at_once_is_the_mean_over_batches():
     np.testing.assert_allclose(whole.embedding.values[0, 0], expected, atol=1e-12)
 
 
+def test_contexts_that_are_alike_are_computed_once_and_filling_up_changes_nothing():
+    data = embedded_descent.contexts(CHAIN, seed=9, sequences=200, context=2)
+    once = embedded_descent.distinct(data)
+    assert len(once.last_token) < 26
+    np.testing.assert_allclose(200 * once.next_share.sum(axis=1), np.bincount(data.next_token, minlength=5))
+    whole = SMALL | {"batch": math.inf, "context": 2, "sequences": 12, "dtype": "float64"}
+    among, alone = (train(CHAIN, seeds=seeds, **whole) for seeds in ([4, 9, 2], [9]))
+    np.testing.assert_allclose(among.embedding.values[1], alone.embedding.values[0], atol=1e-13)
+
+
 def _one_step(start, contexts, rate):
     import jax
 

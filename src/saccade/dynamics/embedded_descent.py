@@ -1,8 +1,8 @@
 """Dynamics (A) of the embedded model: mini-batch SGD or Adam on finite contexts.
 
 A context is its token counts, its last token and the token that followed. Each seed draws its sequences once and its batches by
-step (`randomness.py`). With an infinite context and batch the gradient is the population's and nothing is drawn: descent without
-noise.
+step (`randomness.py`). With an infinite batch every step learns from all sequences, and contexts that are alike are computed once.
+With an infinite context as well the gradient is the population's and nothing is drawn: descent without noise.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax import Array
@@ -26,7 +27,7 @@ from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.train import MOST_STEPS, Plan, descend, descent_record, train
 from saccade.dynamics.trajectory import kept_names
 from saccade.errors import InputError, checked_choice, checked_count, checked_size
-from saccade.model.embedded import Embedded, Weights, composite, context_loss, population_loss
+from saccade.model.embedded import Embedded, Weights, composite, context_log_prob, context_loss, population_loss
 
 _MOST_SEQUENCES, _MOST_TOKENS = 1e7, 1e6  # beyond these is a typing error, not an experiment
 
@@ -39,6 +40,14 @@ class Contexts(NamedTuple):
     counts: Any  # context, token
     last_token: Any  # context
     next_token: Any  # context
+
+
+class Distinct(NamedTuple):
+    """All sequences of one seed, contexts that are alike taken together."""
+
+    counts: Any  # token, context
+    last_token: Any  # context
+    next_share: Any  # next token, context: how often each followed, of all sequences
 
 
 class Law(NamedTuple):
@@ -76,11 +85,9 @@ def _train(
     n_batch = checked_size("batch", batch, high=_MOST_SEQUENCES)
     n_context = checked_size("context", context, high=_MOST_TOKENS)
     n_sequences = checked_count("sequences", sequences, high=_MOST_SEQUENCES)
-    is_population = math.isinf(n_context)
-    if is_population and math.isfinite(n_batch):
+    if math.isinf(n_context) and math.isfinite(n_batch):
         raise InputError("`context=math.inf` is the population, which has no batches: set `batch=math.inf` too.")
     number = np.dtype(checked_choice("dtype", dtype, ("float32", "float64")))
-    law = Law(chain.stationary.astype(number), chain.transition.astype(number))
     plan = Plan(
         loss=_loss(system.phi_scale),
         rates=Weights(**system.rates()),
@@ -91,7 +98,7 @@ def _train(
         dtype=dtype,
         start=lambda seed: system.start(generator(seed, Purpose.INITIALISATION)),
         batches=lambda seed, span: picked(seed, span, n_batch, n_sequences),
-        data=lambda seed: law if is_population else contexts(chain, seed, n_sequences, int(n_context)),
+        data=_data(chain, checked_seeds(seeds), n_batch, n_context, n_sequences, number),
     )
     saved = descend(plan, on_progress)
     config = {"batch": n_batch, "context": n_context, "sequences": n_sequences}
@@ -101,6 +108,40 @@ def _train(
 def _first(*rates: float | None) -> float:
     """The first that is given."""
     return next(rate for rate in rates if rate is not None)
+
+
+def _data(
+    chain: MarkovChain, seeds: Sequence[int], batch: float, context: float, sequences: int, number: np.dtype
+) -> Callable[[int], Contexts | Distinct | Law]:
+    """What each seed learns from, of one shape for all seeds."""
+    if math.isinf(context):
+        law = Law(chain.stationary.astype(number), chain.transition.astype(number))
+        return lambda seed: law
+    drawn = partial(contexts, chain, sequences=sequences, context=int(context))
+    if math.isfinite(batch):
+        return drawn
+    found = {seed: distinct(drawn(seed)) for seed in seeds}
+    longest = max(len(one.last_token) for one in found.values())
+
+    def filled(seed: int) -> Distinct:
+        """Up to the same length, with contexts that never came."""
+        counts, last, share = found[seed]
+        missing = longest - len(last)
+        return Distinct(
+            np.pad(counts, ((0, 0), (0, missing)), constant_values=1),
+            np.pad(last, (0, missing)),
+            np.pad(share, ((0, 0), (0, missing))).astype(number),
+        )
+
+    return filled
+
+
+def distinct(found: Contexts) -> Distinct:
+    """The mean loss needs each context once, with how often every token followed it."""
+    unlike, place = np.unique(np.column_stack([found.counts, found.last_token]), axis=0, return_inverse=True)
+    share = np.zeros((found.counts.shape[1], len(unlike)))
+    np.add.at(share, (found.next_token, place.ravel()), 1 / len(found.last_token))
+    return Distinct(unlike[:, :-1].T.astype(np.int32), unlike[:, -1], share)
 
 
 def contexts(chain: MarkovChain, seed: int, sequences: int, context: int) -> Contexts:
@@ -119,13 +160,15 @@ def picked(seed: int, steps: range, batch: float, sequences: int) -> np.ndarray:
 
 
 @lru_cache
-def _loss(phi_scale: float) -> Callable[[Weights, Array, Contexts | Law], Array]:
-    """Of a batch, given by the rows of its sequences."""
+def _loss(phi_scale: float) -> Callable[[Weights, Array, Contexts | Distinct | Law], Array]:
+    """Of a batch, given by the rows of its sequences; of all of them, whatever the rows, if contexts are distinct."""
 
-    def loss(weights: Weights, rows: Array, data: Contexts | Law) -> Array:
+    def loss(weights: Weights, rows: Array, data: Contexts | Distinct | Law) -> Array:
         matrices = composite(weights, phi_scale)
         if isinstance(data, Law):
             return population_loss(matrices, data)
-        return context_loss(matrices, *(jax.tree.map(lambda part: part[rows], data) if rows.shape[0] else data))
+        if isinstance(data, Distinct):
+            return -jnp.sum(data.next_share * context_log_prob(matrices, data.counts, data.last_token))
+        return context_loss(matrices, *jax.tree.map(lambda part: part[rows], data))
 
     return loss

@@ -60,6 +60,7 @@ FOCUS_AND_DILUTION = {
     "other-chains": Entry("focus_and_dilution", "other_chains", "same law, other transitions", 12),
     "focus-dilution-cycle": Entry("focus_and_dilution", "focus_dilution_cycle", "the whole cycle", 8),
     "focus-dilution-adam": Entry("focus_and_dilution", "focus_dilution_adam", "Adam, with and without noise", 20),
+    "focus-dilution-published": Entry("focus_and_dilution", "focus_dilution_published", "Fig. 2, the published settings", 40),
 }
 REAL_TEXT = {  # need the extras `torch` and `text`
     "wikitext-attention": Entry("real_text", "wikitext_attention", "Fig. 7 of Scan and Snap", 100),

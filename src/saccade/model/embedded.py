@@ -256,3 +256,9 @@ def context_loss(matrices: Composite, counts: Any, last_token: Any, next_token: 
 def context_attention(attention_logits: Any, counts: Any, last_token: Any) -> Array:
     """Attention of each context's last token over the vocabulary (context, token); 0 on tokens that are not there."""
     return jax.nn.softmax(jnp.where(counts > 0, attention_logits[last_token] + jnp.log(jnp.maximum(counts, 1)), -jnp.inf), axis=-1)
+
+
+def context_log_prob(matrices: Composite, counts: Any, last_token: Any) -> Array:
+    """What contexts (token, context) make the model expect (next token, context); contexts come last since there are many."""
+    seen = jnp.where(counts > 0, matrices.attention_logits.T[:, last_token] + jnp.log(jnp.maximum(counts, 1)), -jnp.inf)
+    return jax.nn.log_softmax(matrices.decoder.T @ jax.nn.softmax(seen, axis=0), axis=0)

@@ -1,8 +1,9 @@
-"""Adam with mini-batches sends all attention to one token and takes it back; without noise it mostly leaves attention frozen.
+"""Adam with mini-batches focuses on one token and dilutes; from a start of 1e-3, without noise, attention mostly stays frozen.
 
 Trains the paper's law with Adam on finite contexts, and again on the population itself, where there is no noise; compares with the
-population gradient flow. Expect: mini-batches bring every query above 0.9 on the frequent token before they dilute, the flow less
-than a tenth as far. Noise-free Adam moves every token alike, so the embedding condenses to one value for all instead of the
+population gradient flow. The small start is ours: from the paper's own, mini-batches and all sequences at once do the same
+(`focus-dilution-published`). Expect: mini-batches bring every query above 0.9 on the frequent token before they dilute, the flow
+less than a tenth as far. Noise-free Adam moves every token alike, so the embedding condenses to one value for all instead of the
 stationary law, and attention cannot tell tokens apart: its gradient falls below Adam's epsilon, and most seeds wait thousands of
 steps. With a smaller epsilon, or a larger start, all move at once, to the side that the random start has left.
 """
