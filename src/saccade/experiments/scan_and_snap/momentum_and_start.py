@@ -158,7 +158,7 @@ def panels(record: xr.Dataset) -> Layout:
             lines.append(Line([i], [REPLICATED[name]], "replication" if i == 0 else "", RINGS, None))
     low, high = PUBLISHED_MEAN - PUBLISHED_STD, PUBLISHED_MEAN + PUBLISHED_STD
     lines.append(Line(ends, [PUBLISHED_MEAN] * 2, "published, Fig. 6", tone=None, low=[low] * 2, high=[high] * 2))
-    ticks = {float(i): name.replace(" x ", "\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}") for i, name in enumerate(WAYS)}
+    ticks = {float(i): name.rpartition(", ")[2].replace(" x ", " × ") for i, name in enumerate(WAYS)}
     title = "entropy at the end of training, a dot a seed"
     return [Lines(title, "how it was trained", "entropy among distinct tokens (nats)", lines, xlim=ends, ticks=ticks)]
 

@@ -102,8 +102,9 @@ const ChartLine = (() => {
     tip.hidden = true;
     const entry = (series, index) => ({ ...series, ...ChartFrame.looks(series, index), marker: hasMarkers(series) });
     const entries = () => ChartFrame.named(spec.series.map(entry), spec.title);
-    /** Shapes tell named lines apart where colours cannot. */
-    const hasMarkers = ({ name, quiet, style }) => (style ?? "line") === "line" && Boolean(name) && !quiet && spec.series.length > 1;
+    /** Shapes tell named lines apart where colours cannot; by points of a cloud they would be taken for data. */
+    const hasMarkers = ({ name, quiet, style }) => (style ?? "line") === "line" && Boolean(name) && !quiet && spec.series.length > 1
+      && !spec.series.some(ChartFrame.isCloud);
 
     function drawAxes(domain) {
       const { width, height, picture } = frame;
