@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from saccade.errors import InputError, shortened
+from saccade.records.expansion import check_expansion
 
 END_OF_TEXT = "<|endoftext|>"
 PIECE = 2**16  # characters of a piece: small beside the batches that tokenisers take, large beside a line
 _READ = 2**20
+_ROWS = 1024  # of Parquet at once, or fewer if they are long
 _END_LINE = re.compile(r"^[ \t]*<\|endoftext\|>[ \t]*\n?", re.MULTILINE)
 _MARKS = {codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
 
@@ -201,10 +203,27 @@ def _parquet_rows(path: Path, column: str) -> Iterator[str]:
     try:
         with parquet.ParquetFile(path) as file:
             _check_column(path, file.schema_arrow, column)
-            for batch in file.iter_batches(batch_size=1024, columns=[column]):
-                yield from (row or "" for row in batch.column(0).to_pylist())
+        with parquet.ParquetFile(path, read_dictionary=[column]) as file:
+            yield from _checked_rows(path, file, column)
     except (arrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}.") from None
+
+
+def _checked_rows(path: Path, file: Any, column: str) -> Iterator[str]:
+    """The texts of a column, as long as they are not far more than the file. A text that many rows share is held once."""
+    import pyarrow.compute as arrow
+
+    n_read, n_stored, about = 0, path.stat().st_size, file.metadata
+    parts = (about.row_group(group).column(place) for group in range(about.num_row_groups) for place in range(about.num_columns))
+    n_bytes = sum(part.total_uncompressed_size for part in parts if part.path_in_schema == column)
+    check_expansion(path, n_bytes, n_stored)
+    rows = min(_ROWS, max(1, _READ * about.num_rows // max(n_bytes, 1)))
+    for batch in file.iter_batches(batch_size=rows, columns=[column]):
+        texts, numbers = batch.column(0).dictionary, batch.column(0).indices
+        n_read += arrow.sum(arrow.binary_length(texts).take(numbers)).as_py() or 0
+        check_expansion(path, n_read, n_stored)
+        listed = texts.to_pylist()
+        yield from ("" if number is None else listed[number] for number in numbers.to_pylist())
 
 
 def _check_column(path: Path, schema: Any, column: str) -> None:

@@ -102,7 +102,7 @@ class _Run:
             path = checkpoint.place()
             tensors = read_tensors(path)
             marks = fingerprint(tensors)
-            self.looks = self.looks or looks_for(path, **self._settings)
+            self.looks = self.looks or looks_for(path, tensors, **self._settings)
             self.looks.look(checkpoint.step, path, tensors)
             self.prints[checkpoint.step] = marks
             self.names.append(checkpoint.name)

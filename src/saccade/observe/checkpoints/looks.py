@@ -139,7 +139,7 @@ def _shapes(values: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 
 def looks_for(
-    path: Path, *, model: nn.Module | None, probe: Any, text: Any, n_heads: int | None, trust_remote_code: bool
+    path: Path, tensors: Tensors, *, model: nn.Module | None, probe: Any, text: Any, n_heads: int | None, trust_remote_code: bool
 ) -> ModelLooks | WeightLooks:
     """In the user's model, in one that a configuration beside the first checkpoint describes, or at weights alone."""
     if model is not None:
@@ -149,7 +149,7 @@ def looks_for(
         if probe is not None or text is not None:
             raise InputError(f"{path.name} comes without config.json: give the `model` that its weights belong to, with a `probe`.")
         return WeightLooks(n_heads)
-    holder = ConfiguredModel(folder, trust_remote_code)
+    holder = ConfiguredModel(folder, trust_remote_code, tensors)
     if probe is not None:
         return ModelLooks(holder, probe, text)
     chosen = text_probe(folder, holder.config, text, trust_remote_code)

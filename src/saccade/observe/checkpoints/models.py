@@ -1,25 +1,40 @@
 """Models that checkpoints are loaded into: one's own, or one that Transformers builds from the `config.json` beside the weights.
 
-Code that comes with a checkpoint is run only if `trust_remote_code` is said. Models built here compute in float32, whatever their
-weights were saved in: on a CPU narrower types are slow or missing, and widening is exact.
+Code that comes with a checkpoint is run only if `trust_remote_code` is said. A configuration of a model far larger than the weights
+is refused: it is built once without numbers, counting, and given up when it gets too large. Models built here compute in float32,
+whatever their weights were saved in: on a CPU narrower types are slow or missing, and widening is exact.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
-from saccade.errors import InputError, checked_kind
+from saccade.errors import InputError, checked_kind, shortened
 from saccade.observe.checkpoints.files import UnreadableError, listed
 from saccade.observe.checkpoints.tensors import Tensors
 from saccade.observe.undisturbed import unwrapped
+from saccade.records.expansion import check_expansion
 from saccade.records.json_files import read_json
+
+_MOST_LAYERS = 10_000
+_ANY_PARTS, _PARTS_OF_A_TENSOR = 10_000, 16  # modules, parameters and buffers of a model
+_REGISTRATIONS = (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+    register_module_buffer_registration_hook,
+)
 
 
 class OwnModel:
@@ -46,11 +61,14 @@ class OwnModel:
 
 
 class ConfiguredModel:
-    """A Transformers model built from a folder's configuration."""
+    """A Transformers model built from a folder's configuration, for weights such as `tensors`."""
 
-    def __init__(self, folder: Path, trust_remote_code: bool) -> None:
+    def __init__(self, folder: Path, trust_remote_code: bool, tensors: Tensors) -> None:
         self.config = _config(folder, trust_remote_code)
-        self._kind = _model_class(self.config, folder, trust_remote_code)
+        with _counted(tensors, folder):
+            self._kind = _model_class(self.config, folder, trust_remote_code)
+            with suppress(RuntimeError, ValueError, ImportError, KeyError, TypeError, AttributeError), torch.device("meta"):
+                self._kind(copy.deepcopy(self.config))  # what else is wrong with it `load` will say
         self._model: Any = None
         self.unused: set[str] = set()  # names of tensors that the model has no place for
 
@@ -105,6 +123,31 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+@contextmanager
+def _counted(tensors: Tensors, folder: Path) -> Iterator[None]:
+    """While a model is built: give up once it has far more parts or numbers than there are weights for."""
+    n_bytes, n_parts = 0, 0
+    n_stored = sum(tensor.nbytes for tensor in tensors.values())
+
+    def count(module: nn.Module, name: str, part: Any) -> None:
+        nonlocal n_bytes, n_parts
+        n_parts += 1
+        n_bytes += part.numel() * part.element_size() if isinstance(part, Tensor) else 0
+        if n_parts > _ANY_PARTS + _PARTS_OF_A_TENSOR * len(tensors):
+            raise UnreadableError(
+                f"{folder.name} was refused: its config.json is of a model with far more parts than it has tensors."
+            )
+        try:
+            check_expansion(f"the config.json of {folder.name}, with its weights,", n_bytes, n_stored)
+        except InputError as error:
+            raise UnreadableError(str(error)) from None
+
+    with ExitStack() as hooks:
+        for register in _REGISTRATIONS:
+            hooks.callback(register(count).remove)
+        yield
+
+
 def needed_transformers() -> Any:
     try:
         import transformers
@@ -119,6 +162,7 @@ def _config(folder: Path, trust_remote_code: bool) -> Any:
         stored = read_json(folder / "config.json")
     except InputError:
         raise InputError(f"{folder / 'config.json'} cannot be read; it is truncated or damaged.") from None
+    _check_counts(stored, folder)
     try:
         with quiet_transformers():
             return transformers.AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
@@ -126,6 +170,17 @@ def _config(folder: Path, trust_remote_code: bool) -> Any:
         if "auto_map" in stored and not trust_remote_code:
             raise InputError(_needs_code(folder)) from None
         raise InputError(f"Transformers cannot use {folder / 'config.json'}: {_first_line(error)}") from None
+
+
+def _check_counts(stored: Any, folder: Path) -> None:
+    """Refuse numbers of layers that configurations of some models would make lists of before a model is built."""
+    for name, value in stored.items():
+        if isinstance(value, dict):
+            _check_counts(value, folder)
+        elif "layer" in name and isinstance(value, int) and value > _MOST_LAYERS:
+            raise InputError(
+                f"{folder / 'config.json'} says `{name}`: {shortened(value)}; no model of more than {_MOST_LAYERS:,} is built."
+            )
 
 
 def _model_class(config: Any, folder: Path, trust_remote_code: bool) -> Any:

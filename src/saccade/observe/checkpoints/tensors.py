@@ -1,8 +1,9 @@
 """The tensors of a checkpoint, read without running anything that is in a file.
 
 PyTorch files are pickles, that is, programs. They are read with `weights_only=True`, which knows tensors and plain containers and
-refuses everything else. Limit: no checksums are compared, so a file with a few wrong bits among its numbers is read as it is;
-if they matter, the checkpoint is off the path of its neighbours (`integrity.py`).
+refuses everything else. A file that would take far more memory than it has bytes is refused before it does. Limit: no checksums are
+compared, so a file with a few wrong bits among its numbers is read as it is; if they matter, the checkpoint is off the path of its
+neighbours (`integrity.py`).
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.errors import InputError
+from saccade.errors import InputError, shortened
 from saccade.observe.checkpoints.files import UnreadableError, weight_files
+from saccade.records.expansion import check_archive, check_expansion
 
 Tensors = dict[str, Tensor]
 
 _STATES = ("state_dict", "model_state_dict", "model", "module", "weights")  # where a training script puts the weights in its file
+_ALLOCATES = "bytearray"  # PyTorch allows it, and it makes any number of bytes from nothing
+_MOST_HEADER = 2**24  # bytes: some hundred thousand tensors
+_MOST_PARTS = 64  # in the name of a tensor
 _PICKLES = 4  # one after the other in a file of PyTorch before 1.6: a number, a version, the system, the content
 
 
@@ -37,26 +42,44 @@ def read_tensors(path: Path) -> Tensors:
     # torch.compile puts a name of its own between others.
     tensors = {name.replace("_orig_mod.", ""): tensor for file in files for name, tensor in _read(file).items()}
     for name, tensor in tensors.items():
-        if tensor.layout is not torch.strided or tensor.is_quantized:
-            raise UnreadableError(f"{path.name} was left out: its tensor {name} is sparse or quantized.")
         if tensor.is_floating_point() and tensor.isnan().any():
             raise UnreadableError(f"{path.name} was left out: its tensor {name} holds values that are not numbers (NaN).")
     return tensors
 
 
 def _read(file: Path) -> Tensors:
-    tensors = _read_safetensors(file) if file.suffix == ".safetensors" else _state(_read_pickle(file))
+    if not file.is_file():  # a pipe would be waited for
+        raise UnreadableError(f"{_shown(file)} was left out: it is not a regular file.")
+    try:
+        tensors = _read_safetensors(file) if file.suffix == ".safetensors" else _state(_read_pickle(file))
+        check_expansion(
+            _shown(file), sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()), file.stat().st_size
+        )
+    except InputError as error:
+        raise UnreadableError(str(error)) from None
+    except ModuleNotFoundError as error:
+        raise InputError(f"reading {file.name} needs {error.name}: pip install {error.name}") from None
     if not tensors:
         raise UnreadableError(f"{_shown(file)} was left out: it holds no tensors.")
+    for name, tensor in tensors.items():
+        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+            raise UnreadableError(
+                f"{_shown(file)} was left out: its tensor {shortened(name)} is sparse, quantized or without numbers."
+            )
+        if name.count(".") > _MOST_PARTS:
+            raise UnreadableError(f"{_shown(file)} was left out: its tensor {shortened(name)} is in parts of parts without end.")
     return tensors
 
 
 def _read_safetensors(file: Path) -> Tensors:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ImportError:
-        raise InputError(f"reading {file.name} needs safetensors: pip install safetensors") from None
+    """The format cannot claim more numbers than the file has; but each of very many empty tensors takes memory."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    with file.open("rb") as opened:
+        n_header = int.from_bytes(opened.read(8), "little")
+    if _MOST_HEADER < n_header <= file.stat().st_size:
+        raise UnreadableError(f"{_shown(file)} was refused: its list of tensors has {n_header:,} bytes; {_MOST_HEADER:,} are read.")
     try:
         return load_file(file)
     except (SafetensorError, OSError, KeyError) as error:  # KeyError: a number type that PyTorch has not
@@ -64,6 +87,11 @@ def _read_safetensors(file: Path) -> Tensors:
 
 
 def _read_pickle(file: Path) -> Any:
+    if _is_zip(file):
+        with contextlib.suppress(zipfile.BadZipFile):
+            check_archive(_shown(file), file)
+    if any(name.endswith(_ALLOCATES) for name in _names_in(file)):
+        raise UnreadableError(_refused(file, _ALLOCATES))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickles that are refused in a moment
@@ -77,23 +105,33 @@ def _reason(file: Path, error: str) -> str:
     told, names = re.search(r"GLOBAL (\S+)", error), _names_in(file)
     wanted = [told[1]] if told else [name for name in names if not name.startswith(("torch.", "collections."))]
     if wanted:
-        return (
-            f"{_shown(file)} was refused: it is a pickle that wants to use {wanted[0]}, beyond tensors and plain containers, and "
-            "could run any code; nothing in it was run. If it is your own, save its weights again with safetensors."
-        )
+        return _refused(file, wanted[0])
     if names and "Unsupported operand" in error:
         return f"{_shown(file)} was refused: PyTorch reads its pickle protocol only by running it; save it again."
     return f"{_shown(file)} was left out: it is truncated or damaged."
+
+
+def _refused(file: Path, wanted: str) -> str:
+    return (
+        f"{_shown(file)} was refused: it is a pickle that wants to use {wanted}, beyond tensors and plain containers, and "
+        "could run any code; nothing in it was run. If it is your own, save its weights again with safetensors."
+    )
+
+
+def _is_zip(file: Path) -> bool:
+    """As PyTorch tells it."""
+    with file.open("rb") as opened:
+        return opened.read(4) == b"PK\3\4"
 
 
 def _names_in(file: Path) -> list[str]:
     """Functions and classes that a pickle names, from its instructions, none of which is carried out; as far as it can be read."""
     names: list[str] = []
     with contextlib.suppress(Exception):  # a damaged file again
-        if zipfile.is_zipfile(file):
+        if _is_zip(file):
             with zipfile.ZipFile(file) as archive:
-                inside = [name for name in archive.namelist() if name.endswith("data.pkl")]
-                _note_names(io.BytesIO(archive.read(inside[0])), names)
+                for inside in (name for name in archive.namelist() if name.endswith("data.pkl")):
+                    _note_names(io.BytesIO(archive.read(inside)), names)
         else:
             with file.open("rb") as opened:
                 for _ in range(_PICKLES):
