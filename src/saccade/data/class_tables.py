@@ -12,12 +12,12 @@ The vocabulary is the context tokens in the order of their columns, then queries
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from saccade.data.csv_files import csv_rows
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, shortened
 
@@ -51,21 +51,14 @@ def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClass
 
 
 def rows_from_csv(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, strict=True)
-            header = [column.strip() for column in reader.fieldnames or []]
-            rows = list(reader)
-    except (OSError, ValueError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"it is not a CSV file in UTF-8 ({error})"
-        raise InputError(f"cannot read classes from {path}: {reason}.") from None
+    rows = csv_rows(path, "classes")
+    header = next(rows, [])
     if not header:
         raise InputError(f"{path} is empty; the first row names the columns: class, query, weight and the tokens.")
     if "" in header or len(set(header)) < len(header):
-        raise InputError(f"{path}: every column needs a name of its own; the header is {', '.join(header) or 'empty'}.")
-    if any(None in row or None in row.values() for row in rows):
-        raise InputError(f"{path}: every row must have as many cells as the header, {len(header)}.")
-    return [{column.strip(): cell.strip() for column, cell in row.items()} for row in rows]
+        named = ", ".join(header)[:200] or "empty"
+        raise InputError(f"{path}: every column needs a name of its own; the header is {named}.")
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def _as_records(rows: Any) -> list[Mapping[str, Any]]:

@@ -12,12 +12,12 @@ Without it (right) rows are in the order of the header. An empty cell is zero.
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from saccade.data.csv_files import csv_rows
 from saccade.errors import InputError, shortened
 
 
@@ -37,21 +37,14 @@ def table_from_csv(path: Path) -> tuple[NDArray[np.float64], tuple[str, ...]]:
 
 
 def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Header and rows, all of one length, without blank lines."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = [[cell.strip() for cell in line] for line in csv.reader(file, strict=True) if line]
-    except (OSError, ValueError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"it is not a CSV file in UTF-8 ({error})"
-        raise InputError(f"cannot read a transition table from {path}: {reason}.") from None
-    if not lines:
+    """Header and rows."""
+    rows = csv_rows(path, "a transition table")
+    header = next(rows, [])
+    if not header:
         raise InputError(f"{path} is empty; the first row names the tokens, and a row for each of them follows.")
-    header, *rows = lines
-    if any(len(row) != len(header) for row in rows):
-        raise InputError(f"{path}: every row must have as many cells as the header, {len(header)}.")
     if "" in header[1:] or len(set(header)) < len(header):
-        raise InputError(f"{path}: every token needs a name of its own; the header is {', '.join(header)}.")
-    return header, rows
+        raise InputError(f"{path}: every token needs a name of its own; the header is {', '.join(header)[:200]}.")
+    return header, list(rows)
 
 
 def _in_order(path: Path, tokens: list[str], rows: list[list[str]]) -> list[list[str]]:

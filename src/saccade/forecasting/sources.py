@@ -13,12 +13,12 @@ attention of these queries stands still, so every time in steps is longer by 1 /
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from saccade.data.csv_files import csv_rows
 from saccade.data.markov import MarkovChain
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_count, shortened
@@ -78,13 +78,7 @@ def _corpus(source: Any) -> Corpus:
 
 def _of_table(path: Path) -> Statistics:
     """A table with a column `class` holds sequence classes; any other is read as a transition table."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header = [cell.strip() for cell in next(csv.reader(file), [])]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"it is not a CSV file in UTF-8 ({error})"
-        raise InputError(f"cannot read a table from {path}: {reason}.") from None
-    if "class" in header:
+    if "class" in next(csv_rows(path, "a table"), []):
         return Statistics(path.stem, classes=SequenceClasses.from_csv(path))
     return Statistics(path.stem, chain=MarkovChain.from_csv(path))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError
+from saccade.records.json_files import regular_file
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,6 +29,7 @@ _SHOWN = {
     "embedding_effective_rank": "emb. rank",
 }
 _MOST_ROWS = 24
+_MOST_TEXT = 2**22  # characters of --text that are read
 _EXAMPLE = (  # without the network: two checkpoints of models that have learnt nothing yet
     'python -c "import transformers as t; [t.GPT2Model(t.GPT2Config(n_embd=32, n_head=2))'
     ".save_pretrained(f'tiny/step-{i}') for i in (1, 2)]\" && saccade observe tiny"
@@ -42,7 +45,7 @@ def observe_command(arguments: list[str]) -> int:
     kind = flags(
         _EXAMPLE,
         source=(tyro.conf.Positional[str], tyro.MISSING, "folder of checkpoints, or name of a model on the Hugging Face hub"),
-        text=(Path | None, None, "UTF-8 text to run the model on; uses the tokenizer saved with the weights"),
+        text=(Path | None, None, "UTF-8 text whose beginning the model is run on; uses the tokenizer saved with the weights"),
         revisions=(str, "", "revisions of a model on the hub, in training order: step1,step2"),
         heads=(int | None, None, "heads per layer, for weights without a config.json"),
         out=(Path | None, None, "folder for the record and its page; default: results/observed/NAME"),
@@ -103,11 +106,15 @@ def _observed(options: Any, out: Path, on_progress: Any) -> xr.Dataset:
 
 
 def _read(path: Path) -> str:
+    """The beginning of a text: the probe is cut from it, and a tokenizer takes a hundred times its size in memory."""
     try:
-        return path.read_text(encoding="utf-8")
+        with regular_file(path) as opened, io.TextIOWrapper(opened, encoding="utf-8") as file:
+            return file.read(_MOST_TEXT)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"cannot read the text {path}: {reason}.") from None
+    except ValueError as error:  # it is no regular file, or no name
+        raise InputError(f"cannot read the text {path}: {error}") from None
 
 
 def _print(record: xr.Dataset, sentences: list[str]) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 
 from saccade.errors import InputError
 from saccade.records.checksums import damage, file_hash
+from saccade.records.expansion import RATIO, check_archive, check_expansion
 from saccade.records.json_files import read_sealed, write_sealed
 from saccade.records.schema import make_record
 from saccade.records.writing import CHECKSUMS, whole_file
@@ -46,6 +47,7 @@ _ABOUT = {
 }
 _MOST_HELD = 2**28  # bytes of observations that wait to be written; one is held whatever its size
 _LARGE = 2**26  # bytes: larger arrays of a record are laid on disk, if there is a folder
+_MOST_IN_MEMORY = 2**30  # bytes of one that is held in memory instead, if the disk is full
 
 
 class ObservationLog:
@@ -95,6 +97,9 @@ class ObservationLog:
         assert self._folder is not None
         content = io.BytesIO()
         np.savez_compressed(content, allow_pickle=False, **observation)
+        if _size(observation) > RATIO * content.tell():  # packed so tightly it would be taken for a bomb when it is read
+            content = io.BytesIO()
+            np.savez(content, allow_pickle=False, **observation)
         checksum = hashlib.sha256(content.getbuffer()).hexdigest()
         target = self._folder / OBSERVATIONS / f"{step:012d}.{checksum[:16]}.npz"
         with whole_file(target) as file:
@@ -164,11 +169,14 @@ def as_record(observations: Mapping[int, Observation | Path], about: dict[str, A
     steps = sorted(observations)
     axes: dict[str, list[str]] = about["axes"]
     empty = {step: _empty(observations[step]) for step in steps}
-    variables: dict[str, np.ndarray] = {}
+    shapes: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
     for name in (name for name in axes if any(name in empty[step] for step in steps)):
         known = [empty[step][name] for step in steps if name in empty[step]]
         shape = (max(sizes) for sizes in zip(*(values.shape for values in known), strict=True))
-        variables[name] = _room((len(steps), *shape), known[0].dtype, folder)
+        shapes[name] = (len(steps), *shape), known[0].dtype
+    n_stored = sum(look.stat().st_size if isinstance(look, Path) else _size(look) for look in observations.values())
+    check_expansion(folder or "the record", sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes.values()), n_stored)
+    variables = {name: _room(shape, dtype, folder) for name, (shape, dtype) in shapes.items()}
     for row, step in enumerate(steps):
         for name, values in _arrays(observations[step]).items():
             if name in variables:
@@ -205,12 +213,17 @@ def _empty(observation: Observation | Path) -> Observation:
         return {name: _of_shape(values.shape, values.dtype) for name, values in observation.items()}
     found = {}
     try:
+        check_archive(observation, observation)
         with zipfile.ZipFile(observation) as archive:
-            for member in archive.namelist():
+            for member in archive.infolist():
                 with archive.open(member) as file:
                     np.lib.format.read_magic(file)
                     shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-                found[member.removesuffix(".npy")] = _of_shape(shape, dtype)
+                    if file.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+                        raise ValueError("its head does not fit its numbers")
+                found[member.filename.removesuffix(".npy")] = _of_shape(shape, dtype)
+    except InputError:
+        raise
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error):
         raise _damaged(observation) from None
     return found
@@ -234,11 +247,13 @@ def _room(shape: tuple[int, ...], dtype: np.dtype, folder: Path | None) -> np.nd
 
 def _on_disk(shape: tuple[int, ...], dtype: np.dtype, n_bytes: int, folder: Path) -> np.ndarray:
     """In memory all the same where the disk is full or cannot say so before it is written to: a mapped file on a full disk would
-    end the process.
+    end the process, as would an array larger than memory.
     """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, n_bytes)
             return np.memmap(file, dtype, "r+", shape=shape)
     except (OSError, AttributeError):
+        if n_bytes > _MOST_IN_MEMORY:
+            raise InputError(f"{folder} has no room for {n_bytes:,} bytes of a record.") from None
         return np.empty(shape, dtype)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError
+from saccade.records.expansion import check_archive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +89,7 @@ def as_bytes(outcomes: Sequence[Outcome]) -> bytes:
 def read_outcomes(path: Path, wanted: set[str] | None = None, *, as_packed: bool = False) -> Iterator[Outcome]:
     """The outcomes in a file, or those of the `wanted` runs, with their records as datasets, or as `packed` gives them."""
     try:
+        check_archive(path, path)
         with zipfile.ZipFile(path) as archive:
             header = json.loads(archive.read(_HEADER))
             together = companies(header["runs"])

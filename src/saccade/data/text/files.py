@@ -26,6 +26,7 @@ from saccade.records.expansion import check_expansion
 END_OF_TEXT = "<|endoftext|>"
 PIECE = 2**16  # characters of a piece: small beside the batches that tokenisers take, large beside a line
 _READ = 2**20
+_MOST_OF_A_DOCUMENT = 2**25  # characters of one that is held whole: a row, or what stands between two ends of text
 _ROWS = 1024  # of Parquet at once, or fewer if they are long
 _END_LINE = re.compile(r"^[ \t]*<\|endoftext\|>[ \t]*\n?", re.MULTILINE)
 _MARKS = {codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
@@ -47,7 +48,7 @@ def pieces_of_file(path: Path, column: str) -> Iterator[Piece]:
         elif kind == ".parquet":
             yield from _of_rows(_parquet_rows(path, column))
         else:
-            yield from _of_text(_chunks(path))
+            yield from _of_text(path, _chunks(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
 
@@ -66,13 +67,13 @@ def _clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _of_text(chunks: Iterator[str]) -> Iterator[Piece]:
+def _of_text(path: Path, chunks: Iterator[str]) -> Iterator[Piece]:
     first = next(chunks, "")
     whole = _chain_text(first, chunks)
     if not _END_LINE.search(first):
         yield from _cut(_with_last_newline(whole))
         return
-    for document in _between_ends(whole):
+    for document in _between_ends(path, whole):
         yield from _cut(iter([document]))
 
 
@@ -90,11 +91,12 @@ def _with_last_newline(chunks: Iterator[str]) -> Iterator[str]:
         yield "\n"
 
 
-def _between_ends(chunks: Iterator[str]) -> Iterator[str]:
+def _between_ends(path: Path, chunks: Iterator[str]) -> Iterator[str]:
     """What stands between lines `<|endoftext|>`, without documents of white space only."""
     rest = ""
     for chunk in chunks:
         rest += chunk
+        _check_length(path, len(rest))
         if END_OF_TEXT not in rest:
             continue
         line_start = rest.rfind("\n") + 1  # the last line may not be whole yet
@@ -102,6 +104,13 @@ def _between_ends(chunks: Iterator[str]) -> Iterator[str]:
         rest = open_document + rest[line_start:]
         yield from (text.rstrip("\n") + "\n" for text in documents if text.strip())
     yield from (text.rstrip("\n") + "\n" for text in _END_LINE.split(rest) if text.strip())
+
+
+def _check_length(path: Path, length: int) -> None:
+    if length > _MOST_OF_A_DOCUMENT:
+        raise InputError(
+            f"{path} has a document of more than {_MOST_OF_A_DOCUMENT:,} characters; cut it, or give it as plain text."
+        )
 
 
 def _cut(chunks: Iterator[str]) -> Iterator[Piece]:
@@ -169,7 +178,8 @@ def _wrong_byte(path: Path, byte: int, offset: int) -> str:
 def _json_rows(path: Path, column: str) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(lambda: file.readline(_MOST_OF_A_DOCUMENT + 1), ""), start=1):
+                _check_length(path, len(line))
                 if line.strip():
                     yield _text_of_row(path, number, _parsed(path, number, line), column)
     except UnicodeDecodeError:
@@ -220,7 +230,9 @@ def _checked_rows(path: Path, file: Any, column: str) -> Iterator[str]:
     rows = min(_ROWS, max(1, _READ * about.num_rows // max(n_bytes, 1)))
     for batch in file.iter_batches(batch_size=rows, columns=[column]):
         texts, numbers = batch.column(0).dictionary, batch.column(0).indices
-        n_read += arrow.sum(arrow.binary_length(texts).take(numbers)).as_py() or 0
+        lengths = arrow.binary_length(texts)
+        _check_length(path, arrow.max(lengths).as_py() or 0)
+        n_read += arrow.sum(lengths.take(numbers)).as_py() or 0
         check_expansion(path, n_read, n_stored)
         listed = texts.to_pylist()
         yield from ("" if number is None else listed[number] for number in numbers.to_pylist())

@@ -18,6 +18,7 @@ from saccade.data.markov_presets import MOST_TOKENS
 from saccade.data.markov_text import OTHER
 from saccade.data.text.cache import add_file
 from saccade.errors import checked_count
+from saccade.records.expansion import check_archive
 
 _BLOCK = 2**22  # pairs counted at once
 
@@ -67,7 +68,8 @@ def _counted(ids: NDArray, n_vocab: int) -> sparse.csr_array:
 def _read(path: Path, n_vocab: int, n_tokens: int) -> sparse.csr_array | None:
     """None if the file is not there or not whole: counts that do not add up to the number of tokens are not."""
     try:
+        check_archive(path, path)
         pairs = sparse.csr_array(sparse.load_npz(path))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile):
         return None
     return pairs if pairs.shape == (n_vocab, n_vocab) and pairs.sum() == n_tokens else None
