@@ -6,6 +6,7 @@ What takes time to load is imported where it is used, so that `main` can answer 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -16,6 +17,7 @@ from typing import Any
 
 from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
+from saccade.places import cache_home
 from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
 from saccade.terminal import JSON, console, flags, parsed, progress
@@ -42,33 +44,46 @@ Start with:  saccade reproduce syn-small-attention
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _answered(arguments)
+        sys.stdout.flush()
+        return code
+    except InputError as error:
+        _complain(str(error))
+        return 2
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        _complain(f"this needs {error.name}, which is not installed: pip install '{_EXTRAS[error.name]}' in the folder of Saccade")
+        return 2
+    except KeyboardInterrupt:
+        _complain("interrupted; what was finished before is kept, nothing half-written is left.")
+        return 130
+    except BrokenPipeError:  # the reader of our output, such as `head`, has left
+        _print_no_more()
+        return 0
+    except OSError as error:
+        _complain(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}.")
+        _print_no_more()
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):  # as JAX says it
+            raise
+        _complain("there is not enough memory for this; choose smaller settings. What was finished before is kept.")
+        return 2
+
+
+def _answered(arguments: list[str]) -> int:
+    if any("\0" in argument for argument in arguments):
+        raise InputError("an argument holds a null character, which no name and no number has.")
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")
         return 0
     if arguments[0] == "--version":
         print(__version__)
         return 0
-    try:
-        _use_compilation_cache()
-        command = _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)]
-        code = command(arguments[1:])
-        sys.stdout.flush()
-        return code
-    except InputError as error:
-        print(f"saccade: {error}", file=sys.stderr)
-        return 2
-    except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
-            raise
-        wanted = f"pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
-        print(f"saccade: this needs {error.name}, which is not installed: {wanted}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("saccade: interrupted; what was finished before is kept, nothing half-written is left.", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of our output, such as `head`, has left; what is still to be printed goes nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    _use_compilation_cache()
+    return _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)](arguments[1:])
 
 
 def _list(arguments: list[str]) -> int:
@@ -289,22 +304,48 @@ def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: boo
 
 def _complain(*sentences: str) -> None:
     for sentence in sentences:
-        print(f"saccade: {sentence}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # nobody listens
+            print(f"saccade: {sentence}", file=sys.stderr)
+
+
+def _print_no_more() -> None:
+    """If what is still to be printed can go nowhere, say so no second time when the process ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_streams() -> None:
+    """Give standard streams that were closed a place, or the next file that is opened would take their number and get what is
+    printed; and print names that are not UTF-8 with escapes.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process
+        stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, stream)
 
 
 def _use_compilation_cache() -> None:
     """Keep compiled code in the user's cache folder. Through the environment, so that JAX need not be imported for it."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "saccade" / "jax"
+    home = cache_home()
+    if home is None:
+        return  # a cache is a convenience: without a place for one, compile each time
+    folder = home / "jax"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return  # a cache is a convenience: without a place for one, compile each time
+        return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 def entry() -> None:
     """The process: after Ctrl-C it ends at once, without waiting for compiled code that is still running in threads."""
+    _open_streams()
     code = main()
     if code == 130:
         sys.stdout.flush()

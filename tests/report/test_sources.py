@@ -180,3 +180,14 @@ def test_json_in_the_page_cannot_end_its_element():
     text = json_text({"</script>": ["<!--", float("nan"), float("inf")]})
     assert "<" not in text
     assert json.loads(text) == {"</script>": ["<!--", None, None]}
+
+
+def test_a_folder_whose_name_is_not_text_is_shown_with_escapes(tmp_path):
+    folder = written(tmp_path / "mine").rename(tmp_path / os.fsdecode(b"\xff-mine"))
+    assert r"\udcff-mine" in write_report(folder, tmp_path / "page.html").read_text("utf-8")
+
+
+def test_a_table_that_is_none_has_no_rows(tmp_path):
+    folder = written(tmp_path / "mine", tables={"events.csv": [{"event": "x" * 200_000, "time": 1}]})
+    assert results_of([folder])[0].rows("events.csv") == []
+    assert write_report(folder, tmp_path / "page.html").exists()

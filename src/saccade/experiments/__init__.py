@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import sys
 import traceback
@@ -92,7 +93,7 @@ def own_file(name: str) -> str:
     """The whole path of a user's own file, which means the same from any folder; nothing for the name of an experiment."""
     if not name.endswith(".py"):
         return ""
-    path = Path(name).resolve()
+    path = Path(os.path.realpath(name))  # unlike `resolve`, it does not trip over a loop of links
     if not path.is_file():
         raise InputError(
             f"there is no file {path}; give a Python file that defines an Experiment, or one of: {', '.join(EXPERIMENTS)}."

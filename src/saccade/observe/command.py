@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,10 +76,10 @@ def _own_folder(source: str) -> Path:
     """`results/observed/NAME`, unless what lies there was made from something else of that name."""
     from saccade.records.store import load_record
 
-    out = Path("results/observed") / Path(source).resolve().name
+    out = Path("results/observed") / os.path.basename(os.path.realpath(source))
     if (out / "record.zarr").exists():
         before = json.loads(load_record(out / "record.zarr").attrs["config"]).get("source", "")
-        if Path(before).resolve() != Path(source).resolve():
+        if os.path.realpath(before) != os.path.realpath(source):
             raise InputError(f"{out} already holds observations of {before}; choose another folder with --out.")
     return out
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade.errors import InputError, shortened
-from saccade.records.writing import write_text
+from saccade.records.writing import as_bytes, write_text
 
 _MOST_BYTES = 2**26
 _MOST_PARTS = 2**22  # lists and objects: a text of nothing but "[]," would fill memory twenty times its size
@@ -49,7 +49,7 @@ def write_json(path: Path, value: Any) -> None:
 def write_sealed(path: Path, value: Mapping[str, Any]) -> None:
     """An object in a file that carries the checksum of all its other bytes in its second line."""
     body = _text(value).removeprefix("{\n")
-    write_text(path, f'{{\n "sha256": "{hashlib.sha256(body.encode()).hexdigest()}",\n{body}')
+    write_text(path, f'{{\n "sha256": "{hashlib.sha256(as_bytes(body)).hexdigest()}",\n{body}')
 
 
 def read_json(path: Path, shape: Any = dict) -> Any:

@@ -75,7 +75,12 @@ def whole_folder(path: Path, *, any_folder: bool = False) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     with whole_file(path) as file:
-        file.write(text.encode())
+        file.write(as_bytes(text))
+
+
+def as_bytes(text: str) -> bytes:
+    """UTF-8. What has no letter, such as a byte of a file's name that is not UTF-8, is written as JSON and Python write it."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:

@@ -70,8 +70,11 @@ class Result:
     folder: Path | None = None  # where it lies; None in memory
 
     def rows(self, table: str) -> list[dict[str, str]]:
-        """Rows of a table; none if there is no such table."""
-        return list(csv.DictReader(io.StringIO(self.tables.get(table, ""))))
+        """Rows of a table; none if there is no such table, or it is none."""
+        try:
+            return list(csv.DictReader(io.StringIO(self.tables.get(table, ""))))
+        except csv.Error:  # such as a field of more than 131,072 characters
+            return []
 
 
 def results_of(sources: Sequence[str | Path]) -> list[Result]:

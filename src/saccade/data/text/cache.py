@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from saccade.errors import InputError, shortened
+from saccade.places import cache_home, user_path
 from saccade.records.json_files import read_json, write_json
 from saccade.records.writing import whole_file, whole_folder
 
@@ -34,12 +35,13 @@ def cache_folder(cache: str | os.PathLike[str] | None) -> Path:
     global _temporary
     if cache is not None and not isinstance(cache, str | os.PathLike):
         raise InputError(f"`cache` must be a folder; got {shortened(cache)}.")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "saccade" / "corpora"
-    folder = home if cache is None else Path(cache).expanduser()
+    home = cache_home()
+    folder = user_path(cache) if cache is not None else home / "corpora" if home is not None else None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
     except OSError as error:
         if cache is not None:
             raise InputError(f"`cache`: cannot write into {folder}: {error.strerror}.") from None

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.errors import InputError, checked_choice, checked_count, shortened
+from saccade.places import user_path
 
 UNKNOWN = "<unk>"
 KINDS = ("word", "bpe", "character")
@@ -130,7 +131,7 @@ def library_tokeniser(tokenizer: Any) -> Library:
             f"`tokenizer` must be one of {', '.join(KINDS)}, a tokenizer of the `tokenizers` library, a fast Hugging Face "
             f"tokenizer or the path of a tokenizer.json; got {shortened(tokenizer)}."
         )
-    path = Path(tokenizer).expanduser()
+    path = user_path(tokenizer)
     path = path / "tokenizer.json" if path.is_dir() else path
     if not path.is_file():
         checked_choice("tokenizer", str(tokenizer), (*KINDS, "or the path of a tokenizer.json"))

