@@ -11,6 +11,7 @@ import importlib
 import os
 import re
 import sys
+import tokenize
 import traceback
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -116,8 +117,11 @@ def finding_of(name: str) -> str:
     else:
         entry = EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)]
         path = Path(__file__).parent / entry.part / f"{entry.file}.py"
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
-    return text.splitlines()[0]
+    with path.open(encoding="utf-8") as file:  # up to the first thing said: parsing whole files would make `saccade list` slow
+        told = (token for token in tokenize.generate_tokens(file.readline) if token.type not in (tokenize.COMMENT, tokenize.NL))
+        first = next(told)
+    text = ast.literal_eval(first.string).strip() if first.type == tokenize.STRING else ""
+    return (text or path.stem).splitlines()[0]
 
 
 @cache
