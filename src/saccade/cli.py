@@ -17,7 +17,7 @@ from typing import Any
 
 from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
-from saccade.places import cache_home
+from saccade.places import user_cache
 from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
 from saccade.terminal import JSON, console, flags, parsed, progress
@@ -331,14 +331,8 @@ def _open_streams() -> None:
 
 def _use_compilation_cache() -> None:
     """Keep compiled code in the user's cache folder. Through the environment, so that JAX need not be imported for it."""
-    home = cache_home()
-    if home is None:
+    if (folder := user_cache("jax")) is None:
         return  # a cache is a convenience: without a place for one, compile each time
-    folder = home / "jax"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 

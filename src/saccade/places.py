@@ -16,9 +16,18 @@ def user_path(path: str | os.PathLike[str]) -> Path:
         raise InputError(f"{os.fspath(path)!r} cannot be found: there is no such home folder; write the whole path.") from None
 
 
-def cache_home() -> Path | None:
-    """The user's folder for caches of Saccade; None if the user has no home."""
+def user_cache(name: str) -> Path | None:
+    """`saccade/NAME` in `$XDG_CACHE_HOME`, by default `~/.cache`, for this user alone (mode 0700), since what lies there, compiled
+    code say, is believed when it is read; None where that cannot be had.
+    """
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "saccade"
-    except RuntimeError:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "saccade" / name
+        folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        for own in (folder.parent, folder):
+            own.mkdir(mode=0o700, exist_ok=True)
+            if {own.lstat().st_uid, own.stat().st_uid} != {os.getuid()}:  # who owns a folder, or a link to it, can exchange it
+                return None
+            own.chmod(0o700)
+    except (OSError, RuntimeError, ValueError):  # RuntimeError: a user without a home; ValueError: no name of a folder
         return None
+    return folder

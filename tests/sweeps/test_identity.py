@@ -9,11 +9,12 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import saccade
 from saccade.experiments import experiment
 from saccade.sweeps.grid import Grid
-from saccade.sweeps.identity import code_version, identities
+from saccade.sweeps.identity import code_version, identities, text_version
 from tests.sweeps.small_sweeps import NAME, small_config, small_grid
 
 _HASHES = """
@@ -119,3 +120,17 @@ def test_an_identity_is_the_same_in_every_process():
     ]
     assert found == [[run.identity for run in small_grid().runs]] * 3
     assert len(set(found[0])) == 6
+
+
+def test_every_letter_of_a_text_counts(tmp_path):
+    """Those beyond the first and before the last megabyte too."""
+    book = tmp_path / "book.txt"
+    book.write_bytes(b"word and word " * 300_000)
+    whole = text_version(SimpleNamespace(text=str(book)))
+    for place in (0, 2**21, book.stat().st_size - 1):
+        with book.open("r+b") as file:
+            file.seek(place)
+            file.write(b"~")
+        assert text_version(SimpleNamespace(text=str(book))) != whole
+        whole = text_version(SimpleNamespace(texts=(str(book),)))
+        assert text_version(SimpleNamespace(text=str(book))) == whole

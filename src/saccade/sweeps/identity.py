@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import saccade
+from saccade.data.text.cache import content_hash
 from saccade.data.text.sources import found_source
 from saccade.records.json_files import json_ready
 
@@ -29,16 +30,9 @@ _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experim
 
 
 def text_version(config: Any) -> str:
-    """Hash of the texts that settings name: of the sizes of their files, and of the first and last million bytes of each."""
-    found = hashlib.sha256()
-    for name in (*getattr(config, "texts", ()), getattr(config, "text", "")):
-        for path in found_source(name).files if name else ():
-            size = path.stat().st_size
-            with path.open("rb") as file:
-                start = file.read(10**6)
-                file.seek(max(0, size - 10**6))
-                found.update(str(size).encode() + start + file.read())
-    return found.hexdigest()[:20]
+    """Hash of the whole texts that settings name."""
+    names = filter(None, (*getattr(config, "texts", ()), getattr(config, "text", "")))
+    return digest([content_hash(found_source(name).files) for name in names])[:20]
 
 
 def identities(name: str, config: Any, code: str) -> Callable[[Mapping[str, Any]], str]:

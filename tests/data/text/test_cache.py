@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from saccade.data.text import build as corpus_build
-from saccade.data.text import cache as corpus_cache
 from saccade.data.text import corpus as text
 from saccade.data.text import files as text_files
 from saccade.data.text.corpus import corpus
@@ -30,7 +29,7 @@ def book(tmp_path):
 
 
 def entry(folder):
-    (found,) = [path for path in folder.iterdir() if path.name != "seen"]
+    (found,) = folder.iterdir()
     return found
 
 
@@ -63,16 +62,16 @@ def test_text_of_the_same_length_and_name_is_another_text(book, tmp_path):
     assert second.decode(second.train[:3]) == " ".join(WORDS[::-1][:3])
 
 
-def test_unchanged_files_are_not_read_again(book, tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus_cache, "_YOUNG", -1e18)  # the test's file is new, and noted all the same
-    first = corpus(book, cache=tmp_path / "c")
-    with mock.patch.object(corpus_cache, "_file_hash", side_effect=AssertionError):
-        assert corpus(book, cache=tmp_path / "c").hash == first.hash
-
-
-def test_a_file_that_changed_just_now_is_not_noted(book, tmp_path):
-    corpus(book, cache=tmp_path / "c")
-    assert not (tmp_path / "c" / "seen").exists()
+def test_a_changed_letter_anywhere_is_another_text_whatever_the_clock_says(book, tmp_path):
+    """Between the first and the last megabyte too, with size and times as before."""
+    book.write_text((" ".join(WORDS) + "\n") * 900)
+    assert book.stat().st_size > 3 * 2**20
+    before, first = os.stat(book), corpus(book, cache=tmp_path / "c").hash
+    with book.open("r+b") as file:
+        file.seek(2**20 + 2**19)
+        file.write(b"~")
+    os.utime(book, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert corpus(book, cache=tmp_path / "c").hash != first
 
 
 def test_parts_may_not_be_exchanged_for_files_of_the_same_bytes(tmp_path):
@@ -115,11 +114,38 @@ def test_a_damaged_corpus_is_made_anew(book, tmp_path, monkeypatch, damage):
     assert entry(tmp_path / "c")  # one folder, nothing left of the damaged one
 
 
-def test_damaged_pairs_are_counted_again(book, tmp_path):
-    found = corpus(book, cache=tmp_path / "c")
-    pairs = found.bigrams
-    (found.folder / "bigrams.npz").write_bytes(b"PK not really")
-    assert (corpus(book, cache=tmp_path / "c").bigrams != pairs).nnz == 0
+def test_a_flipped_bit_in_any_file_of_the_cache_is_found(book, tmp_path):
+    """The vocabulary, the counts, the ids, the pairs: what is read is what was made, or is made anew."""
+
+    def content(found):
+        return (
+            found.vocabulary,
+            found.frequencies.tolist(),
+            found.train.tolist(),
+            found.valid.tolist(),
+            found.bigrams.toarray().tolist(),
+        )
+
+    whole = content(corpus(book, cache=tmp_path / "c"))
+    rng = np.random.default_rng(0)
+    names = sorted(path.name for path in entry(tmp_path / "c").iterdir())
+    assert names == ["about.json", "bigrams.npz", "checksums.json", "count.npy", "train.ids", "valid.ids"]
+    for name in names:
+        size = (entry(tmp_path / "c") / name).stat().st_size
+        for place in rng.integers(size, size=12):
+            data = bytearray((entry(tmp_path / "c") / name).read_bytes())
+            data[place % len(data)] ^= 1 << int(rng.integers(8))
+            (entry(tmp_path / "c") / name).write_bytes(data)
+            assert content(corpus(book, cache=tmp_path / "c")) == whole, (name, place)
+
+
+def test_a_letter_of_the_vocabulary_is_checked(book, tmp_path, monkeypatch):
+    words = corpus(book, cache=tmp_path / "c").vocabulary
+    about = entry(tmp_path / "c") / "about.json"
+    about.write_text(about.read_text().replace('"w4"', '"v4"'))
+    made = builds(monkeypatch)
+    assert corpus(book, cache=tmp_path / "c").vocabulary == words
+    assert made.call_count == 1
 
 
 def test_a_corpus_that_was_not_finished_is_never_read(book, tmp_path, monkeypatch):

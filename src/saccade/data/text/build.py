@@ -20,7 +20,7 @@ from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.data.text.sources import Source
 from saccade.data.text.split import split_text_stream
 from saccade.data.text.tokenisers import Numbers, Tokeniser
-from saccade.errors import InputError
+from saccade.errors import InputError, shortened
 
 PARTS = ("train", "valid")
 _BATCH = 2**20  # characters tokenised at once: with 2**16 words took half as long again, with 2**22 hardly less
@@ -161,6 +161,5 @@ def _refuse(source: Source, tally: Tally, ranked: Ranked) -> None:
     where = source.files[0] if len(source.files) == 1 else source.files[0].parent
     if tally.total == 0:
         raise InputError(f"{where} is empty: there is no text in it.")
-    raise InputError(
-        f"{where} has only one kind of token, {ranked.vocabulary[0]!r}, {tally.total} times over; there is nothing to predict."
-    )
+    only = shortened(ranked.vocabulary[0])
+    raise InputError(f"{where} has only one kind of token, {only}, {tally.total} times over; there is nothing to predict.")

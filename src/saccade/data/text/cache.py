@@ -1,10 +1,8 @@
 """Corpora kept on disk: a folder each, named by a hash of the text and of how it was tokenised.
 
 A folder appears whole; of two processes that make the same corpus at once the second replaces the first's by its own, the same.
-Files are checked when read: sizes, and a checksum of up to 64 evenly spread megabytes (all of a file no larger). A damaged
-folder is made anew.
-
-The text is hashed once: where size, time of change and inode of all files are as before, its hash is taken from a note.
+The text and every file of a kept corpus are hashed whole each time, about a second for a gigabyte, so that a single changed letter
+is found: another text is another corpus, and a damaged folder is made anew.
 """
 
 from __future__ import annotations
@@ -13,20 +11,18 @@ import hashlib
 import json
 import os
 import tempfile
-import time
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from saccade.errors import InputError, shortened
-from saccade.places import cache_home, user_path
+from saccade.places import user_cache, user_path
+from saccade.records.checksums import damage, seal
 from saccade.records.json_files import read_json, write_json
 from saccade.records.writing import whole_file, whole_folder
 
-_CHECKED = 64  # megabytes of a file that its checksum covers
-_YOUNG = 2e9  # nanoseconds: a file changed so recently may change again within one tick of its clock, so it is not noted
+_ABOUT = {"vocabulary": [str], "tokenizer": str, "saved": str}
 _temporary: tempfile.TemporaryDirectory[str] | None = None
 
 
@@ -35,8 +31,7 @@ def cache_folder(cache: str | os.PathLike[str] | None) -> Path:
     global _temporary
     if cache is not None and not isinstance(cache, str | os.PathLike):
         raise InputError(f"`cache` must be a folder; got {shortened(cache)}.")
-    home = cache_home()
-    folder = user_path(cache) if cache is not None else home / "corpora" if home is not None else None
+    folder = user_cache("corpora") if cache is None else user_path(cache)
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -49,23 +44,14 @@ def cache_folder(cache: str | os.PathLike[str] | None) -> Path:
     return Path(_temporary.name)
 
 
-def content_hash(files: Sequence[Path], folder: Path) -> str:
+def content_hash(files: Sequence[Path]) -> str:
     """Of the bytes of all files, in order."""
-    stats = _stats(files)
-    note = folder / "seen" / _digest(stats)
-    try:
-        return str(read_json(note)["hash"])
-    except (InputError, KeyError):
-        pass
+    before = _stats(files)
     total = hashlib.blake2b(digest_size=16)
     for path in files:
         total.update(_file_hash(path))
-    if _stats(files) != stats:
+    if _stats(files) != before:
         raise InputError(f"{files[0]} is being changed while it is read; try again when it is done.")
-    if all(time.time_ns() - changed > _YOUNG for *_, changed in stats):
-        with suppress(OSError, InputError):  # a folder that cannot be written goes without
-            note.parent.mkdir(exist_ok=True)
-            write_json(note, {"hash": total.hexdigest()})
     return total.hexdigest()
 
 
@@ -81,8 +67,8 @@ def kept_folder(folder: Path, make: Callable[[Path], dict[str, Any]]) -> dict[st
     try:
         with whole_folder(folder, any_folder=True) as draft:
             about = make(draft)
-            about["files"] = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(draft.iterdir())}
             write_json(draft / "about.json", about)
+            seal(draft)
         return about
     except InputError as error:
         raise InputError(f"{error} Name another folder with `cache`.") from None
@@ -97,21 +83,9 @@ def add_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def _read_about(folder: Path) -> dict[str, Any] | None:
     """None if the folder is not there or not whole."""
     try:
-        about = read_json(folder / "about.json")
-        whole = all([(folder / name).stat().st_size, _checksum(folder / name)] == facts for name, facts in about["files"].items())
-    except (OSError, InputError, KeyError, TypeError, AttributeError):
+        return None if damage(folder) else read_json(folder / "about.json", _ABOUT)
+    except (OSError, InputError):
         return None
-    return about if whole else None
-
-
-def _checksum(path: Path) -> int:
-    megabyte, total = 2**20, 0
-    n_megabytes = -(-path.stat().st_size // megabyte)
-    with path.open("rb") as file:
-        for i in range(min(n_megabytes, _CHECKED)):
-            file.seek(i * n_megabytes // min(n_megabytes, _CHECKED) * megabyte)
-            total = zlib.crc32(file.read(megabyte), total)
-    return total
 
 
 def _file_hash(path: Path) -> bytes:

@@ -64,7 +64,7 @@ def corpus(
     found = found_source(source, column)
     tokeniser = new_tokeniser(tokenizer, n_vocab)
     home = cache_folder(cache)
-    key = corpus_key(content_hash(found.files, home), _settings(found, tokeniser, n_vocab))
+    key = corpus_key(content_hash(found.files), _settings(found, tokeniser, n_vocab))
     about = kept_folder(home / key, lambda folder: _built(folder, found, tokeniser, n_vocab))
     return Corpus(name=found.name, hash=key, tokenizer=tokeniser.name, folder=home / key, about=about)
 

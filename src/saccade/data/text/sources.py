@@ -96,6 +96,8 @@ def _at_path(path: Path, column: str) -> Source:
         if path.exists():
             raise InputError(f"{path} is neither a file nor a folder.")
         _refuse(str(path))
+    if _holds_home(path):
+        raise InputError(f"{path} is your home folder, or above it, and not a text; name a file, or a folder with texts only.")
     files = sorted(file for file in _readable(path) if file.is_file() and not _hidden(file.relative_to(path)))
     train = tuple(file for file in files if file.parent == path and file.stem == "train")
     valid = tuple(file for file in files if file.parent == path and file.stem in _VALID)
@@ -117,6 +119,13 @@ def _readable(folder: Path) -> Iterator[Path]:
         yield from folder.rglob("*")
     except OSError as error:
         raise InputError(f"cannot read the folder {folder}: {error.strerror}.") from None
+
+
+def _holds_home(folder: Path) -> bool:
+    try:
+        return Path.home().resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # there is no home
+        return False
 
 
 def _hidden(path: Path) -> bool:
