@@ -20,6 +20,7 @@ import xarray as xr
 from saccade.errors import InputError, shortened
 from saccade.lab.claim import Claim
 from saccade.lab.panel import Layout, specs
+from saccade.lab.settings import check_settings
 from saccade.records.schema import make_record, settings_of, with_settings
 from saccade.report.drawn import draw_panels
 from saccade.theory.condition import Condition, met
@@ -58,6 +59,7 @@ class Experiment:
     |-------------|-----------------------------------------------------------------------------------------------------------|
     | `name`      | of the experiment and of the folder of its results: `two-tokens`                                          |
     | `settings`  | a frozen dataclass; its defaults are what `saccade reproduce` runs, the text under a field is its help     |
+    |             | (`lab/settings.py` says which values they may have)                                                        |
     | `measure`   | `(settings, on_progress)` -> `Measured`, or a record                                                      |
     | `claims`    | `(record)` -> claims                                                                                      |
     | `panels`    | `(record)` -> panels, or rows of panels                                                                   |
@@ -94,6 +96,7 @@ class Experiment:
     def run(self, settings: Any = None, on_progress: Progress = silent) -> xr.Dataset:
         """The record of one run, with its settings; the defaults if none are given."""
         config, started = self.settings() if settings is None else settings, time.perf_counter()
+        check_settings(config)
         found = self.measure(config, on_progress)
         if isinstance(found, Measured):
             found = self._record(found, time.perf_counter() - started)
@@ -105,6 +108,8 @@ class Experiment:
 
     def run_together(self, several: Sequence[Any], on_progress: Progress = silent) -> list[xr.Dataset]:
         """A record for each of several settings, in one call where the experiment can do that."""
+        for settings in several:
+            check_settings(settings)
         if self.together is None:
             return [self.run(settings, on_progress) for settings in several]
         found = self.together(several, on_progress)
