@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+import time
 
 import pytest
 
 from saccade.errors import InputError
+from saccade.playground import server as server_module
 from saccade.playground.server import make_server, served_files
 
 
@@ -139,3 +141,26 @@ def test_a_port_that_is_taken_is_a_sentence_and_the_usual_one_gives_way(server):
 def test_a_port_that_is_none_is_refused(port):
     with pytest.raises(InputError, match="`port` must be a whole number"):
         make_server(port)
+
+
+def cut_off(slow, seconds):
+    """Whether the server ends a connection that sends a byte at a time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            slow.sendall(b"G")
+            if not slow.recv(1):
+                return True
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return True
+    return False
+
+
+def test_a_request_that_comes_a_byte_at_a_time_is_cut_off(server, monkeypatch, capfd):
+    monkeypatch.setattr(server_module._Handler, "timeout", 1.0)
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=0.1) as slow:
+        assert cut_off(slow, seconds=10)
+    assert asked(server, "/playground/integrate.js")[0].status == 200
+    assert capfd.readouterr().err == ""

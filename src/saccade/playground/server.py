@@ -8,6 +8,7 @@ has its own name point here (DNS rebinding) is refused by its Host header.
 from __future__ import annotations
 
 import contextlib
+import socket
 import socketserver
 import threading
 import webbrowser
@@ -90,7 +91,22 @@ class _Handler(BaseHTTPRequestHandler):
     server: LoopbackServer
     server_version, sys_version = "saccade", ""  # no versions for strangers
     error_message_format, error_content_type = "%(code)d %(message)s\n", "text/plain; charset=utf-8"
-    timeout = 10  # seconds for a request to arrive: nobody may hold a thread for ever
+    timeout = 10  # seconds for a request and its answer: nobody may hold a thread for ever
+
+    def handle(self) -> None:
+        """Also whoever sends or takes a byte at a time is cut off in time; a connection that breaks is no error of ours."""
+        end = threading.Timer(self.timeout, self._cut_off)
+        end.daemon = True
+        end.start()
+        try:
+            with contextlib.suppress(OSError):
+                super().handle()
+        finally:
+            end.cancel()
+
+    def _cut_off(self) -> None:
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
         self._answer(with_body=True)
