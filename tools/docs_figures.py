@@ -18,7 +18,7 @@ import saccade
 from saccade.experiments import experiment
 from saccade.experiments.scan_and_snap.scan_then_snap import EXPERIMENT as SCAN_THEN_SNAP
 from saccade.experiments.scan_and_snap.scan_then_snap import Settings
-from saccade.experiments.scan_and_snap.snap_cases import flow_of
+from saccade.experiments.scan_and_snap.snap_cases import flows_of
 from saccade.observe.events import find_events
 from saccade.report.style import categorical, new_figure, sequential
 
@@ -51,10 +51,10 @@ def scan_and_snap_growth() -> Figure:
     drawing = new_figure(width=WIDTH, height=3.6)
     axes = drawing.subplots()
     for i, role in enumerate(("faster decoder", "base", "slower decoder")):
-        at = flow_of(record, role)
+        at = flows_of(record)["rates", role]
         label = rf"flow (C), $\eta_Y$ = {at.lr_decoder:g}"
-        axes.plot(at.t[::6], at.grown[::6], "os^"[i], ms=3.5, color=categorical(i), label=label)
-        axes.plot(at.t, at.predicted, color=categorical(i), lw=1.2)
+        axes.plot(at.t[::6], at.curves["log"][::6], "os^"[i], ms=3.5, color=categorical(i), label=label)
+        axes.plot(at.t, at.curves["theory"], color=categorical(i), lw=1.2)
         axes.axvline(at.snap_time, color=categorical(i), ls="--", lw=1)
     axes.plot([], [], color="black", lw=1.2, label="corrected theory")
     axes.plot([], [], color="black", ls="--", lw=1, label=r"onset of snapping, $t_0$")

@@ -10,7 +10,7 @@ neither the size of growth nor ln ln t.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ from saccade.experiments.scan_and_snap.snap_cases import (
     CaseSettings,
     Flow,
     Setup,
-    flow_of,
+    flows_of,
     growth_panel,
     measured,
     onset_power,
@@ -47,7 +47,6 @@ from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING, PLAIN_ORDER,
 
 LATE = 100.0  # in units of t0: where the late exponent is first read; it is read again at the end
 MOST_UNKNOWNS_FOR_BDF = 2000  # SciPy's BDF is the fastest of its methods on the plain flow while its Jacobian is small
-DECODER_SLOWER = ("faster decoder", "base", "slower decoder")
 
 
 def measure(settings: CaseSettings, on_progress: Progress) -> Measured:
@@ -67,29 +66,30 @@ def _followed(setup: Setup, *, settings: CaseSettings) -> dict[str, Any]:
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    if record.attrs["obstacle"]:
+    flows = flows_of(record)
+    if not flows:
         return
-    slow, base = flow_of(record, "base", "slow rates"), flow_of(record, "base")
+    slow, base = flows["slow rates", "base"], flows["rates", "base"]
     yield from _coupling(slow)
     yield _late_exponent(slow)
-    in_any = Case({"flow": "B"}, slow.given((FOR_PLAIN[0], *FOR_THEOREM_2)))
+    in_any = Case({"flow": "B"}, [slow.given[name] for name in (FOR_PLAIN[0], *FOR_THEOREM_2)])
     title = "of two distinct tokens the more frequent gains more in every flow"
     yield in_any.none(PLAIN_ORDER, title, record.out_of_order.values > 0)
-    yield from _rate_orders(record, "slow rates", HOLDS)
+    yield from _rate_orders(flows, "slow rates", HOLDS)
     said = "Growth stops being logarithmic, its local exponent at half its peak, when theory says."
     case = base.case(FOR_PLAIN, flow="B")
     yield case.between(PLAIN_SNAP, ONSET, base.onset, base.scan_time, base.snap_time, sentence=said, expected=OUTSIDE)
-    case = Case({"flow": "B"}, flow_of(record, "slower decoder").given(FOR_PLAIN))
+    case = Case({"flow": "B"}, [flows["rates", "slower decoder"].given[name] for name in FOR_PLAIN])
     title = "(a) a faster decoder snaps earlier: power of η_Y in the onset"
-    yield case.near(PLAIN_SNAP, title, onset_power(record), -1, within=WITHIN, expected=OUTSIDE)
-    yield from _rate_orders(record, "rates", OUTSIDE)
+    yield case.near(PLAIN_SNAP, title, onset_power(flows), -1, within=WITHIN, expected=OUTSIDE)
+    yield from _rate_orders(flows, "rates", OUTSIDE)
 
 
 def _coupling(flow: Flow) -> Iterator[Claim]:
     """At the end of scanning: far behind the theory's flow, but where plain descent's own coupling says."""
     steps = flow.run.steps.values
     i = int(np.argmin(np.abs(steps - flow.scan_time)))
-    plain, reduced, coupled = (float(flow.run[name][i]) for name in ("log_growth", "reduced_growth", "coupled_growth"))
+    plain, reduced, coupled = (float(flow.run[f"{name}_growth"][i]) for name in ("log", "reduced", "coupled"))
     case = flow.case(FOR_PLAIN, t=float(f"{steps[i]:.3g}"))
     title = "log growth of the plain flow (B) over that of the theory's flow (C), near t0'"
     yield case.near(PLAIN_COUPLING, title, plain / reduced, 1, within=0.5, expected=FAILS)
@@ -100,50 +100,50 @@ def _coupling(flow: Flow) -> Iterator[Claim]:
 def _late_exponent(flow: Flow) -> Claim:
     t = flow.t
     first, last = int(np.argmin(np.abs(np.log(t / (LATE * flow.snap_time))))), len(t) - 2  # one-sided at the very end
-    predicted, found = (np.divide(*flow.exponent(values)[[last, first]]) for values in (flow.predicted, flow.grown))
+    predicted, found = (np.divide(*flow.exponents[name][[last, first]]) for name in ("theory", "log"))
     case = flow.case(FOR_PLAIN, flow="B", **{"from t": float(f"{t[first]:.2g}"), "to t": float(f"{t[last]:.2g}")})
     title = "local exponent at the end over that at 100 t0"
     said = "In the theory's flow the local exponent changes by the predicted factor between these times; here it does not."
     return case.near(PLAIN_SNAP, title, found, predicted, relative=0.25, expected=FAILS, sentence=said)
 
 
-def _rate_orders(record: xr.Dataset, group: str, expected: str) -> Iterator[Claim]:
+def _rate_orders(flows: Mapping[tuple[str, str], Flow], group: str, expected: str) -> Iterator[Claim]:
     """Claims (b) and (c) as orders: more growth, and less entropy, at the end."""
-    for text, roles in (("(b) both rates scaled up", BOTH), ("(c) the decoder slower, attention as it was", DECODER_SLOWER)):
-        three = [flow_of(record, role, group) for role in roles]
-        case = Case({"flow": "B", "η_Z": three[1].lr_attention}, three[1].given(FOR_PLAIN))
-        grown = [one.grown[-1] for one in three]
+    for text, roles in (("(b) both rates scaled up", BOTH), ("(c) the decoder slower, attention as it was", DECODERS[::-1])):
+        three = [flows[group, role] for role in roles]
+        case = Case({"flow": "B", "η_Z": three[1].lr_attention}, [three[1].given[name] for name in FOR_PLAIN])
+        grown = [one.curves["log"][-1] for one in three]
         yield case.in_order(PLAIN_SNAP, f"{text}: log growth at the end rises", grown, expected=expected)
-        if record.distinct_entropy[0, 0] > 0:
+        if three[1].run.distinct_entropy[0] > 0:
             lost = [one.entropy_lost for one in three]
             yield case.in_order(PLAIN_SNAP, f"{text}: sparsity at the end rises", lost, expected=expected)
 
 
 def panels(record: xr.Dataset) -> Layout:
-    if record.attrs["obstacle"]:
+    flows = flows_of(record)
+    if not flows:
         return [Lines("no claim can be formed: see the caption", "", "", [])]
-    growth_over_time = growth_panel(record, "plain gradient flow (B)", theory=False)
-    return [growth_over_time, _exponent_panel(record), _entropy_panel(record)]
+    return [growth_panel(flows, "plain gradient flow (B)", theory=False), _exponent_panel(flows), _entropy_panel(flows)]
 
 
-def _exponent_panel(record: xr.Dataset) -> Lines:
-    lines = []
+def _exponent_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
+    lines, base = [], flows["rates", "base"]
     for i, (group, name) in enumerate((("rates", "fast attention"), ("slow rates", "slow attention"))):
-        base = flow_of(record, "base", group)
-        x, rate = base.t / base.scan_time, f"{name}, η_Z = {base.lr_attention:g}"
+        one = flows[group, "base"]
+        x, rate = one.t / one.scan_time, f"{name}, η_Z = {one.lr_attention:g}"
         lines += [
-            Line(x[::4], base.exponent(base.grown)[::4], f"flow (B), {rate}", POINTS, i),
-            Line(x, base.exponent(base.run.reduced_growth.values[1:]), f"flow (C), {rate}", DASHES, i),
+            Line(x[::4], one.exponents["log"][::4], f"flow (B), {rate}", POINTS, i),
+            Line(x, one.exponents["reduced"], f"flow (C), {rate}", DASHES, i),
         ]
     marks = {1.0: "t0'", base.snap_time / base.scan_time: "t0"}
     title, y = "growth of (B) stays far below that of (C)", "local exponent dB / d ln t"
     return Lines(title, "t / t0'", y, lines, "xy", xlim=(1e-2, None), marks=marks)
 
 
-def _entropy_panel(record: xr.Dataset) -> Lines:
+def _entropy_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     lines = []
     for i, (roles, name) in enumerate(((BOTH, "both rates scaled"), (DECODERS, "η_Y alone scaled"))):
-        three = [flow_of(record, role) for role in roles]
+        three = [flows["rates", role] for role in roles]
         lines.append(Line([one.lr_decoder for one in three], [one.entropy_lost for one in three], name, POINTS, i))
     return Lines("entropy that distinct tokens have lost", "η_Y (per step)", "entropy lost by the end (nats), flow (B)", lines, "x")
 

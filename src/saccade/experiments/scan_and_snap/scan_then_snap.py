@@ -37,7 +37,7 @@ from saccade.experiments.scan_and_snap.snap_cases import (
     Flow,
     Setup,
     built_in,
-    flow_of,
+    flows_of,
     growth_panel,
     measured,
     onset_power,
@@ -50,6 +50,7 @@ from saccade.experiments.scan_and_snap.snap_growth import fates
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.theory.condition import Condition
 from saccade.theory.scan_and_snap.statements import (
     COROLLARY_2,
     FROZEN_ENTROPY,
@@ -98,8 +99,14 @@ def _setups(settings: Settings) -> list[Setup]:
     unlike = replace(base.task, class_weight=np.append(4.0, np.ones(len(base.task.token_prob) - 1)))
     return [
         *varied,
-        *(base._replace(group="vocabulary", task=built_in(settings, n_vocab=size)) for size in settings.vocabularies),
-        *(base._replace(group="classes", task=built_in(settings, n_classes=K, common_feature=f)) for K, f in others),
+        *(
+            base._replace(group="vocabulary", role=f"M = {size}", task=built_in(settings, n_vocab=size))
+            for size in settings.vocabularies
+        ),
+        *(
+            base._replace(group="classes", role=f"K = {K}", task=built_in(settings, n_classes=K, common_feature=f))
+            for K, f in others
+        ),
         *(
             base._replace(group="control", role=role, task=task)
             for role, task in zip(CONTROLS, (unlike, _two_common(base.task)), strict=True)
@@ -155,31 +162,32 @@ def _left_out(setups: list[Setup], values: Mapping[str, Any]) -> list[str]:
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    if record.attrs["obstacle"]:
+    flows = flows_of(record)
+    if not flows:
         return
-    for place, group in enumerate(record.group.values):
-        if group not in ("slow rates", "control"):
-            yield from _growth(Flow(record, place))
-    yield from _fates(record)
-    yield from _rates(record)
-    for role in CONTROLS if "control" in record.group.values else ():
-        yield from _control(flow_of(record, role, "control"))
+    for flow in flows.values():
+        if flow.group not in ("slow rates", "control"):
+            yield from _growth(flow, flow.case(FOR_THEOREM_4, flow="C"))
+    yield from _fates(record, flows["rates", "base"].given)
+    yield from _rates(flows)
+    for (group, role), flow in flows.items():
+        if group == "control":
+            case = flow.case(FOR_THEOREM_4, flow="C", classes=role)
+            yield from _control(flow, case.breaking(CONTROLS[role]))
 
 
-def _growth(flow: Flow) -> Iterator[Claim]:
+def _growth(flow: Flow, case: Case) -> Iterator[Claim]:
     """Slopes on both sides of the snap, the onset, and the common token's fall."""
-    if flow.role == "base" and flow.group != "vocabulary":
-        yield from _common_token(flow)
-    case = flow.case(FOR_THEOREM_4, flow="C")
-    for side in SIDES:
-        predicted, found = flow.slope(flow.predicted, side), flow.slope(flow.grown, side)
-        if np.isnan(found):
+    if flow.role == "base" or flow.group == "classes":
+        yield from _common_token(flow, case)
+    for side, slope in flow.slopes.items():
+        if np.isnan(slope["log"]):
             continue
         if (flow.group, flow.role) == ("rates", "base"):
             yield _corrected_slope(flow, side, case)
             yield from _shape(flow, side, case)
         else:
-            yield case.near(SELF_CONSISTENT_GROWTH, SIDES[side], found, predicted, relative=_tolerance(flow))
+            yield case.near(SELF_CONSISTENT_GROWTH, SIDES[side], slope["log"], slope["theory"], relative=_tolerance(flow))
     yield _onset(flow, case)
 
 
@@ -187,10 +195,9 @@ def _tolerance(flow: Flow) -> float:
     return WITHIN if flow.n_classes >= MANY_CLASSES else WITHIN_FEW_CLASSES
 
 
-def _common_token(flow: Flow) -> Iterator[Claim]:
+def _common_token(flow: Flow, case: Case) -> Iterator[Claim]:
     """How much faster the common token falls than distinct ones grow."""
-    case, K = flow.case(FOR_THEOREM_4, flow="C"), flow.n_classes
-    grown, fall = flow.run.log_growth.values, -float(flow.run.common_logit[-1])
+    K, grown, fall = flow.n_classes, flow.run.log_growth.values, -float(flow.run.common_logit[-1])
     yield case.erratum(
         THEOREM_4,
         "fall of the common token over log growth",
@@ -206,15 +213,15 @@ def _common_token(flow: Flow) -> Iterator[Claim]:
 
 
 def _corrected_slope(flow: Flow, side: str, case: Case) -> Claim:
-    corrected = flow.slope(flow.predicted, side)
+    slope = flow.slopes[side]
     return case.erratum(
         THEOREM_4,
         SIDES[side],
-        flow.slope(flow.grown, side),
+        slope["log"],
         number="0.5",
-        printed=flow.slope(flow.printed, side),
-        corrected=corrected,
-        within=_tolerance(flow) * corrected,
+        printed=slope["printed"],
+        corrected=slope["theory"],
+        within=_tolerance(flow) * slope["theory"],
         sentence="Both forms have B(0) = 0 and rate η_Z/K. In the corrected one the common token falls through all K classes, "
         "distinct tokens count in the normaliser, and the coupling keeps its floor of 1/M.",
     )
@@ -222,17 +229,18 @@ def _corrected_slope(flow: Flow, side: str, case: Case) -> Claim:
 
 def _shape(flow: Flow, side: str, case: Case) -> Iterator[Claim]:
     """How far the factor K alone goes (of a user's classes that is not known), and theory sample by sample."""
+    slope = flow.slopes[side]
     if not flow.whose:
         # The factor K alone does while scanning; later the flow has shrunk overlaps below 1/M, and the coupling's floor shows.
         yield case.near(
             SELF_CONSISTENT_GROWTH,
             f"{SIDES[side]}, only the factor K mended",
-            flow.slope(flow.grown, side),
-            flow.slope(flow.run.factor_growth.values[1:], side),
-            within=_tolerance(flow) * flow.slope(flow.predicted, side),
+            slope["log"],
+            slope["factor"],
+            within=_tolerance(flow) * slope["theory"],
             expected=HOLDS if side == "scanning" else FAILS,
         )
-    gap = np.abs(flow.exponent(flow.grown) / flow.exponent(flow.predicted) - 1)[window(flow, flow.t, side)]
+    gap = np.abs(flow.exponents["log"] / flow.exponents["theory"] - 1)[flow.inside[side]]
     yield case.at_most(SELF_CONSISTENT_GROWTH, f"largest relative gap of the local exponent while {side}", gap, WITHIN)
 
 
@@ -241,103 +249,109 @@ def _onset(flow: Flow, case: Case) -> Claim:
     return case.between(THEOREM_4, ONSET, flow.onset, flow.scan_time, flow.snap_time, sentence=said)
 
 
-def _fates(record: xr.Dataset) -> Iterator[Claim]:
+def _fates(record: xr.Dataset, given: Mapping[str, Condition]) -> Iterator[Claim]:
     """At the end: who rose, who fell, in what order. A flow with any such token is one exception."""
-    base, ends = flow_of(record, "base"), record.isel(case=record.group.values != "control")
-    (one_common,) = base.given(["T2(b) one common token"])
-    common = (THEOREM_2B, FOR_THEOREM_2B) if one_common.holds else (COROLLARY_2, FOR_COROLLARY_2)
+    ends, one_common = record.isel(case=record.group.values != "control"), given["T2(b) one common token"].holds
     rows = (
         ("falling_distinct", "distinct tokens gain attention in every flow", THEOREM_2A, FOR_THEOREM_2),
-        ("rising_common", "common tokens lose attention in every flow", *common),
+        (
+            "rising_common",
+            "common tokens lose attention in every flow",
+            *((THEOREM_2B, FOR_THEOREM_2B) if one_common else (COROLLARY_2, FOR_COROLLARY_2)),
+        ),
         ("out_of_order", "of two distinct tokens the more frequent gains more in every flow", THEOREM_2A, FOR_THEOREM_2),
     )
     for name, title, statement, needs in rows:
         which = str(ends[f"{name}_named"].values[np.argmax(ends[name].values)])
         said = f"In the flow with most exceptions: {which}." if which else ""
-        yield Case({"flow": "C"}, base.given(needs)).none(statement, title, ~(ends[name].values <= 0), sentence=said)
+        case = Case({"flow": "C"}, [given[need] for need in needs])
+        yield case.none(statement, title, ~(ends[name].values <= 0), sentence=said)
     if np.isfinite(ends.gain_error).all():
         title = "relative gain over its forecast from the leader alone, largest error"
         yield Case({"flow": "C"}).at_most(THEOREM_3, title, ends.gain_error, 1e-6)
 
 
-def _rates(record: xr.Dataset) -> Iterator[Claim]:
+def _rates(flows: Mapping[tuple[str, str], Flow]) -> Iterator[Claim]:
     """What the paper reads off Theorem 4 about the two rates."""
-    end, case = float(record.steps.max()), Case({"flow": "C"}, flow_of(record, "slower decoder").given(FOR_THEOREM_4))
-    title = "(a) a faster decoder snaps earlier: power of η_Y in the onset"
-    yield case.near(THEOREM_4, title, onset_power(record), -1, within=WITHIN)
+    one = {role: flows["rates", role] for role in ROLES}
+    power, title = onset_power(flows), "(a) a faster decoder snaps earlier: power of η_Y in the onset"
+    yield _joint(one["slower decoder"]).near(THEOREM_4, title, power, -1, within=WITHIN)
     for title, less, more in (
-        ("(b) both rates scaled up: gain in log growth", "both slower", "both faster"),
-        ("(c) the decoder slower, attention as it was: gain in log growth", "faster decoder", "slower decoder"),
+        ("(b) both rates scaled up: gain in log growth", one["both slower"], one["both faster"]),
+        ("(c) the decoder slower, attention as it was: gain in log growth", one["faster decoder"], one["slower decoder"]),
     ):
-        low, high = flow_of(record, less), flow_of(record, more)
-        case, predicted = Case({"t": end, "flow": "C"}, high.given(FOR_THEOREM_4)), high.predicted[-1] - low.predicted[-1]
-        yield case.near(THEOREM_4, title, high.grown[-1] - low.grown[-1], predicted, relative=WITHIN)
-    for flow in (flow_of(record, role) for role in ROLES if record.distinct_entropy[0, 0] > 0):
-        title, theory = "entropy (nats) that distinct tokens have lost when attention has frozen", flow.run.entropy_lost_theory
-        yield flow.case(FOR_THEOREM_4, flow="C").near(FROZEN_ENTROPY, title, flow.entropy_lost, float(theory), relative=WITHIN)
+        found, predicted = (more.curves[name][-1] - less.curves[name][-1] for name in ("log", "theory"))
+        yield _joint(more, t=float(more.t[-1])).near(THEOREM_4, title, found, predicted, relative=WITHIN)
+    title = "entropy (nats) that distinct tokens have lost when attention has frozen"
+    for flow in one.values():
+        if flow.run.distinct_entropy[0] > 0:
+            predicted, case = float(flow.run.entropy_lost_theory), flow.case(FOR_THEOREM_4, flow="C")
+            yield case.near(FROZEN_ENTROPY, title, flow.entropy_lost, predicted, relative=WITHIN)
 
 
-def _control(flow: Flow) -> Iterator[Claim]:
+def _joint(flow: Flow, **settings: Any) -> Case:
+    """A claim about several flows, under the assumptions of one of them."""
+    return Case(settings | {"flow": "C"}, [flow.given[name] for name in FOR_THEOREM_4])
+
+
+def _control(flow: Flow, case: Case) -> Iterator[Claim]:
     """Theorem 4 with one assumption broken: growth must miss the prediction on both sides of the snap. Two common tokens leave the
     onset where it was, so only a class that is drawn more often must move it.
     """
-    assumption = CONTROLS[flow.role]
-    case = flow.case(FOR_THEOREM_4, flow="C", classes=flow.role).breaking(assumption)
     for side in SIDES:
         yield _corrected_slope(flow, side, case)
-    if assumption == "T1 uniform classes":
+    if case.breaks == "T1 uniform classes":
         yield _onset(flow, case)
 
 
 def headlines(record: xr.Dataset) -> dict[str, float]:
     """At the base case: onset, slopes of log growth on both sides of the snap, and what is reached. NaN: not to be had."""
     names = ("onset", "onset_over_snap_time", "scanning_slope", "snapping_slope", "log_growth", "entropy_lost")
-    if record.attrs["obstacle"]:
+    flows = flows_of(record)
+    if not flows:
         return dict.fromkeys(names, np.nan)
-    base = flow_of(record, "base")
-    slopes = [base.slope(base.grown, side) for side in SIDES]
-    found = (base.onset, base.onset / base.snap_time, *slopes, float(base.grown[-1]), base.entropy_lost)
+    base = flows["rates", "base"]
+    slopes = [slope["log"] for slope in base.slopes.values()]
+    found = (base.onset, base.onset / base.snap_time, *slopes, float(base.curves["log"][-1]), base.entropy_lost)
     return dict(zip(names, found, strict=True))
 
 
 def panels(record: xr.Dataset) -> Layout:
-    if record.attrs["obstacle"]:
+    flows = flows_of(record)
+    if not flows:
         return [Lines("no claim can be formed: see the caption", "", "", [])]
-    return [
-        [growth_panel(record, "theory's flow (C): points flow, lines theory", theory=True), _late_panel(record)],
-        [_exponent_panel(record), _entropy_panel(record)],
-    ]
+    title = "theory's flow (C): points flow, lines theory"
+    return [[growth_panel(flows, title, theory=True), _late_panel(flows)], [_exponent_panel(flows), _entropy_panel(flows)]]
 
 
-def _late_panel(record: xr.Dataset) -> Lines:
+def _late_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     lines = []
-    for i, one in enumerate(flow_of(record, role) for role in DECODERS):
-        late = window(one, one.t, "snapping")
-        x, name = one.log_height(late), f"η_Y = {one.lr_decoder:g}"
-        lines += [Line(x[::4], one.grown[late][::4], name, POINTS, i), Line(x, one.predicted[late], "", tone=i)]
+    for i, one in enumerate(flows["rates", role] for role in DECODERS):
+        grown, predicted = (one.curves[name][one.inside["snapping"]] for name in ("log", "theory"))
+        name = f"η_Y = {one.lr_decoder:g}"
+        lines += [Line(one.log_height[::4], grown[::4], name, POINTS, i), Line(one.log_height, predicted, "", tone=i)]
     return Lines("after the snap: nearly straight in ln ln t", "ln ln(M η_Y t / K), from t0 on", "log growth B, flow (C)", lines)
 
 
-def _exponent_panel(record: xr.Dataset) -> Lines:
+def _exponent_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     """Over t / t0', so that vocabularies (or a user's rates) can be told apart by shape alone."""
-    base, varied = flow_of(record, "base"), np.flatnonzero(record.group.values == "vocabulary")
-    several = sorted([base, *(Flow(record, int(i)) for i in varied)], key=lambda one: one.n_vocab)
-    lines, shown = [], several if len(varied) else [flow_of(record, role) for role in DECODERS]
+    base, varied = flows["rates", "base"], [one for one in flows.values() if one.group == "vocabulary"]
+    several = sorted([base, *varied], key=lambda one: one.n_vocab)
+    lines, shown = [], several if varied else [flows["rates", role] for role in DECODERS]
     for i, one in enumerate(shown):
-        tone = (i + 1) / len(shown)
-        name = f"M = {one.n_vocab}" if len(varied) else f"η_Y = {one.lr_decoder:g}"
-        lines.append(Line(one.t[::4] / one.scan_time, one.exponent(one.grown)[::4], name, POINTS, tone))
-        lines.append(Line(one.t / one.scan_time, one.exponent(one.predicted), "", tone=tone))
-    lines.append(Line(base.t / base.scan_time, base.exponent(base.printed), "Theorem 4 as printed", DASHES, None))
+        tone, x = (i + 1) / len(shown), one.t / one.scan_time
+        name = f"M = {one.n_vocab}" if varied else f"η_Y = {one.lr_decoder:g}"
+        lines += [Line(x[::4], one.exponents["log"][::4], name, POINTS, tone), Line(x, one.exponents["theory"], "", tone=tone)]
+    lines.append(Line(base.t / base.scan_time, base.exponents["printed"], "Theorem 4 as printed", DASHES, None))
     title, y = "scanning is flat, snapping falls: flow (C)", "local exponent dB / d ln t"
     marks = {1.0: "t0'", base.snap_time / base.scan_time: "t0"}
     return Lines(title, "t / t0'", y, lines, "xy", xlim=(1e-2, None), ylim=(1e-3, 1), marks=marks)
 
 
-def _entropy_panel(record: xr.Dataset) -> Lines:
+def _entropy_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     lines = []
     for i, (roles, name) in enumerate(((BOTH, "both rates scaled"), (DECODERS, "η_Y alone scaled"))):
-        three = [flow_of(record, role) for role in roles]
+        three = [flows["rates", role] for role in roles]
         rates = [one.lr_decoder for one in three]
         lines.append(Line(rates, [one.entropy_lost for one in three], name, POINTS, i))
         lines.append(Line(rates, [float(one.run.entropy_lost_theory) for one in three], "", tone=i))

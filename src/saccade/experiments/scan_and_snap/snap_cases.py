@@ -46,6 +46,7 @@ DECODERS = ("slower decoder", "base", "faster decoder")
 BOTH = ("both slower", "base", "both faster")
 ONSET = "onset of the snap lies between t0' and t0"
 WITHIN = 0.05  # of theory: our tolerance for slopes, growth and entropy lost
+_OF_A_CONDITION = ("name", "value", "relation", "bound", "why")
 FEWEST = 3  # samples in a window for a slope to be fitted
 LEAST_VOCABULARY = 100  # Theorem 1 has M >> 100; at 100 the terms it drops are 1 %
 
@@ -213,7 +214,9 @@ def window(at: SnapTheory | Flow, t: NDArray[np.float64], side: str) -> NDArray[
 
 
 class Flow:
-    """One case of a record after t = 0: what grew, what theory says of it, and claims under its assumptions."""
+    """One case of a record after t = 0, as plain data. `curves` are log growth along the flow, by corrected theory, as printed, and
+    with the factor K alone mended; they have local exponents and, on either side of the snap, slopes.
+    """
 
     def __init__(self, record: xr.Dataset, place: int) -> None:
         self.run = record.isel(case=place)
@@ -221,72 +224,66 @@ class Flow:
         self.lr_decoder, self.lr_attention = float(self.run.lr_decoder), float(self.run.lr_attention)
         self.n_classes, self.n_vocab = int(self.run.n_classes), int(self.run.n_vocab)
         self.scan_time, self.snap_time = float(self.run.scan_time), float(self.run.snap_time)
-        self.t, self.grown = self.run.steps.values[1:], self.run.log_growth.values[1:]
-        self.predicted, self.printed = self.run.theory_growth.values[1:], self.run.printed_growth.values[1:]
         self.whose = json.loads(record.attrs["whose"])
-
-    def exponent(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return exponent(values, self.t)
-
-    @property
-    def onset(self) -> float:
-        return onset(self.grown, self.t)
-
-    @property
-    def entropy_lost(self) -> float:
-        """Nats; 0 where there is a single distinct token."""
-        return float(self.run.distinct_entropy[0] - self.run.distinct_entropy[-1])
-
-    def log_height(self, inside: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """ln ln(M eta_Y t / K), in which late growth is to be linear."""
-        return np.log(np.log(self.n_vocab * self.lr_decoder * self.t[inside] / self.n_classes))
-
-    def slope(self, values: NDArray[np.float64], side: str) -> float:
-        """Against ln t while scanning, ln ln(M eta_Y t / K) while snapping; NaN with too few samples."""
-        inside = window(self, self.t, side)
-        if inside.sum() < FEWEST:
-            return np.nan
-        return fits.slope(np.log(self.t[inside]) if side == "scanning" else self.log_height(inside), values[inside])
-
-    def given(self, needs: Sequence[str]) -> list[Condition]:
-        rows = {row["name"]: row for row in json.loads(str(self.run.conditions.values))}
-        return [Condition(*(rows[name][key] for key in ("name", "value", "relation", "bound", "why"))) for name in needs]
+        self.given = {
+            row["name"]: Condition(*(row[key] for key in _OF_A_CONDITION)) for row in json.loads(str(self.run.conditions.values))
+        }
+        self.t, names = self.run.steps.values[1:], [name for name in record if str(name).endswith("_growth")]
+        self.curves = {str(name).removesuffix("_growth"): self.run[name].values[1:] for name in names}
+        self.exponents = {name: exponent(curve, self.t) for name, curve in self.curves.items()}
+        self.onset = onset(self.curves["log"], self.t)
+        self.inside = {side: window(self, self.t, side) for side in ("scanning", "snapping")}
+        late = self.inside["snapping"]
+        self.log_height = np.log(np.log(self.n_vocab * self.lr_decoder * self.t[late] / self.n_classes))
+        against = {"scanning": np.log(self.t[self.inside["scanning"]]), "snapping": self.log_height}
+        self.slopes = {
+            side: {name: _slope(x, curve[self.inside[side]]) for name, curve in self.curves.items()} for side, x in against.items()
+        }
+        self.entropy_lost = float(self.run.distinct_entropy[0] - self.run.distinct_entropy[-1])  # nats
 
     def case(self, needs: Sequence[str], **settings: Any) -> Case:
         named = self.whose or {"K": self.n_classes, "M": self.n_vocab}
-        return Case(named | {"η_Y": self.lr_decoder, "η_Z": self.lr_attention} | settings, self.given(needs))
+        rates = {"η_Y": self.lr_decoder, "η_Z": self.lr_attention}
+        return Case(named | rates | settings, [self.given[name] for name in needs])
 
 
-def flow_of(record: xr.Dataset, role: str, group: str = "rates") -> Flow:
-    return Flow(record, int(np.flatnonzero((record.role.values == role) & (record.group.values == group))[0]))
+def _slope(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    return fits.slope(x, y) if len(x) >= FEWEST else np.nan
 
 
-def onset_power(record: xr.Dataset) -> float:
+def flows_of(record: xr.Dataset) -> dict[tuple[str, str], Flow]:
+    """Every case, by group and role."""
+    return {(one.group, one.role): one for one in (Flow(record, place) for place in range(record.sizes.get("case", 0)))}
+
+
+def onset_power(flows: Mapping[tuple[str, str], Flow]) -> float:
     """Power of the decoder's rate in the onset."""
-    slow, fast = flow_of(record, "slower decoder"), flow_of(record, "faster decoder")
-    return fits.power([slow.lr_decoder, fast.lr_decoder], [slow.onset, fast.onset])
+    ends = [flows["rates", role] for role in ("slower decoder", "faster decoder")]
+    return fits.power([one.lr_decoder for one in ends], [one.onset for one in ends])
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
     """Every sample of every flow, with theory beside it."""
     rows = []
-    for one in (Flow(record, place) for place in range(record.sizes.get("case", 0))):
+    for one in flows_of(record).values():
         head = {"group": one.group, "role": one.role, **one.whose, "n_classes": one.n_classes, "n_vocab": one.n_vocab}
         head |= {"lr_decoder": one.lr_decoder, "lr_attention": one.lr_attention}
-        columns = {"t": one.t, "log_growth": one.grown, "log_growth_theory": one.predicted, "log_growth_printed": one.printed}
-        columns |= {f"exponent{name[10:]}": one.exponent(values) for name, values in list(columns.items())[1:]}
+        endings = {"log": "", "theory": "_theory", "printed": "_printed"}
+        columns = {"t": one.t} | {f"log_growth{ending}": one.curves[name] for name, ending in endings.items()}
+        columns |= {f"exponent{ending}": one.exponents[name] for name, ending in endings.items()}
         columns |= {name: one.run[name].values[1:] for name in ("top_logit", "common_logit", "distinct_entropy")}
         rows += [head | {name: float(values[i]) for name, values in columns.items()} for i in range(len(one.t))]
     return rows or [{"left_out": sentence} for sentence in json.loads(record.attrs["left_out"])]
 
 
-def growth_panel(record: xr.Dataset, title: str, *, theory: bool) -> Lines:
-    lines, three = [], [flow_of(record, role) for role in DECODERS]
-    top = 1.1 * max([float(one.grown[-1]) for one in three if np.isfinite(one.grown[-1])], default=1.0)
+def growth_panel(flows: Mapping[tuple[str, str], Flow], title: str, *, theory: bool) -> Lines:
+    lines, three = [], [flows["rates", role] for role in DECODERS]
+    ends = [float(one.curves["log"][-1]) for one in three]
+    top = 1.1 * max([end for end in ends if np.isfinite(end)], default=1.0)
     for i, one in enumerate(three):
-        lines.append(Line(one.t[::4], one.grown[::4], f"η_Y = {one.lr_decoder:g}, η_Z = {one.lr_attention:g}", POINTS, i))
+        lines.append(Line(one.t[::4], one.curves["log"][::4], f"η_Y = {one.lr_decoder:g}, η_Z = {one.lr_attention:g}", POINTS, i))
         if theory:
-            lines.append(Line(one.t, one.predicted, "", tone=i))
+            lines.append(Line(one.t, one.curves["theory"], "", tone=i))
         lines += [Line([one.scan_time] * 2, [0, top], "", DOTS, i), Line([one.snap_time] * 2, [0, top], "", DASHES, i)]
     whose = f" of {three[0].whose['token']} in class {three[0].whose['class']}" if three[0].whose else ""
     return Lines(title, "t (steps)", f"log growth B = ∫ dz / f²{whose}", lines, "x", xlim=(1e-1, None), ylim=(0, top))
