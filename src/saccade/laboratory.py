@@ -29,7 +29,7 @@ from saccade.dynamics.linearise import CriticalPoint, Spectrum
 from saccade.dynamics.train import train as trained
 from saccade.errors import InputError, checked_kind, shortened
 from saccade.model.embedded import Embedded
-from saccade.model.pairwise import Pairwise
+from saccade.model.pairwise import OnClasses, Pairwise
 from saccade.model.rank_one import RankOneEmbedded
 from saccade.model.reduced_pairwise import ReducedPairwise
 from saccade.model.system import System
@@ -301,7 +301,7 @@ def assumptions_of(system: System, record: xr.Dataset) -> list[dict[str, Any]]:
     None of a system of one's own, which no theory here is about, and none for a task of more than ten million probabilities, where
     the validator would cost more than the run.
     """
-    check = _CONDITIONS.get(type(system))
+    check = next((check for kind, check in _CONDITIONS.items() if isinstance(system, kind)), None)
     if check is None or max(record[name].size for name in ("transition", "token_prob") if name in record) > _MOST_ENTRIES:
         return []
     config = json.loads(record.attrs["config"])
@@ -323,7 +323,7 @@ def assumptions_of(system: System, record: xr.Dataset) -> list[dict[str, Any]]:
 def _class_conditions(record: xr.Dataset, config: dict[str, Any], lr_decoder: float, lr_attention: float) -> list[Any]:
     """Assumptions 1 and 2 of Scan and Snap, and of the theorems that add to them."""
     model = config.get("model", {"init": "zero"})
-    uniform = model["init"] == "uniform"
+    uniform = model.get("init") == "uniform"
     return scan_and_snap.check_assumptions(
         record.token_prob.values,
         record.class_query.values,
@@ -352,8 +352,7 @@ def _chain_conditions(record: xr.Dataset, config: dict[str, Any], lr_decoder: fl
 
 
 _CONDITIONS: dict[type, Callable[..., list[Any]]] = {
-    Pairwise: _class_conditions,
-    ReducedPairwise: _class_conditions,
+    OnClasses: _class_conditions,
     Embedded: _chain_conditions,
     RankOneEmbedded: _chain_conditions,
 }

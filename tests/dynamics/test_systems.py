@@ -244,12 +244,31 @@ def test_mistakes_are_named(call, words):
         ("observe", {"thing": saccade.Seen(("a",), np.ones(3), "1")}, "definition"),
         ("rates", {"z": 1.0}, "block of"),
         ("rates", {"x": -1.0}, "rates"),
+        ("loss", np.ones(3), r"one number; it gives \(3,\)"),
+        ("start", Pair(np.zeros(3, int), np.ones(3)), "`x` holds int"),
     ],
 )
 def test_mistakes_in_a_system_are_named(method, result, words):
     system = type("Broken", (Saddle,), {method: lambda self, *parameters: result})()
     with pytest.raises(saccade.InputError, match=words):
         saccade.flow(system, t1=1.0, n_times=2)
+
+
+@pytest.mark.parametrize("wrong", [lambda pair: np.exp(pair.x).sum(), lambda pair: float(pair.x[0]), lambda pair: max(pair.x)])
+def test_a_loss_that_jax_cannot_trace_is_said_in_a_sentence(wrong):
+    system = type("Broken", (Saddle,), {"loss": lambda self, pair: wrong(pair)})()
+    for engine in (saccade.flow, saccade.train):
+        with pytest.raises(saccade.InputError, match="must be written in"):
+            engine(system)
+
+
+def test_a_variant_of_a_built_in_model_keeps_its_assumptions():
+    class Variant(saccade.Pairwise):
+        pass
+
+    task = saccade.SequenceClasses.syn_small()
+    said = [saccade.flow(kind(task), t1=1.0, n_times=2).attrs["assumptions"] for kind in (saccade.Pairwise, Variant)]
+    assert said[0] == said[1] != "[]"
 
 
 def test_signatures_are_real():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from saccade.lab.claim import FAILS, Claim
+from saccade.lab.claim import FAILS, Claim, Erratum, number
 from saccade.lab.outcome import Outcome
-from saccade.lab.relation import Erratum, number
 from saccade.theory.statements import MISPRINTS
 
 _ERRATA = (

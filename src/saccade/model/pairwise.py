@@ -75,8 +75,39 @@ class Setting(NamedTuple):
     lr_attention: AnyArray
 
 
+class OnClasses(SettledSystem):
+    """A system that learns sequence classes: how it is followed, and what a record says of the classes."""
+
+    task: SequenceClasses | None
+    lr_decoder: float
+    lr_attention: float
+    solver = Solver(t1=1e12, most_for_lsoda=8000)
+    seeds = None
+    keep = ("attention", "attention_logits")
+    time_unit = "steps of SGD"
+
+    @property
+    def classes(self) -> SequenceClasses:
+        """The task, which must be there."""
+        if self.task is None:
+            raise InputError("`Pairwise()` without a task is a set of options: give it one, `Pairwise(task, ...)`.")
+        return self.task
+
+    def coordinates(self) -> dict[str, Any]:
+        rates = {"lr_decoder": self.lr_decoder, "lr_attention": self.lr_attention}
+        return {"query": np.unique(self.classes.query)} | rates | self.classes.names_by_axis
+
+    def data(self) -> dict[str, Seen]:
+        return {
+            "token_prob": Seen(("class", "token"), self.classes.token_prob),
+            "class_weight": Seen(("class",), self.classes.class_weight),
+            "class_query": Seen(("class",), self.classes.query),
+            "class_next": Seen(("class",), self.classes.next_token),
+        }
+
+
 @dataclass(frozen=True)
-class Pairwise(SettledSystem):
+class Pairwise(OnClasses):
     """The pairwise model of Scan and Snap on sequence classes. The defaults are the paper's; its code also has the other settings.
 
     | argument       | meaning                                                                                                  |
@@ -101,11 +132,6 @@ class Pairwise(SettledSystem):
     lr_decoder: float = 1.0
     lr_attention: float = 1.0
 
-    solver = Solver(t1=1e12, most_for_lsoda=8000)
-    seeds = None
-    keep = ("attention", "attention_logits")
-    time_unit = "steps of SGD"
-
     def __post_init__(self) -> None:
         if self.task is not None:
             checked_kind("task", self.task, SequenceClasses)
@@ -116,13 +142,6 @@ class Pairwise(SettledSystem):
                 raise InputError("`init_scale` needs `init='uniform'`: a zero start has no scale.")
         for name, rate in self.rates().items():
             checked_number(f"lr_{name}", rate, low=0.0, high=1e30)
-
-    @property
-    def classes(self) -> SequenceClasses:
-        """The task, which must be there."""
-        if self.task is None:
-            raise InputError("`Pairwise()` without a task is a set of options: give it one, `Pairwise(task, ...)`.")
-        return self.task
 
     @property
     def options(self) -> Pairwise:
@@ -158,12 +177,6 @@ class Pairwise(SettledSystem):
         shapes = (n_vocab, n_vocab), (len(blocks.queries), n_vocab)
         decoder, attention_logits = kept_values(record, ("decoder", "attention_logits"), shapes)
         return Parameters(Rows(*blocks.decoder_blocks(decoder)), Rows(*blocks.attention_blocks(attention_logits)))
-
-    def coordinates(self) -> dict[str, Any]:
-        return task_coordinates(self.classes, self.task_blocks, self.lr_decoder, self.lr_attention)
-
-    def data(self) -> dict[str, Seen]:
-        return task_data(self.classes)
 
     def config(self) -> dict[str, Any]:
         names = ("normalise", "residual", "query_key", "init", "init_scale")
@@ -223,20 +236,6 @@ def attention_seen(attention: Rows, blocks: TokenBlocks, keep: Sequence[str]) ->
     if "attention_logits" in keep:
         seen["attention_logits"] = Seen(("query", "token"), blocks.dense_attention_logits(*attention))
     return seen
-
-
-def task_coordinates(task: SequenceClasses, blocks: TokenBlocks, lr_decoder: Any, lr_attention: Any) -> dict[str, Any]:
-    rates = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
-    return {"query": blocks.queries} | rates | task.names_by_axis
-
-
-def task_data(task: SequenceClasses) -> dict[str, Seen]:
-    return {
-        "token_prob": Seen(("class", "token"), task.token_prob),
-        "class_weight": Seen(("class",), task.class_weight),
-        "class_query": Seen(("class",), task.query),
-        "class_next": Seen(("class",), task.next_token),
-    }
 
 
 def class_attention_logits(attention: Rows, blocks: TokenBlocks) -> Array:

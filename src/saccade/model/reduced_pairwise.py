@@ -19,17 +19,8 @@ from jax import Array
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_kind, checked_number
-from saccade.model.pairwise import (
-    AnyArray,
-    Pairwise,
-    Rows,
-    Setting,
-    attention_seen,
-    class_attention_logits,
-    task_coordinates,
-    task_data,
-)
-from saccade.model.system import Equations, Seen, SettledSystem, kept_values
+from saccade.model.pairwise import AnyArray, OnClasses, Rows, Setting, attention_seen, class_attention_logits
+from saccade.model.system import Equations, Seen, kept_values
 from saccade.model.token_blocks import TokenBlocks
 
 if TYPE_CHECKING:
@@ -45,7 +36,7 @@ class ReducedState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReducedPairwise(SettledSystem):
+class ReducedPairwise(OnClasses):
     """The theory's own flow of the pairwise model, from Y(0) = Z(0) = 0.
 
     | argument       | meaning                                                            |
@@ -63,25 +54,20 @@ class ReducedPairwise(SettledSystem):
     lr_decoder: float = 1.0
     lr_attention: float = 1.0
 
-    solver = Pairwise.solver
-    seeds = None
-    keep = ("attention", "attention_logits")
-    time_unit = Pairwise.time_unit
-
     def __post_init__(self) -> None:
         checked_kind("task", self.task, SequenceClasses)
         checked_number("lr_decoder", self.lr_decoder, low=0.0, high=1e30)
         checked_number("lr_attention", self.lr_attention, low=0.0, high=1e30)
-        if np.linalg.matrix_rank(self.task.token_prob) < self.task.n_classes:
+        if np.linalg.matrix_rank(self.task.token_prob) < len(self.task.token_prob):
             raise InputError("the reduced flow needs linearly independent classes; some `token_prob` is a mixture of the others.")
 
     @cached_property
     def task_blocks(self) -> TokenBlocks:
-        return Pairwise().blocks(self.task)
+        return TokenBlocks.of(self.task, query_in_block=False, equal_columns=True)
 
     def start(self, rng: np.random.Generator) -> ReducedState:
-        zero = np.zeros(self.task.n_classes)
-        return ReducedState(zero, zero, Pairwise().initial(self.task_blocks, rng, np.float64).attention)
+        blocks, zero = self.task_blocks, np.zeros(len(self.task.token_prob))
+        return ReducedState(zero, zero, Rows(np.zeros((len(blocks.queries), len(blocks.shared))), np.zeros(blocks.own.shape)))
 
     def rates(self) -> dict[str, float]:
         return {"own_logit": self.lr_decoder, "other_logit": self.lr_decoder, "attention": self.lr_attention}
@@ -102,12 +88,6 @@ class ReducedPairwise(SettledSystem):
         shapes = (n,), (n,), (len(blocks.queries), self.task.n_vocab)
         own, other, attention_logits = kept_values(record, ("own_logit", "other_logit", "attention_logits"), shapes)
         return ReducedState(own, other, Rows(*blocks.attention_blocks(attention_logits)))
-
-    def coordinates(self) -> dict[str, Any]:
-        return task_coordinates(self.task, self.task_blocks, self.lr_decoder, self.lr_attention)
-
-    def data(self) -> dict[str, Seen]:
-        return task_data(self.task)
 
     def config(self) -> dict[str, Any]:
         return {"task": self.task.name}

@@ -147,6 +147,7 @@ class System(ABC):
             or any(known[0][name] is not attributes[name] for name in attributes)
         ):
             frozen = copy.copy(self)  # later changes of this object are another system
+            _check_loss(frozen)
             vars(self)["_equations"] = known = attributes, _equations_of(frozen)
         return known[1]
 
@@ -244,6 +245,24 @@ def _equations_of(system: System) -> Equations:
         if type(system).batch is System.batch
         else lambda parameters, batch, _: system.batch_loss(parameters, batch),
     )
+
+
+def _check_loss(system: System) -> None:
+    """The mistakes that JAX would report in its own words, from inside a compiled call."""
+    start, name = system.start(np.random.default_rng(0)), type(system).__name__
+    for path, leaf in tree_flatten_with_path(start)[0]:
+        if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+            kind = jnp.result_type(leaf)
+            raise InputError(f"`start` of {name}: `{leaf_name(path)}` holds {kind}; parameters must be real numbers, such as 0.0.")
+    try:
+        with jax.enable_x64(True):
+            given = jax.eval_shape(system.loss, start)
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+        why = str(error).splitlines()[0]
+        raise InputError(f"`loss` of {name} must be written in `jax.numpy`, with no NumPy or `if` on parameters: {why}") from error
+    if getattr(given, "shape", None) != ():
+        shape = getattr(given, "shape", type(given).__name__)
+        raise InputError(f"`loss` of {name} must give one number; it gives {shape}. Take the sum or the mean.")
 
 
 def _parameters_seen(parameters: Any) -> Iterator[tuple[str, Seen]]:

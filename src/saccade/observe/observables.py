@@ -41,8 +41,9 @@ def checked_observables(time: ArrayLike, **given: ArrayLike | None) -> Observabl
     if not np.isfinite(at).all() or (np.diff(at) <= 0).any():
         raise InputError("`time` must be finite and rise from each sample to the next.")
     series = {name: _array(name, values, _AXES[name]) for name, values in given.items() if values is not None}
-    if not series:
-        raise InputError(f"Events need something that was observed; give some of {', '.join(_AXES)}.")
+    if not set(series) - {"loss"}:
+        needed = ", ".join(name for name in _AXES if name != "loss")
+        raise InputError(f"No event can be told from the loss alone; give some of {needed}, or a record that keeps them by name.")
     for name, values in series.items():
         if len(values) != len(at):
             raise InputError(f"`{name}` must have a sample for each of the {len(at)} times; got {len(values)}.")

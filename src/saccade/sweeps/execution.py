@@ -10,8 +10,7 @@ import numpy as np
 
 from saccade.errors import InputError, checked_choice
 from saccade.experiments import experiment
-from saccade.lab.claim import FAILS, HOLDS
-from saccade.lab.relation import centre
+from saccade.lab.claim import FAILS, HOLDS, centre
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, Outcome, packed
 from saccade.sweeps.units import Unit
 

@@ -205,24 +205,11 @@ def panels(record: xr.Dataset) -> Layout:
             Line([place], [np.sign(one) * np.sqrt(abs(one) / np.abs(tilt).max())], "", POINTS, query / (len(tilt) - 1))
             for query, one in enumerate(tilt)
         ]
+    rate, tilted = "measured rate, with the sign in which attention turns", "tilt to token 0: root of its share of the largest"
+    names = {float(place): str(record.chain.values[i]) for place, i in enumerate(order)}
     return [
-        Lines(
-            "rate and sign",
-            "predicted rate c",
-            "measured rate, with the sign in which attention turns",
-            rates,
-            levels={0: ""},
-            marks={0: ""},
-        ),
-        Lines(
-            "which way queries turn",
-            "chains, by c",
-            "tilt to token 0: root of its share of the largest",
-            tilts,
-            ylim=(-1.1, 1.1),
-            levels={0: ""},
-            ticks={float(place): str(record.chain.values[i]) for place, i in enumerate(order)},
-        ),
+        Lines("rate and sign", "predicted rate c", rate, rates, levels={0: ""}, marks={0: ""}),
+        Lines("which way queries turn", "chains, by c", tilted, tilts, ylim=(-1.1, 1.1), levels={0: ""}, ticks=names),
     ]
 
 

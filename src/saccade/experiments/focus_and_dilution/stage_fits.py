@@ -1,16 +1,8 @@
 """What the experiments on stages I to III share: chains and starts, a run seen along one direction, windows for rates.
 
-Windows are set by a rule, never by looking at a run:
-
-| window       | from                                              | until before                                    |
-|--------------|---------------------------------------------------|-------------------------------------------------|
-| condensation | embedding ten times its start                     | it has a tenth of its norm at the unigram point |
-| attention    | queries along the direction ten times their start | the largest attention logit is 0.01             |
-|              | and the plateau reached                           |                                                 |
-
-At the lower end what does not grow is 1 % in square. At the upper end the force has changed by about 1 %: next-token logits are a
-hundredth of what they will be, or attention a hundredth from where it was. Where there is no room between the two, there is no
-rate.
+Windows are set by a rule, never by looking at a run. At their lower end, ten times the start, what does not grow is 1 % in square.
+At the upper end the force has changed by about 1 %: next-token logits are a hundredth of what they will be, or attention a
+hundredth from where it was. Where there is no room between the two, there is no rate.
 """
 
 from __future__ import annotations
@@ -123,12 +115,14 @@ def settled(run: xr.Dataset, stationary: Array) -> int:
 
 
 def condensation_window(top: Array, stationary: Array) -> NDArray[np.bool_]:
-    """From the first singular value of the embedding at every sample."""
+    """From ten times the start of the embedding's first singular value until before a tenth of its norm at the unigram point."""
     return between(top, ROOM * top[0], CONDENSING * theory.embedding_norm(stationary=stationary))
 
 
 def attention_window(path: Along, plateau: int = 0) -> NDArray[np.bool_]:
-    """For a run that reaches the plateau at sample `plateau`."""
+    """From where queries along the direction are ten times their start, the plateau reached at sample `plateau`, until before the
+    largest attention logit is 0.01.
+    """
     on_plateau, queries = np.arange(len(path.time)) >= plateau, path.query_size
     return on_plateau & between(queries, ROOM * queries[0], np.inf) & between(path.largest_logit, 0.0, LINEAR)
 

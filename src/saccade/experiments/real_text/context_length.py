@@ -29,7 +29,7 @@ from saccade.lab.experiment import Experiment, Measured, Progress, Variable, gri
 from saccade.lab.panel import DASHES, Layout, Line, Lines
 from saccade.model.pairwise import Pairwise
 from saccade.model.token_blocks import TokenBlocks
-from saccade.observe.fits import interval
+from saccade.observe.fits import interval, power
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import Condition, at_most
 from saccade.theory.scan_and_snap.statements import DATA_MODEL, LEMMA_2, LEMMA_18
@@ -205,7 +205,7 @@ def curves(record: xr.Dataset, name: str, source: str) -> Array:
 
 def powers(record: xr.Dataset, name: str, source: str) -> Array:
     """p in distance ~ T^p, by part."""
-    return np.asarray(np.polyfit(np.log(record["length"].values), np.log(curves(record, name, source)).T, 1)[0])
+    return np.array([power(record["length"].values, curve) for curve in curves(record, name, source)])
 
 
 def worth(record: xr.Dataset) -> Array:

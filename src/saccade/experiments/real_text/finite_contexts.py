@@ -3,15 +3,8 @@ r"""Contexts of finite length: counted windows of text, as many independent draw
 A class is a query m and a next token n, and P(l|m,n) how often each token stands among the T before them, in the whole text. Tokens
 that the classes do not keep are read over, so that a window of T tokens has T_kept <= T of them; independent draws have the same
 T_kept, window by window. A context has shares q in place of P, attention $v \propto q \circ e^z$ in place of
-$c \propto P \circ e^z$, and a gradient of z of its own. Distances are roots of mean squares over contexts, each in a unit:
-
-| distance    | of                        | over                                                | independent draws         |
-|-------------|---------------------------|-----------------------------------------------------|---------------------------|
-| `shares`    | $q - P$                   | $\sqrt{1 - \sum_l P_l^2}$, the spread of one draw   | exactly $T^{-1/2}$        |
-| `attention` | $v - c$                   | $|c|$                                               | power -1/2                |
-| `gradient`  | $\dot z$, one class alone | the spread of one draw in long contexts             | $T^{-1/2}$ where small    |
-
-Over the gradient itself its spread would change with P, and so with T. Axes of counts: class, slot, row, as in `model/pairwise.py`.
+$c \propto P \circ e^z$, and a gradient of z of its own. Distances are roots of mean squares over contexts, each in a unit.
+Axes of counts: class, slot, row, as in `model/pairwise.py`.
 """
 
 from __future__ import annotations
@@ -117,13 +110,15 @@ def _numbers(corpus: Corpus, classes: SequenceClasses) -> NDArray[np.int64]:
 
 
 def share_error(counts: Array, blocks: TokenBlocks) -> Array:
-    """By class; its inverse square is how many independent draws would be as near."""
+    r"""Of $q - P$ over the spread of one draw, $\sqrt{1 - \sum_l P_l^2}$, by class: exactly $T^{-1/2}$ for independent draws, so
+    its inverse square is how many of them would be as near.
+    """
     law, shares = blocks.token_prob, counts / counts.sum(axis=1, keepdims=True)
     return np.sqrt(_mean_square(shares - law[:, :, None]) / (1 - (law**2).sum(axis=1)))
 
 
 def attention_error(counts: Array, parameters: Parameters, blocks: TokenBlocks) -> Array:
-    """By class."""
+    """Of v - c over |c|, by class: of power -1/2 for independent draws."""
     logits = _logits(parameters, blocks)
     limit = limit_attention(parameters, blocks)
     weights = counts * np.exp(logits - logits.max(axis=1, keepdims=True))[:, :, None]
@@ -132,7 +127,7 @@ def attention_error(counts: Array, parameters: Parameters, blocks: TokenBlocks) 
 
 
 def gradient_error(counts: Array, parameters: Parameters, blocks: TokenBlocks) -> Array:
-    """By class, not yet over anything."""
+    """By class; its unit is `gradient_spread`, since over the gradient itself it would change with P, and so with T."""
     limit = context_gradients(parameters, _MODEL.population(blocks), blocks)
     return np.sqrt(_mean_square(context_gradients(parameters, counts, blocks) - limit))
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from scipy.stats import rankdata
 
 import saccade
 from saccade.experiments.scan_and_snap.weak_classes import (
@@ -30,7 +29,7 @@ from saccade.experiments.scan_and_snap.weak_classes import (
 from saccade.lab.claim import HOLDS, OUTSIDE, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DOTS, POINTS, Layout, Line, Lines
-from saccade.observe.fits import Array
+from saccade.observe.fits import Array, rank_correlation
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import equal
 from saccade.theory.scan_and_snap.statements import PLAIN_ORDER, PLAIN_RELATIVE_GAIN, THEOREM_3
@@ -164,9 +163,7 @@ def sgd_leads(record: xr.Dataset) -> list[Leads]:
 
 def order_correlation(logits: Array) -> Array:
     """Spearman's correlation along the last axis with the order of that axis itself: 1 = rising throughout, -1 = falling."""
-    n = logits.shape[-1]
-    ranks, order = rankdata(logits, axis=-1) - (n + 1) / 2, np.arange(n) - (n - 1) / 2
-    return (ranks * order).sum(axis=-1) / np.sqrt((ranks**2).sum(axis=-1) * (order**2).sum())
+    return np.apply_along_axis(rank_correlation, -1, logits, np.arange(logits.shape[-1]))
 
 
 def sgd_order(record: xr.Dataset) -> Array:
@@ -188,9 +185,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         sentence="A widespread summary of the paper says that rare tokens gain faster; the frequent ones do, without exception.",
     )  # fmt: skip
     sgd = Case({"T": settings.context + 1}, [equal("context, tokens", settings.context, Settings().context)])
-    ordered = sgd_order(record) >= 0.98
-    title = "seeds of SGD in which frequent distinct tokens gained more (rank correlation ≥ .98)"
-    yield sgd.near(PLAIN_ORDER, title, int(ordered.sum()), ordered.size, within=0)
+    title = "frequent distinct tokens gain more in every seed of SGD (rank correlation ≥ .98)"
+    yield sgd.none(PLAIN_ORDER, title, ~(sgd_order(record) >= 0.98))
     control = flow.breaking("both tokens are distinct")
     yield control.at_most(THEOREM_3, _RELATION, np.abs(_common_lead(record) - 1), 1e-8)
 
@@ -337,7 +333,7 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "the lead of the most frequent token is as Theorem 3 says, to 1e-8, along the flow; frequent distinct tokens gain more "
-        "in {seeds of SGD*:.0f} of 10 seeds of SGD"
+        "in all but {*every seed*:.0f} of 10 seeds of SGD"
     ),
     variables=VARIABLES,
     dynamics="C: reduced flow of the theory; A: training on the population and on mini-batches",

@@ -7,8 +7,9 @@ form without the M that Theorem 1(b) drops off by half.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import saccade
 from saccade.errors import InputError, checked_count, checked_number
 from saccade.experiments.scan_and_snap.decoder_descent import tied_features
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
@@ -56,19 +57,13 @@ class Settings:
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     if settings.shown not in settings.n_vocab:
         raise InputError(f"`shown` must be one of `n_vocab`, {settings.n_vocab}; got {settings.shown}.")
-    flows = []
-    for done, n_vocab in enumerate(settings.n_vocab, 1):
-        flows.append(_flow(n_vocab, settings))
-        on_progress(done / len(settings.n_vocab))
-    low, high = np.array([_balance(n_vocab) for n_vocab in settings.n_vocab]).T
-    values: dict[str, Any] = {name: np.stack([flow[name].values[:, 0] for flow in flows]) for name in ("own_logit", "other_logit")}
-    values |= {"balance_low": low, "balance_high": high, "stop_reason": [str(flow.stop_reason.values) for flow in flows]}
-    return Measured(values, {"n_vocab": list(settings.n_vocab), "time": flows[0].time.values})
+    found = grid(partial(_followed, settings=settings), on_progress, n_vocab=settings.n_vocab)
+    return Measured(found, {"n_vocab": list(settings.n_vocab), "time": found.pop("time")[0]})
 
 
-def _flow(n_vocab: int, settings: Settings) -> xr.Dataset:
+def _followed(n_vocab: int, *, settings: Settings) -> dict[str, Any]:
     feature = tied_features(0.2, checked_count("n_classes", settings.n_classes, low=2))
-    return saccade.reduced_flow(
+    path = saccade.reduced_flow(
         saccade.SequenceClasses(feature, n_vocab=checked_count("n_vocab", n_vocab, low=10), normalise=True, name="tied classes"),
         t1=settings.t1,
         lr_decoder=checked_number("lr_decoder", settings.lr_decoder, low=0.0, open_low=True),
@@ -78,6 +73,9 @@ def _flow(n_vocab: int, settings: Settings) -> xr.Dataset:
         atol=1e-14,
         keep=(),
     )
+    logits = {name: path[name].values[:, 0] for name in ("own_logit", "other_logit")}
+    balance = dict(zip(("balance_low", "balance_high"), _balance(n_vocab), strict=True))
+    return logits | balance | {"stop_reason": str(path.stop_reason.values), "time": path.time.values}
 
 
 def _balance(n_vocab: int) -> tuple[float, float]:
@@ -161,19 +159,14 @@ def _balances(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _asymptotes(every: list[Vocabulary]) -> Iterator[Claim]:
-    for what, gaps in {
-        "height η_Y t/(M K), t ≤ .1 t₀'": [
-            (v.height / theory.early_decoder_height(v.draws, **v.by_draw) - 1)[v.early] for v in every
-        ],
-        "height ln(M η_Y t/K)/M, t ≥ 20 t₀": [
-            (v.height / theory.late_decoder_height(v.draws, **v.by_draw) - 1)[v.late] for v in every
-        ],
-        "speed η_Y t/K, t ≤ .1 t₀'": [(v.speed / theory.early_speed(v.times, **v.rates) - 1)[v.early] for v in every],
-        "speed K ln(M η_Y t/K)/(η_Y t), t ≥ 20 t₀": [
-            (v.speed / theory.late_speed(v.times, **v.by_step) - 1)[v.late] for v in every
-        ],
-    }.items():
-        yield _largest(LEMMA_9, what, 0.05, gaps)
+    forms: dict[str, tuple[str, Callable[[Vocabulary], Array]]] = {
+        "height η_Y t/(M K), t ≤ .1 t₀'": ("early", lambda v: v.height / theory.early_decoder_height(v.draws, **v.by_draw)),
+        "height ln(M η_Y t/K)/M, t ≥ 20 t₀": ("late", lambda v: v.height / theory.late_decoder_height(v.draws, **v.by_draw)),
+        "speed η_Y t/K, t ≤ .1 t₀'": ("early", lambda v: v.speed / theory.early_speed(v.times, **v.rates)),
+        "speed K ln(M η_Y t/K)/(η_Y t), t ≥ 20 t₀": ("late", lambda v: v.speed / theory.late_speed(v.times, **v.by_step)),
+    }
+    for what, (when, ratio) in forms.items():
+        yield _largest(LEMMA_9, what, 0.05, [(ratio(v) - 1)[getattr(v, when)] for v in every])
 
 
 def _peak(every: list[Vocabulary], shown: Vocabulary) -> Iterator[Claim]:
@@ -190,8 +183,8 @@ def _peak(every: list[Vocabulary], shown: Vocabulary) -> Iterator[Claim]:
         for peaks in ([v.peak() for v in every], [theory.speed_peak(**v.by_step) for v in every])
     )
     here = [v.n_vocab for v in every].index(shown.n_vocab)
-    for column, what, bound in ((0, "highest speed", 1e-3), (1, "time of the highest speed over t₀'", 1e-3)):
-        yield case.near(SPEED_PEAK, what, measured[here, column], predicted[here, column], within=bound)
+    for column, what in enumerate(("highest speed", "time of the highest speed over t₀'")):
+        yield case.near(SPEED_PEAK, what, measured[here, column], predicted[here, column], within=1e-3)
     value, moment = (measured / predicted - 1).T
     yield _largest(SPEED_PEAK, "highest speed", 1e-5, [value])
     yield _largest(SPEED_PEAK, "time of the highest speed", 1e-3, [moment])
