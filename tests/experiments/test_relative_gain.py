@@ -52,7 +52,7 @@ def test_rare_tokens_gaining_faster_would_confirm_the_public_summary(record):
         z[:, n, own] = z[:, n, own].values[:, ::-1]
     (order,) = claims_of(record.assign(flow_logits=z), "rank correlation of attention gained")
     assert order.verdict == FAILS
-    assert order.measured == order.relation.printed
+    assert order.measured == pytest.approx(order.relation.printed, abs=order.relation.within)
 
 
 def test_a_logit_one_part_in_a_million_off_breaks_the_relation_but_not_the_order(record):
@@ -72,7 +72,7 @@ def test_one_disordered_seed_is_seen(record):
     z = record.sgd_logits.copy(deep=True)
     z[3, 0, 10:20] = z[3, 0, 10:20].values[::-1]
     last = claims_of(record.assign(sgd_logits=z))[-1]
-    assert (last.verdict, last.measured) == (FAILS, 9)
+    assert (last.verdict, last.measured) == (FAILS, 1)
 
 
 def test_descent_that_does_not_lag_or_lags_more_is_seen(record):
