@@ -105,13 +105,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     for rate, power, expected in zip(("η_Y", "η_Z"), _powers(record, measured, scanned), (-1.0, 0.0), strict=True):
         yield case.near(THEOREM_4, f"power of {rate} in the onset", power, expected, within=WITHIN)
     scan, snap = _over_grid(record, lambda at: at.scan_time), _over_grid(record, lambda at: at.snap_time)
-    title = "flows that scanned and have no onset between t0' and t0"
+    title = "flows that scanned have their onset between t0' and t0"
     yield case.none(THEOREM_4, title, ~((measured > scan) & (measured < snap))[scanned])
     frozen, at_horizon = measured < horizon, case.but(t=horizon)
     wrong = (frozen & (horizon < scan)) | (~frozen & (horizon > snap))
-    yield at_horizon.none(THEOREM_4, "flows that scanned and are on the wrong side of t0' or t0", wrong[scanned])
+    yield at_horizon.none(THEOREM_4, "flows that scanned are on the right side of t0' and t0", wrong[scanned])
     grown, predicted = record.log_growth.values, _over_grid(record, lambda at: float(at.growth(horizon)))
-    title = "attention rates for which another decoder rate than predicted grows most"
+    title = "for each attention rate, growth is largest at the predicted decoder rate"
     yield at_horizon.none(THEOREM_4, title, np.argmax(grown, axis=0) != np.argmax(predicted, axis=0))
     moved = scanned & (_over_grid(record, lambda at: at.depth_at(horizon)) >= DEPTH)
     gap = np.abs(grown / predicted - 1)[moved] if moved.any() else np.nan
