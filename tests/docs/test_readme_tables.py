@@ -14,11 +14,13 @@ from types import SimpleNamespace
 import pytest
 
 import saccade
+from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, experiment
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case
 from saccade.theory.condition import met
 from saccade.theory.statement import Statement
-from tools.readme_tables import filled, table, verdict_counts, with_tables
+from tests.report.made_results import written
+from tools.readme_tables import filled, main, table, verdict_counts, with_tables
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -71,6 +73,15 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
 
 
 THEORY, MODEL, DATA, WATCHING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_claims_that_are_not_what_was_written_get_into_no_table(tmp_path):
+    folder = written(tmp_path / "results" / "growth-figures")
+    for harm in (lambda: (folder / "claims.json").write_text("[ ]\n"), lambda: (folder / "claims.json").unlink()):
+        harm()
+        with pytest.raises(InputError, match=r"claims\.json is"):
+            main([str(tmp_path / "README.md"), str(tmp_path / "outcomes.json"), str(tmp_path / "results")])
+        assert not (tmp_path / "outcomes.json").exists()
 
 
 def test_the_two_uses_in_the_readme_that_need_nothing_of_the_reader_run(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from saccade.dynamics.training import train_text  # noqa: E402
 from saccade.dynamics.training_batches import Windows  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
 from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
+from saccade.records.store import damaged_records  # noqa: E402
 from tests.dynamics.text_runs import BATCH, CONTEXT, CORPUS, N_VOCAB, SETTINGS, SMALL, ArrayCorpus  # noqa: E402
 
 STEPS = 13
@@ -238,7 +239,14 @@ def test_checkpoints_of_another_run_and_damaged_ones_get_a_sentence(tmp_path):
         trained(checkpoints=tmp_path, probe=[[1, 2, 3]])
     with pytest.raises(InputError, match="a run of 2 steps, more than `steps`"):
         trained(checkpoints=tmp_path, steps=1)
+    assert damaged_records(tmp_path)[0] == {}  # also those that are not the newest any more
     newest = next(tmp_path.glob("checkpoint-*/state.pt"))
+    weights = newest.with_name("model.safetensors")
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(InputError, match=r"model\.safetensors is not what was written"):
+        trained(checkpoints=tmp_path)
+    weights.write_bytes(whole)
     newest.write_bytes(newest.read_bytes()[:100])
     with pytest.raises(InputError, match="cannot be read"):
         trained(checkpoints=tmp_path)

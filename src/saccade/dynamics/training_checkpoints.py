@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from saccade.errors import InputError, shortened
+from saccade.records.checksums import damage, seal
 from saccade.records.json_files import json_ready, read_json, write_json
 from saccade.records.store import load_record, save_record
 from saccade.records.writing import whole_folder
@@ -24,6 +25,7 @@ from saccade.records.writing import whole_folder
 if TYPE_CHECKING:
     import xarray as xr
 
+_KEPT = ("model.safetensors", "settings.json")  # of a checkpoint that is not the newest
 _MOST_APART = 1000  # steps between checkpoints: what a killed run loses at most
 
 
@@ -70,14 +72,19 @@ class Checkpoints:
             save_record(record, folder / "record.zarr")
             write_json(folder / "settings.json", self._settings)
             torch.save({"step": step, "optimiser": optimiser.state_dict()}, folder / "state.pt")
+            seal(folder)
         for older in self._folder.glob("checkpoint-*"):
             if older != path:
+                seal(older, [name for name in _KEPT if (older / name).exists()])  # first, so that what goes is not missed
                 (older / "state.pt").unlink(missing_ok=True)
                 shutil.rmtree(older / "record.zarr", ignore_errors=True)
 
     def _restored(self, path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Resumed:
         from safetensors.torch import load_model
 
+        wrong = damage(path)
+        if wrong:
+            raise InputError(f"{path} cannot be read ({wrong}); move it away to start from the beginning.")
         try:
             self._check_settings(read_json(path / "settings.json"))
             load_model(model, str(path / "model.safetensors"))

@@ -74,11 +74,12 @@ def observe_command(arguments: list[str]) -> int:
 
 def _own_folder(source: str) -> Path:
     """`results/observed/NAME`, unless what lies there was made from something else of that name."""
+    from saccade.records.json_files import parsed_json
     from saccade.records.store import load_record
 
     out = Path("results/observed") / os.path.basename(os.path.realpath(source))
     if (out / "record.zarr").exists():
-        before = json.loads(load_record(out / "record.zarr").attrs["config"]).get("source", "")
+        before = str(parsed_json(load_record(out / "record.zarr").attrs.get("config", "{}")).get("source", ""))
         if os.path.realpath(before) != os.path.realpath(source):
             raise InputError(f"{out} already holds observations of {before}; choose another folder with --out.")
     return out

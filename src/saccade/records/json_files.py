@@ -70,6 +70,8 @@ def read_sealed(path: Path, shape: Any = dict) -> Any:
 
 def parsed_json(content: bytes | str, shape: Any = dict) -> Any:
     """The same of bytes or text, with a sentence that does not name where they are from."""
+    if not isinstance(content, bytes | str):
+        raise InputError("it is not text.")
     parts = content.count("[") + content.count("{") if isinstance(content, str) else content.count(b"[") + content.count(b"{")
     if parts > _MOST_PARTS:
         raise InputError(f"it has more than {_MOST_PARTS:,} lists and objects.")
