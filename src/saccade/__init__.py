@@ -23,6 +23,7 @@ _PUBLIC = {
     "ReducedPairwise": "saccade.model.reduced_pairwise",
     "Embedded": "saccade.model.embedded",
     "RankOneEmbedded": "saccade.model.rank_one",
+    "SaturatedEmbedded": "saccade.model.saturated",
     "TransformerConfig": "saccade.model.transformer_config",
     "Transformer": "saccade.model.transformer",
     "train": "saccade.laboratory",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from saccade.model.pairwise import Pairwise as Pairwise
     from saccade.model.rank_one import RankOneEmbedded as RankOneEmbedded
     from saccade.model.reduced_pairwise import ReducedPairwise as ReducedPairwise
+    from saccade.model.saturated import SaturatedEmbedded as SaturatedEmbedded
     from saccade.model.system import Seen as Seen
     from saccade.model.system import System as System
     from saccade.model.transformer import Transformer as Transformer

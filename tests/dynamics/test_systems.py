@@ -154,6 +154,7 @@ def test_built_in_systems_give_their_parameters_back():
     for system, keep in [
         (saccade.Embedded(chain, d_model=3, d_key=2), None),
         (saccade.RankOneEmbedded(chain), None),
+        (saccade.SaturatedEmbedded(chain, saccade.Embedded(d_model=3, d_key=2)), None),
         (saccade.ReducedPairwise(task), None),
         (saccade.Pairwise(task), ("decoder", "attention_logits")),
         (saccade.Pairwise(task, init="uniform"), ("decoder", "attention_logits")),

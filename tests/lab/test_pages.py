@@ -28,6 +28,9 @@ WITH_ERRATA = (
     "relative-gain",
     "scan-then-snap",
     "growth-figures",
+    "saturated-point",
+    "symmetric-escape",
+    "other-chains",
 )
 LEMMA = Statement("nobody1999", "Lemma 1", "all is well")
 

@@ -10,11 +10,12 @@ import pytest
 
 from saccade.theory import questions
 from saccade.theory import statements as every
+from saccade.theory.focus_and_dilution import stage_four
 from saccade.theory.focus_and_dilution import statements as focus_and_dilution
 from saccade.theory.scan_and_snap import statements as scan_and_snap
 from saccade.theory.statement import FIGURE, OURS, QUESTION, THEOREM
 
-MODULES = [scan_and_snap, focus_and_dilution, questions]
+MODULES = [scan_and_snap, focus_and_dilution, stage_four, questions]
 LISTED = [each for module in MODULES for each in module.STATEMENTS]
 ROOT = Path(__file__).parents[2]
 by_key = pytest.mark.parametrize("statement", LISTED, ids=lambda each: each.key)
@@ -52,7 +53,7 @@ def test_numbers_rise(module):
         assert order == sorted(order)
 
 
-@pytest.mark.parametrize("module", MODULES[:2], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", MODULES[:3], ids=lambda module: module.__name__)
 def test_constants_are_named_after_their_numbers(module):
     names = {name: value for name, value in vars(module).items() if value in module.STATEMENTS}
     for name, statement in names.items():

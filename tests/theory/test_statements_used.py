@@ -10,11 +10,12 @@ from pathlib import Path
 
 import saccade.experiments
 from saccade.theory import questions
+from saccade.theory.focus_and_dilution import stage_four
 from saccade.theory.focus_and_dilution import statements as focus_and_dilution
 from saccade.theory.scan_and_snap import statements as scan_and_snap
 from saccade.theory.statement import Statement
 
-MODULES = [scan_and_snap, focus_and_dilution, questions]
+MODULES = [scan_and_snap, focus_and_dilution, stage_four, questions]
 FILES = sorted(Path(saccade.experiments.__file__).parent.rglob("*.py"))
 
 

@@ -204,7 +204,11 @@ def chain_data(chain: MarkovChain) -> dict[str, Seen]:
 
 
 def velocity(weights: Weights, setting: Setting) -> Weights:
-    slope = jax.grad(loss)(weights, setting)
+    return downhill(jax.grad(loss)(weights, setting), setting)
+
+
+def downhill(slope: Weights, setting: Setting) -> Weights:
+    """Minus the slope, each matrix at its rate."""
     decoder, attention = -setting.lr_decoder, -setting.lr_attention
     return Weights(decoder * slope.embedding, attention * slope.query, attention * slope.key, decoder * slope.projection)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import softmax
 
 import saccade
 from saccade.dynamics.linearise import jacobian, speed
@@ -42,6 +43,12 @@ def transverse_rate(chain: saccade.MarkovChain, point: RankOne) -> float:
 def tangential_rate(chain: saccade.MarkovChain, point: RankOne) -> float:
     """The largest growth rate on the manifold: rounding where critical points form a continuum and none of them is unstable."""
     return float(saccade.linearise(saccade.RankOneEmbedded(chain), at=point).eigenvalues[0].real)
+
+
+def query_error(chain: saccade.MarkovChain, point: RankOne) -> float:
+    """The largest |(P_i - p_i) . beta|: what is left of the error that the one direction could mend."""
+    averages = theory.rank_one_attention(_state(point), stationary=chain.stationary) @ point.gamma
+    return float(np.abs((chain.transition - softmax(np.outer(averages, point.beta), axis=1)) @ point.beta).max())
 
 
 def self_attention(chain: saccade.MarkovChain, point: RankOne) -> float:

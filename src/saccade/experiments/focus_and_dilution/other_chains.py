@@ -22,14 +22,21 @@ import saccade
 from saccade.errors import checked_count, checked_number
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
-from saccade.lab.claim import FAILS, REPLICATION, Case, Claim
+from saccade.lab.claim import FAILS, PUBLISHED, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines
 from saccade.observe import fits
 from saccade.observe.measures import singular_values
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import Condition, met
-from saccade.theory.focus_and_dilution.statements import ATTENTION_RATE, FIRST_ORDER_ATTENTION, OTHER_CHAINS, SIGN_RULE, THEOREM_3_2
+from saccade.theory.focus_and_dilution.statements import (
+    ATTENTION_RATE,
+    FIG_2,
+    FIRST_ORDER_ATTENTION,
+    OTHER_CHAINS,
+    SIGN_RULE,
+    THEOREM_3_2,
+)
 
 STAGES = ("condensation", "focus", "dilution", "new direction")
 READ_AT = 0.3  # norm of the query matrix at which the first focus is read
@@ -129,6 +136,10 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     yield case.near(THEOREM_3_2, "rate of condensation, furthest chain", record.condensation_rate, mu_0, relative=0.005)
     gap = np.abs(record.focus_rate.values / np.abs(c) - 1)
     yield case.at_most(ATTENTION_RATE, "growth rate of queries against each chain's |c|, largest relative gap", gap, 0.005)
+    shares = {base: float(base) ** -1 / sum(float(base) ** -k for k in range(1, 5)) for base in (2, 4)}
+    forms: Any = {"number": "2.6", "printed": shares[2], "corrected": shares[4], "within": 0.005}
+    published = case.but(given=[_as_replicated(settings)], against=PUBLISHED)
+    yield published.erratum(FIG_2, "share of the most frequent token", settings.stationary[0], **forms)
     yield from _replicated(record, case.but(against=REPLICATION), _as_replicated(settings))
 
 

@@ -9,9 +9,11 @@ from .assumptions import *
 from .condensation import *
 from .drift import *
 from .drive import *
+from .expansion import *
 from .focus import *
 from .gradients import *
 from .new_directions import *
 from .rank_one import *
+from .saturated import *
 from .symmetric import *
 from .unigram import *

@@ -8,6 +8,7 @@ averages over $\pi$. Not here: what is computed from the formulas (the other mod
 from functools import partial
 
 from ..statement import FIGURE, OURS, Statement
+from . import errata
 
 _stated = partial(Statement, "chen2026")
 _shown = partial(Statement, "chen2026", kind=FIGURE)
@@ -89,13 +90,6 @@ THEOREM_3_7 = _stated(
     (_EQUAL, _LAZY, _CONDENSED),
     "section 3.3, eq. 21, App. C.3, eq. 159",
 )
-THEOREM_3_9 = _stated(
-    "Theorem 3.9",
-    "Asymmetry lifts degeneracy and induces a new direction",
-    (r"\mu_\perp = \Theta(\delta), \quad \mu_\parallel = O(\delta^2)",),
-    ("low tokens of frequencies that differ by δ", _LAZY, "near the degenerate point"),
-    "section 3.4, eqs. 22 to 24, App. D",
-)
 OTHER_CHAINS = _shown(
     "section 4.1",
     "Other chains with the same stationary law pass through the same stages",
@@ -109,6 +103,7 @@ FIG_2 = _shown(
     (),
     ("four tokens, λ = 0.8, Adam",),
     "section 4.1, App. E.1",
+    errata=(errata.ERRATUM_2_6,),
 )
 FIG_3 = _shown(
     "Fig. 3",
@@ -207,34 +202,6 @@ TURNING_RULE = _ours(
     ),
     (_ANY, _CONDENSED),
     "follows from the drift of each token",
-)
-DEGENERATE_POINT = _ours(
-    "degenerate point at finite attention",
-    "Equal low tokens: both gradients vanish; asymmetry opens a direction",
-    (
-        r"\text{equal low tokens: } \frac{\partial L}{\partial M} = 0, \quad \frac{\partial L}{\partial \Phi} = 0",
-        r"\text{frequencies that differ by } \delta \text{: } \mu_\perp = s_1(\frac{\partial L}{\partial M}) ="
-        r" \Theta(\delta), \quad \mu_\parallel = 0",
-    ),
-    (_LAZY, "λ below its critical value"),
-    "extends chen2026, Proposition 3.8 and Theorem 3.9, to finite attention",
-)
-ESCAPE_TIME = _ours(
-    "escape time",
-    "The more alike the low tokens, the longer the stall; equal ones never leave",
-    (r"\frac{d t_{esc}}{d \ln(1/\epsilon)} = \frac{1}{\mu_0} + \frac{1}{c} + \frac{1}{s_1(B)}, \quad s_1(B) \propto \delta",),
-    ("low tokens of frequencies that differ by δ", _LAZY, "λ below its critical value", _SMALL),
-    "follows from the degenerate point at finite attention",
-)
-CRITICAL_STAY = _ours(
-    "critical stay",
-    "Above a critical λ equal low tokens part by themselves",
-    (
-        r"\lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
-        r"x_1 = \ln \frac{P_{11}}{P_{1l}}, \quad x_l = \ln \frac{p}{P_{ll}}, \quad p = P_{l1}",
-    ),
-    (_EQUAL, _LAZY),
-    "corrects chen2026, Proposition 3.8, which calls the point neutrally stable",
 )
 NEXT_DIRECTION = _ours(
     "next-direction rule",

@@ -12,6 +12,8 @@ These points form a curve, here labelled by the attention of token 0 on itself. 
 |----------------|-------------------|-----------|
 | high_attention | A_11              |           |
 | low_attention  | A_l1              |           |
+| span           | beta_1 - beta_l   |           |
+| targets        | P_11, P_1l, p, P_ll |         |
 | point          | a degenerate point|           |
 """
 
@@ -28,8 +30,10 @@ from .rank_one import RankOneState
 __all__ = [
     "DegeneratePoint",
     "TwoLevelTargets",
+    "averages_hessian",
     "critical_stay",
     "degenerate_point",
+    "log_odds",
     "symmetry_hessian",
     "transverse_pattern",
     "transverse_rate",
@@ -63,34 +67,48 @@ def two_level_targets(*, high: float, n_vocab: int, stay: float) -> TwoLevelTarg
     r"""$P_{11} = \lambda+(1-\lambda)\pi_1$, $P_{1l} = (1-\lambda)\pi_l$, $p = (1-\lambda)\pi_1$, and the class mean
     $P_{ll} = (1-p)/m$.
 
-    [chen2026, Theorem 3.9] states the class mean; the numbers follow from the lazy chain.
+    [chen2026, Proposition 3.8] states the class mean; the numbers follow from the lazy chain.
     """
     n_low, low_high = n_vocab - 1, (1 - stay) * high
     return TwoLevelTargets(stay + low_high, (1 - stay) * (1 - high) / n_low, low_high, (1 - low_high) / n_low)
 
 
-def _log_odds(targets: TwoLevelTargets) -> tuple[float, float]:
-    """Logit of token 0 above that of a low token, after token 0 and after a low token. Theirs: x_1, x_l."""
+def log_odds(targets: TwoLevelTargets) -> tuple[float, float]:
+    r"""$x_1 = \log(P_{11}/P_{1l})$ and $x_l = \log(p/P_{ll})$: logit of token 0 above that of a low token, after token 0 and after
+    a low token. [derived, degenerate point].
+    """
     return float(np.log(targets.high_high / targets.high_low)), float(np.log(targets.low_high / targets.low_low))
+
+
+def averages_hessian(*, high: float, n_vocab: int, stay: float, span: float = 1.0) -> NDArray[np.float64]:
+    r"""On the rank-one manifold the loss depends on $\gamma$ and $\kappa$ through the averages $h_i = A_i\cdot\gamma$ alone. Its
+    Hessian for moves of $(\beta_l, h_l)$ that sum to zero over low tokens, at every degenerate point alike:
+
+    $\begin{pmatrix}S & -\lambda\pi_l\\ -\lambda\pi_l & \pi_lp(1-p)\,\Delta\beta^2\end{pmatrix}$ with
+    $S = [\pi_1x_1^2P_{1l} + (1-\pi_1)x_l^2P_{ll}]/\Delta\beta^2$ and $\Delta\beta = \beta_1-\beta_l$, the `span`.
+
+    [derived, degenerate point]. The determinant does not depend on the span.
+    """
+    targets, pi_l = two_level_targets(high=high, n_vocab=n_vocab, stay=stay), (1 - high) / (n_vocab - 1)
+    (x_1, x_l), p = log_odds(targets), targets.low_high
+    S = (high * x_1**2 * targets.high_low + (1 - high) * x_l**2 * targets.low_low) / span**2
+    return np.array([[S, -stay * pi_l], [-stay * pi_l, pi_l * p * (1 - p) * span**2]])
 
 
 def critical_stay(high: float, n_vocab: int) -> float:
     r"""The stay above which exact symmetry breaks by itself: the $\lambda_c$ at which
     $\lambda^2\pi_l = [\pi_1x_1^2P_{1l} + (1-\pi_1)x_l^2P_{ll}]\,p(1-p)$, $x_1 = \log(P_{11}/P_{1l})$, $x_l = \log(p/P_{ll})$.
 
-    [derived, degenerate point]: where the determinant of `symmetry_hessian` changes sign, at every degenerate point alike. Both
+    [derived, degenerate point]: where the determinant of `averages_hessian` changes sign, at every degenerate point alike. Both
     sides depend on $\lambda$; the left is smaller at 0 and larger at 1.
     """
     if not 1 / n_vocab < high < 1:
         raise InputError(f"`high` must be above 1/n_vocab = {1 / n_vocab:.4g} and below 1; got {high:g}.")
 
-    def excess(stay: float) -> float:
-        targets = two_level_targets(high=high, n_vocab=n_vocab, stay=stay)
-        (x_1, x_l), p = _log_odds(targets), targets.low_high
-        held = high * x_1**2 * targets.high_low + (1 - high) * x_l**2 * targets.low_low
-        return stay**2 * (1 - high) / (n_vocab - 1) - held * p * (1 - p)
+    def held(stay: float) -> float:
+        return float(np.linalg.det(averages_hessian(high=high, n_vocab=n_vocab, stay=stay)))
 
-    return float(brentq(excess, 0.0, np.nextafter(1.0, 0.0), xtol=1e-14))
+    return float(brentq(held, 0.0, np.nextafter(1.0, 0.0), xtol=1e-14))
 
 
 def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: float) -> DegeneratePoint:
@@ -104,7 +122,7 @@ def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: 
     """
     if not (high < high_attention < 1 and stay > 0):
         raise InputError(f"A degenerate point needs `high_attention` between {high:g} and 1, and `stay` above 0.")
-    x_1, x_l = _log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
+    x_1, x_l = log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
     m, a, a_1 = n_vocab - 1, float(logit(high)), float(logit(high_attention))
     a_l = _low_log_odds(x_1, x_l, a=a, a_1=a_1)
     low, span = (a_l - a) / (a_1 - a_l), (x_1 - x_l) / (high_attention - expit(a_l))
@@ -141,15 +159,13 @@ def symmetry_hessian(point: DegeneratePoint) -> NDArray[np.float64]:
     $\begin{pmatrix}\sum_i\pi_ih_i^2p_{il} & -\lambda\pi_l\kappa V\\ -\lambda\pi_l\kappa V & \pi_l\kappa^2V^2p(1-p)x^2\end{pmatrix}$
     with $V = \mathrm{Var}_{A_l}\gamma$ and $x = \beta_1-\beta_l$.
 
-    [derived, degenerate point]. A negative determinant means that the symmetry breaks by itself (`critical_stay`).
+    [derived, degenerate point]: `averages_hessian` with $dh_l = \kappa V\,d\gamma_l$. A negative determinant means that the
+    symmetry breaks by itself (`critical_stay`).
     """
-    n_vocab, pi_1, stay = len(point.state.gamma), point.high, point.stay
-    h_1, h_l, kappa, V = _levels(point)
-    targets, pi_l = two_level_targets(high=pi_1, n_vocab=n_vocab, stay=stay), (1 - pi_1) / (n_vocab - 1)
-    p, x = targets.low_high, point.state.beta[0] - point.state.beta[1]
-    held = pi_1 * h_1**2 * targets.high_low + (1 - pi_1) * h_l**2 * targets.low_low
-    mixed = -stay * pi_l * kappa * V
-    return np.array([[held, mixed], [mixed, pi_l * (kappa * V * x) ** 2 * p * (1 - p)]])
+    *_, kappa, V = _levels(point)
+    span, scale = float(point.state.beta[0] - point.state.beta[1]), np.array([1.0, kappa * V])
+    H = averages_hessian(high=point.high, n_vocab=len(point.state.gamma), stay=point.stay, span=span)
+    return H * np.outer(scale, scale)
 
 
 def transverse_pattern(point: DegeneratePoint) -> NDArray[np.float64]:

@@ -1,0 +1,66 @@
+"""Appendix D on its own chains: verdicts, and that a formula a little off is seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution.saturated_point import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS
+from tests.experiments.default_runs import record_of
+from tests.experiments.outcomes import assert_as_in_the_readme
+
+
+@pytest.fixture(scope="module")
+def record():
+    return record_of("saturated-point")
+
+
+def verdicts(record, part):
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
+    assert found
+    return found
+
+
+def test_every_verdict_is_the_expected_one(record):
+    claims = list(EXPERIMENT.claims(record))
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert_as_in_the_readme("saturated-point", claims)
+
+
+@pytest.mark.parametrize(
+    ("formula", "title"), [("J1", "J₁, largest"), ("B", "third derivatives"), ("f2", "|f₂|"), ("H1", "H₁/δ, largest")]
+)
+def test_a_formula_that_is_off_by_a_millionth_is_seen(record, formula, title):
+    worse = record.copy(deep=True)
+    worse.gap.loc[{"formula": formula}] = 1e-6
+    assert verdicts(worse, title) == {FAILS}
+
+
+def test_a_rate_that_is_off_by_a_thousandth_is_seen(record):
+    worse = record.assign(opening_rate=1.001 * record.opening_rate, transverse=1.001 * record.transverse)
+    assert verdicts(worse, "opening rate over") == {FAILS}
+    assert verdicts(worse, "opening rates over the closed form") == {FAILS}
+
+
+def test_kernel_rates_as_printed_would_be_seen(record):
+    worse = record.assign(kernel_rate=record.kernel_rate + 2 * record.asymmetry**2)
+    assert verdicts(worse, "largest kernel rate over δ²") == {FAILS}
+    assert verdicts(worse, "tangential rates at θ(δ)") == {FAILS}
+
+
+def test_a_flat_loss_is_no_descent(record):
+    assert verdicts(record.assign(loss_change=0 * record.loss_change + 1e-16), "change of the loss") == {FAILS}
+
+
+def test_a_chain_without_the_point_is_named():
+    with pytest.raises(InputError, match="`stay`"):
+        EXPERIMENT.run(Settings(stays=(0.3, 0.8, 0.5, 0.5)))
+    with pytest.raises(InputError, match="tokens"):
+        EXPERIMENT.run(Settings(tokens=(2,)))
+
+
+def test_other_random_chains_hold_as_well():
+    other = EXPERIMENT.run(Settings(masses=(0.55,), stays=(0.7,), strengths=(3.0,), tokens=(4,), seed=5))
+    assert {claim.verdict for claim in EXPERIMENT.claims(other)} == {HOLDS}
+    assert len(EXPERIMENT.figure(other).axes) == 3

@@ -1,0 +1,80 @@
+"""Equal low tokens above and below the critical stay, and a small diagram: verdicts, and that wrong numbers fail them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution import degenerate_points
+from saccade.experiments.focus_and_dilution.symmetric_escape import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS, HOLDS
+from saccade.theory import focus_and_dilution as theory
+from tests.experiments.default_runs import record_of
+from tests.experiments.outcomes import assert_as_in_the_readme
+
+
+@pytest.fixture(scope="module")
+def record():
+    return record_of("symmetric-escape")
+
+
+def verdicts(record, part):
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
+    assert found
+    return found
+
+
+def test_every_verdict_is_the_expected_one(record):
+    claims = list(EXPERIMENT.claims(record))
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert {claim.breaks for claim in claims if claim.verdict == FAILS} == {"IV stay below the critical one"}
+    assert_as_in_the_readme("symmetric-escape", claims)
+
+
+def test_a_rate_two_percent_off_is_seen(record):
+    assert verdicts(record.assign(parting_rate=1.02 * record.parting_rate), "growth rate of the spread") == {FAILS}
+
+
+def test_a_direction_that_opens_before_tokens_part_is_seen(record):
+    early = record.assign(opening_time=record.parting_time, parting_ratio=0 * record.parting_ratio + 0.5)
+    assert verdicts(early, "low tokens part before") == {FAILS}
+    assert verdicts(early, "when they have parted") == {FAILS}
+
+
+def test_a_stall_that_ends_is_seen(record):
+    moved = record.assign(last_ratio=0 * record.last_ratio + 0.9, last_gap=0 * record.last_gap, imbalance=0 * record.imbalance)
+    for part in ("λ 0.69, t 20000", "λ 0.5, t 20000"):
+        assert verdicts(moved, part) == {FAILS}
+
+
+def test_a_shifted_diagram_fails(record):
+    shifted = record.assign(critical_stay=record.critical_stay + 0.05, exists=1 + 0 * record.exists)
+    assert verdicts(shifted, "critical stay against") == {FAILS}
+    assert verdicts(shifted, "chains with a saturated point") == {FAILS}
+    assert verdicts(shifted, "no λ has both (d 4") == {FAILS}
+
+
+def test_the_symmetry_breaks_just_above_the_critical_stay_and_not_just_below():
+    limit = theory.critical_stay(0.5, 5)
+    for nearness in (0.2, 0.8):
+        rates = [
+            degenerate_points.breaking_rate(
+                *degenerate_points.degenerate(high=0.5, n_vocab=5, stay=limit + step, nearness=nearness)
+            )
+            for step in (-1e-3, 1e-3)
+        ]
+        assert rates[0] < 0 < rates[1]
+
+
+def test_settings_that_cannot_be_are_named():
+    with pytest.raises(InputError, match="masses"):
+        EXPERIMENT.run(Settings(masses=(0.2,)))
+    with pytest.raises(InputError, match="one value for each flow"):
+        EXPERIMENT.run(Settings(stays=(0.8,)))
+
+
+def test_the_figure_has_a_panel_for_each_number_of_tokens(record):
+    assert len(EXPERIMENT.figure(record).axes) == 2 + record.sizes["tokens"]
+    assert np.isfinite(record.critical_stay).all()
+    assert verdicts(record, "no λ has both") == {HOLDS}
