@@ -69,7 +69,7 @@ def test_papers_are_in_the_references():
 def errata() -> set[tuple[str, str]]:
     """Number and statement of every erratum on the page that is made from the claims."""
     page = (ROOT / "docs" / "errata.md").read_text("utf-8")
-    return set(re.findall(r"^### ([\d.]+) .+\n\nAs printed \((\w+, [^,]+),", page, re.MULTILINE))
+    return set(re.findall(r"^### ([\d.]+) .+\n\nAs [^(]+ \((\w+, [^,]+),", page, re.MULTILINE))
 
 
 def test_errata_are_those_that_claims_measure():
