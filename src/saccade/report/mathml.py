@@ -18,18 +18,8 @@ _GREEK = {
 _SYMBOLS = {
     **{"le": "≤", "ge": "≥", "ll": "≪", "gg": "≫", "ne": "≠", "approx": "≈", "sim": "∼", "lesssim": "≲", "propto": "∝", "in": "∈"},
     **{"to": "→", "Rightarrow": "⇒", "circ": "∘", "cdot": "·", "times": "×", "pm": "±", "mid": "|", "top": "⊤", "perp": "⊥"},
-    **{
-        "parallel": "∥",
-        "langle": "⟨",
-        "rangle": "⟩",
-        "partial": "∂",
-        "nabla": "∇",
-        "infty": "∞",
-        "ldots": "…",
-        "sum": "∑",
-        "int": "∫",
-    },
-    **{"{": "{", "}": "}", "|": "‖"},
+    **{"parallel": "∥", "langle": "⟨", "rangle": "⟩", "partial": "∂", "infty": "∞", "ldots": "…", "sum": "∑", "int": "∫"},
+    **{"{": "{", "}": "}", "|": "‖", "nabla": "∇"},
 }
 _FUNCTIONS = ("exp", "ln", "log", "max", "min", "cos", "sup")
 _NAMED = {rf"\{name}" for name in (*_FUNCTIONS, "mathrm")}
