@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from unittest import mock
@@ -13,6 +14,7 @@ import xarray as xr
 torch = pytest.importorskip("torch")
 
 import saccade  # noqa: E402
+from saccade.cli import main  # noqa: E402
 from saccade.records import observation_log  # noqa: E402
 from saccade.records.json_files import read_sealed, write_sealed  # noqa: E402
 from saccade.records.store import damaged_records  # noqa: E402
@@ -82,6 +84,30 @@ def test_a_watched_run_that_was_killed_is_whole_and_damage_to_it_is_found(tmp_pa
     with pytest.raises(saccade.InputError, match=f"{first.name} is lost"):
         saccade.watched(folder)
     assert damaged_records(tmp_path) == ({str(folder): f"observations/{first.name} is lost"}, 1)
+    rest = saccade.watched(folder, whole=False)
+    assert rest.time.values.tolist() == [1, 2]
+    assert json.loads(rest.attrs["config"])["left_out"] == [first.name]
+
+
+def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
+    recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=tmp_path / "run").__enter__()
+    assert main(["verify", str(tmp_path)]) == 0
+    assert "no look yet" in capsys.readouterr().out
+    for step in range(3):
+        recorder.step(step)  # and no more: as if killed
+    for folder in (tmp_path, tmp_path / "run"):
+        assert main(["verify", str(folder)]) == 0
+        said = capsys.readouterr().out
+        assert "a watched run that goes on or was killed: 3 looks, from step 0 to 2" in said
+        assert "1 of 1 records are whole" in said
+    assert main(["verify", str(tmp_path), "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["unfinished"]) == [str(tmp_path / "run")]
+    harmed(next((tmp_path / "run" / "observations").glob("*1.*.npz")), "flipped")
+    assert main(["verify", str(tmp_path), "--repair"]) == 1
+    said = capsys.readouterr().out
+    assert "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole" in said
+    assert "unfinished" not in said
+    assert saccade.watched(tmp_path / "run", whole=False).time.values.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("changed", [{"axes": 3}, {"coords": {"layer": ["layer"]}}, {"definitions": {}}, {"observations": [7]}])

@@ -36,7 +36,7 @@ class LightningCallback(Callback):
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if self._recorder is not None:
             loss = trainer.callback_metrics.get("loss", trainer.callback_metrics.get("train_loss"))
-            self._recorder.step(trainer.global_step, None if loss is None else float(loss))
+            self._recorder.step(trainer.global_step, loss)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         if self._recorder is not None:

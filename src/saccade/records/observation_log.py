@@ -45,6 +45,7 @@ _ABOUT = {
     "observations": [str],
     "ended": bool,
 }
+_OTHERS = "; `saccade.watched(folder, whole=False)` reads the other observations."
 _MOST_HELD = 2**28  # bytes of observations that wait to be written; one is held whatever its size
 _LARGE = 2**26  # bytes: larger arrays of a record are laid on disk, if there is a folder
 _MOST_IN_MEMORY = 2**30  # bytes of one that is held in memory instead, if the disk is full
@@ -114,17 +115,25 @@ def _size(observation: Observation) -> int:
     return sum(values.nbytes for values in observation.values())
 
 
-def watched(folder: str | Path) -> xr.Dataset:
-    """The record of a watched run that is still going on, or was killed: every observation that was finished."""
+def watched(folder: str | Path, *, whole: bool = True) -> xr.Dataset:
+    """The record of a watched run that is still going on, or was killed: every observation that was finished.
+
+    `whole=False` leaves out what is damaged or lost, and lists it as `left_out` in the record's config, instead of refusing.
+    """
     path = Path(folder)
     try:
         about = read_sealed(path / OBSERVATIONS / "about.json", _ABOUT)
     except InputError as error:
         raise InputError(f"{path} is not the folder of a watched run: {error}") from None
     observations = _observations(path, about["observations"])
-    for name in about["observations"]:
-        if path / OBSERVATIONS / name not in observations.values():
-            raise InputError(f"{path / OBSERVATIONS / name} is lost.")
+    there = {file.name for file in observations.values()}
+    lost = [name for name in about["observations"] if name not in there]
+    if lost and whole:
+        raise InputError(f"{path / OBSERVATIONS / lost[0]} is lost{_OTHERS}")
+    if not whole:
+        lost += [file.name for file in observations.values() if _is_damaged(file)]
+        observations = {step: file for step, file in observations.items() if file.name not in lost}
+        about["config"]["left_out"] = lost
     if not observations:
         raise InputError(f"{path} holds no finished observation yet.")
     try:
@@ -133,6 +142,16 @@ def watched(folder: str | Path) -> xr.Dataset:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} cannot be read: its about.json does not describe its observations ({error}).") from None
+
+
+def unfinished(folder: Path) -> str:
+    """What there is of a watched run that has not ended, in words; nothing of one that has, or that is damaged."""
+    about = read_sealed(folder / OBSERVATIONS / "about.json", _ABOUT)
+    if about["ended"]:
+        return ""
+    steps = sorted(_observations(folder, about["observations"]))
+    looks = f"{len(steps)} looks, from step {steps[0]} to {steps[-1]}" if steps else "no look yet"
+    return f"a watched run that goes on or was killed: {looks}; `saccade report` and `saccade.watched` read them"
 
 
 def watched_damage(folder: Path) -> str:
@@ -234,7 +253,7 @@ def _of_shape(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _damaged(file: Path) -> InputError:
-    return InputError(f"{file} is damaged; move it away to read the other observations.")
+    return InputError(f"{file} is damaged{_OTHERS}")
 
 
 def _room(shape: tuple[int, ...], dtype: np.dtype, folder: Path | None) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from saccade.errors import InputError, shortened
 from saccade.records.checksums import damage, damaged_files, seal
 from saccade.records.json_files import parsed_json, read_json, write_json
-from saccade.records.observation_log import OBSERVATIONS, watched_damage
+from saccade.records.observation_log import OBSERVATIONS, unfinished, watched_damage
 from saccade.records.schema import settings_text
 from saccade.records.writing import CHECKSUMS, whole_folder
 
@@ -99,6 +99,12 @@ def damaged_records(folder: Path) -> tuple[dict[str, str], int]:
     places = _places(folder)
     found = {str(place): watched_damage(place) if (place / OBSERVATIONS).is_dir() else damage(place) for place in places}
     return {place: wrong for place, wrong in found.items() if wrong}, len(places)
+
+
+def unfinished_runs(folder: Path) -> dict[str, str]:
+    """Watched runs below a folder that are whole as far as they go, but have not ended, with what there is of them."""
+    runs = [place for place in _places(folder) if (place / OBSERVATIONS).is_dir() and not watched_damage(place)]
+    return {str(run): words for run in runs if (words := unfinished(run))}
 
 
 def _places(folder: Path) -> list[Path]:

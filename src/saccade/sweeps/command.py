@@ -16,6 +16,7 @@ import tyro
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS
 from saccade.records.json_files import read_json
+from saccade.records.observation_log import OBSERVATIONS
 from saccade.records.schema import settings_of
 from saccade.sweeps.execution import KEEP_MISTAKE
 from saccade.sweeps.folder import SweepFolder
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], AbstractContextManager[Callable[..., None]]]
 Option = tuple[Any, Any, str]
+_OF_WATCHED = "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
 _LONG = 2.0  # seconds of gathering before the bar says so
 
 _MEANS: dict[str, Option] = {
@@ -127,22 +129,26 @@ def verify_command(options: Any, progress: Progress) -> int:
 
 def _verify_below(options: Any, progress: Progress) -> int:
     """Every sweep and every record below a folder."""
-    from saccade.records.store import damaged_records
+    from saccade.records.store import damaged_records, unfinished_runs
 
     sweeps = sorted(path.parent for path in options.folder.rglob("sweep.json"))
     codes = [verify_command(replace(options, folder=folder), progress) for folder in sweeps]
     found, n_records = damaged_records(options.folder)
     if n_records == 0 and not sweeps:
         raise InputError(f"{options.folder} holds neither a sweep nor a record.")
-    repaired = _repaired(found, progress) if options.repair else {}
-    left = {record: wrong for record, wrong in found.items() if repaired.get(record, "--repair runs it again")}
+    advice = {record: _OF_WATCHED if (Path(record) / OBSERVATIONS).is_dir() else "--repair runs it again" for record in found}
+    if options.repair:
+        advice |= _repaired([record for record in found if advice[record] != _OF_WATCHED], progress)
+    left = {record: wrong for record, wrong in found.items() if advice[record]}
+    going = unfinished_runs(options.folder)
     if options.json:
-        print(
-            json.dumps({"records": n_records, "damaged": found, "repaired": [each for each in found if each not in left]}, indent=1)
-        )
+        again = [record for record in found if record not in left]
+        print(json.dumps({"records": n_records, "damaged": found, "repaired": again, "unfinished": going}, indent=1))
         return 1 if left or any(codes) else 0
     for record, wrong in found.items():
-        print(f"damaged: {record}: {wrong}; {repaired.get(record, '--repair runs it again') or 'it has been run again'}")
+        print(f"damaged: {record}: {wrong}; {advice[record] or 'it has been run again'}")
+    for record, words in going.items():
+        print(f"unfinished: {record}: {words}")
     print(f"{n_records - len(left)} of {n_records} records are whole")
     return 1 if left or any(codes) else 0
 
