@@ -126,7 +126,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _arrives(pipe: Connection, seconds: float | None) -> bool:
-    """Whether something comes through the pipe in time, however long that is; always, if there is no limit and its process lives."""
+    """Whether something comes through the pipe in time, however long that is; without a limit it comes, or the process ends."""
     end = math.inf if seconds is None else time.monotonic() + seconds
     while not pipe.poll(max(0.0, min(_SLICE, end - time.monotonic()))):
         if time.monotonic() >= end:

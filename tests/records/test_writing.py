@@ -12,10 +12,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import xarray as xr
 
-from saccade import InputError
+from saccade import InputError, load_record, save_record
+from saccade.cli import main
 from saccade.records import writing
 from saccade.records.writing import whole_file, whole_folder, write_csv, write_text
+from saccade.report.sources import results_of
 
 SOURCE = Path(writing.__file__).parents[1]
 
@@ -175,6 +178,48 @@ def test_a_folder_that_was_only_moved_out_of_the_way_is_put_back(place):
     (aside / "about.json").write_text("earlier")
     writing.clear_drafts(Path())
     assert (place / "about.json").read_text() == "earlier"
+
+
+KILLED_BETWEEN = """
+import os, signal, sys
+from pathlib import Path
+import xarray as xr
+from saccade import save_record
+from saccade.records import writing
+writing._exchanged = lambda one, other: False
+rename, calls = os.replace, []
+def replace(one, other):
+    calls.append((str(one), str(other)))
+    if str(one).endswith(".unfinished") and any(place.endswith(".replaced") for _, place in calls):
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(one, other)
+os.replace = replace
+save_record(xr.Dataset({"x": 2.0}), Path(sys.argv[1]))
+"""
+
+
+def test_a_record_whose_writer_is_killed_between_two_renames_is_there_at_the_next_look(place):
+    for look in ("load", "verify", "report"):
+        record = Path(look) / "own.zarr"
+        save_record(xr.Dataset({"x": 1.0}), record)
+        assert subprocess.run([sys.executable, "-c", KILLED_BETWEEN, record], check=False).returncode == -signal.SIGKILL
+        assert not record.exists()
+        if look == "load":
+            load_record(record)
+        elif look == "verify":
+            assert main(["verify", look]) == 0
+        else:
+            results_of([look])
+        assert load_record(record).x == 1.0
+        assert os.listdir(look) == ["own.zarr"]
+
+
+def test_the_draft_of_a_killed_process_is_removed_by_the_next_process_that_writes_a_file_there(place):
+    killed_while_writing(place, "whole_file")
+    assert len(os.listdir()) == 2
+    for name in ("first", "second"):
+        write_text(Path(name).absolute(), "")
+    assert sorted(os.listdir()) == ["first", "second", "victim"]
 
 
 def test_a_table_has_its_rows_below_their_names(place):

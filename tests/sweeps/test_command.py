@@ -34,6 +34,7 @@ FILES = {
     "summary.parquet",
     "figure.svg",
     "figure.png",
+    "checksums.json",
 }
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from saccade.errors import InputError
+from saccade.sweeps.asked import Asked
 from saccade.sweeps.folder import SweepFolder
+from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import FAILED, Outcome
 from saccade.sweeps.sweep import missing
 from tests.sweeps.small_sweeps import (
@@ -146,11 +148,12 @@ def test_a_second_process_is_told_so_and_changes_nothing(tmp_path, path):
 
 
 def test_another_experiment_needs_another_folder(path):
-    (path / "sweep.json").write_text(json.dumps({"name": "growth-figures"}))
+    Asked.of(Grid.of("growth-figures", {"n_times": [5, 6]})).write(path)
     code, _, err = called(*small_arguments(path))
     assert (code, one_sentence(err)) == (2, True)
     assert "holds a sweep of growth-figures" in err
-    (path / "sweep.json").write_text(json.dumps({"name": NAME, "file": "/home/good.py"}))
+    (path / "sweep.json").unlink()
+    replace(Asked.of(small_grid()), file="/home/good.py").write(path)
     code, _, err = called(*small_arguments(path))
     assert (code, one_sentence(err)) == (2, True)
     assert f"holds a sweep of {NAME} of /home/good.py; give {NAME} a folder of its own" in err

@@ -80,11 +80,11 @@ def test_a_change_of_any_setting_is_another_run():
         )
         for field in fields(config)
     ]
-    assert len({identities(NAME, each, "code")({}) for each in (config, *others)}) == len(fields(config)) + 1
+    assert len({identities(NAME, vars(each), "code")({}) for each in (config, *others)}) == len(fields(config)) + 1
 
 
 def test_experiment_and_code_are_part_of_a_run():
-    config = small_config()
+    config = vars(small_config())
     assert len({identities(*asked)({}) for asked in ((NAME, config, "a"), (NAME, config, "b"), ("other", config, "a"))}) == 3
 
 
@@ -93,7 +93,7 @@ def test_another_table_of_classes_is_another_run_under_its_old_name(tmp_path):
     found = set()
     for content in ("class,a,b\nx,0.5,0.5\n", "class,a,b\nx,0.4,0.6\n"):
         table.write_text(content)
-        config = experiment("scan-then-snap").settings(classes=str(table))
+        config = vars(experiment("scan-then-snap").settings(classes=str(table)))
         found |= {identities("scan-then-snap", config, "code")({}), identities("scan-then-snap", config, "code")({"t1": 10.0})}
     assert len(found) == 4
 

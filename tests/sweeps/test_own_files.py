@@ -51,8 +51,8 @@ def test_a_sweep_of_a_file_is_resumed_and_repaired(mine: Path, capsys: pytest.Ca
     assert dataset.attrs["dynamics"] == "sweep of common-tokens-fall"
     first[0].write_bytes(b"damaged")
     capsys.readouterr()
-    assert main(["verify", str(folder), "--repair"]) == 0
-    assert "damaged and have been run again" in capsys.readouterr().out
+    assert main(["verify", str(folder), "--repair", "--file", "types.py"]) == 0
+    assert "it has been repaired" in capsys.readouterr().out
     assert saccade.load_record(folder / "dataset.zarr").identical(dataset)
     assert main(["sweep", "--status", str(folder), "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
@@ -105,7 +105,7 @@ def test_a_damaged_result_of_a_file_is_run_again_from_anywhere(
     next((folder / "record.zarr" / "attention").glob("[0-9]*")).unlink()
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert main(["verify", str(folder.parent), "--repair"]) == 0
+    assert main(["verify", str(folder.parent), "--repair", "--file", str(mine)]) == 0
     assert (saccade.load_record(folder / "record.zarr").attention == whole.attention).all()
     (result,) = results_of([folder])
     assert [claim["verdict"] for claim in result.claims] == ["holds"]
@@ -113,8 +113,34 @@ def test_a_damaged_result_of_a_file_is_run_again_from_anywhere(
     (folder / "table.csv").write_text("")
     (folder / "record.zarr" / ".zattrs").unlink()
     capsys.readouterr()
-    assert main(["verify", str(folder.parent), "--repair"]) == 1
+    assert main(["verify", str(folder.parent), "--repair", "--file", str(mine)]) == 1
     assert f"it cannot be run again: there is no file {mine}" in capsys.readouterr().out
+
+
+def test_a_file_that_only_a_folder_names_is_never_run(mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is looked at or repaired there: a folder may come from a stranger, and so may its file."""
+    assert main(["sweep", "types.py", "--setting", "t1=10", "--workers", "1", "--over", "lr_attention=0.5,1"]) == 0
+    assert main(["run", "types.py", "--t1", "10"]) == 0
+    sweep, result = Path("results/sweeps/common-tokens-fall"), Path("results/own/common-tokens-fall")
+    next((sweep / "runs").iterdir()).write_bytes(b"damaged")
+    next((result / "record.zarr" / "attention").glob("[0-9]*")).unlink()
+    mine.write_text("import pathlib; pathlib.Path('ran').touch()\n" + TEXT)
+    capsys.readouterr()
+    assert main(["sweep", "--status", str(sweep)]) == 0  # it is read as text: the edited file makes other runs
+    assert "0 finished, 2 missing, 2 of other settings or code" in capsys.readouterr().out
+    assert main(["verify", str(sweep)]) == 1
+    assert main(["verify", "results"]) == 1
+    assert main(["verify", str(sweep), "--repair"]) == 2
+    assert "no file is run because a folder names it; if you trust it, add --file and its path." in capsys.readouterr().err
+    assert main(["verify", "results", "--repair"]) == 1
+    assert capsys.readouterr().out.count("add --file and its path") == 2
+    assert not Path("ran").exists()
+    assert main(["verify", str(sweep), "--repair", "--file", "types.py"]) == 2  # run, since it is named, and found to be another
+    assert "the code is not what it was" in capsys.readouterr().err
+    assert Path("ran").exists()
+    mine.write_text(TEXT)
+    assert main(["verify", "results", "--repair", "--file", "types.py"]) == 0
+    assert main(["verify", "results"]) == 0
 
 
 @pytest.mark.parametrize("command", ["run", "sweep"])

@@ -6,13 +6,16 @@ import json
 import shutil
 from collections import Counter
 
+import numpy as np
 import pytest
 import xarray as xr
 
 from saccade import load_record
 from saccade.experiments import experiment
 from saccade.experiments.reproduce import reproduce
-from saccade.sweeps.grid import Grid
+from saccade.records.writing import whole_file, whole_folder
+from saccade.sweeps import identity
+from saccade.sweeps.folder import SweepFolder, _written
 from saccade.sweeps.sweep import sweep
 from tests.sweeps.small_sweeps import assert_same_dataset, called, kept, manifest_runs, one_sentence, small_arguments, small_grid
 
@@ -33,10 +36,8 @@ def damaged_copy(whole, path):
     """A flipped bit, a truncated file and a lost one; the runs that were in them."""
     shutil.copytree(whole, path)
     lines = [json.loads(line) for line in (path / "manifest.jsonl").read_text().splitlines()]
-    flipped, truncated, lost = (path / "runs" / line["file"] for line in lines[:3])
-    content = bytearray(flipped.read_bytes())
-    content[len(content) // 2] ^= 4
-    flipped.write_bytes(bytes(content))
+    changed, truncated, lost = (path / "runs" / line["file"] for line in lines[:3])
+    flipped(changed)
     truncated.write_bytes(truncated.read_bytes()[:-100])
     lost.unlink()
     return {entry["run"] for line in lines[:3] for entry in line["runs"]}, {f"runs/{line['file']}" for line in lines[:3]}
@@ -53,7 +54,7 @@ def test_damage_is_listed_and_repair_runs_just_that_again_to_the_same_bits(whole
     assert all(f"damaged: {path / file}" in printed for file in files)
     before = Counter(manifest_runs(path))
     code, printed, _ = called("verify", path, "--repair", "--workers", 1)
-    assert (code, "have been run again" in printed) == (0, True)
+    assert (code, "it has been repaired" in printed) == (0, True)
     assert Counter(manifest_runs(path)) - before == Counter(runs)
     assert_same_dataset(path, whole)
     assert called("verify", path)[0] == 0
@@ -76,11 +77,15 @@ def test_runs_computed_together_are_repaired_together_to_the_same_bits(tmp_path)
     assert_same_dataset(tmp_path / "damaged", tmp_path / "whole")
 
 
-def test_a_damaged_dataset_is_found_and_made_again_without_a_run(whole, tmp_path):
-    path = tmp_path / "damaged"
+def copy_with_damaged_dataset(whole, path):
     shutil.copytree(whole, path)
     chunk = next(file for file in sorted((path / "dataset.zarr").rglob("0*")) if file.is_file())
     chunk.write_bytes(b"nonsense")
+
+
+def test_a_damaged_dataset_is_found_and_made_again_without_a_run(whole, tmp_path):
+    path = tmp_path / "damaged"
+    copy_with_damaged_dataset(whole, path)
     code, printed, _ = called("verify", path)
     assert (code, "dataset.zarr" in printed) == (1, True)
     before = manifest_runs(path)
@@ -89,16 +94,169 @@ def test_a_damaged_dataset_is_found_and_made_again_without_a_run(whole, tmp_path
     assert_same_dataset(path, whole)
 
 
-def test_damaged_runs_of_other_code_are_set_aside_with_a_sentence(whole, tmp_path, monkeypatch):
+@pytest.fixture
+def upgraded():
+    """Another version of the libraries, in this process."""
+
+    def upgrade():
+        patch.setattr(identity, "_version", lambda name: "another")
+        identity._code_version.cache_clear()
+
+    with pytest.MonkeyPatch.context() as patch:
+        yield upgrade
+    identity._code_version.cache_clear()
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def flipped(path, place=None):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 if place is None else place] ^= 4
+    path.write_bytes(bytes(content))
+
+
+def test_after_an_upgrade_nothing_is_repaired_and_nothing_is_lost(whole, tmp_path, upgraded):
+    upgraded()
+    for name, damage in {"runs": damaged_copy, "dataset": copy_with_damaged_dataset}.items():
+        path = tmp_path / name
+        damage(whole, path)
+        before = contents(path)
+        counts = json.loads(called("sweep", "--status", path, "--json")[1])
+        assert (counts["missing"], counts["of other settings or code"]) == (10, 10)
+        code, _, err = called("verify", path, "--repair")
+        assert (code, one_sentence(err)) == (2, True), err
+        assert "the code is not what it was when these runs were made" in err
+        assert contents(path) == before
+
+
+def test_what_is_whole_needs_no_repair_whatever_the_code(whole, tmp_path, upgraded):
+    shutil.copytree(whole, tmp_path / "sweep")
+    upgraded()
+    assert called("verify", tmp_path / "sweep", "--repair")[0] == 0
+
+
+def test_a_bit_flipped_anywhere_in_the_description_is_found_and_nothing_is_written_over(whole, tmp_path):
+    path = tmp_path / "sweep"
+    copy_with_damaged_dataset(whole, path)
+    described = (path / "sweep.json").read_bytes()
+    before = contents(path)
+    for place in range(0, len(described), 29):
+        (path / "sweep.json").write_bytes(described)
+        flipped(path / "sweep.json", place)
+        damaged = contents(path)
+        assert f"damaged: {path / 'sweep.json'}" in called("verify", path)[1]
+        code, _, err = called("verify", path, "--repair")
+        assert (code, err.count("\n"), "Give the whole `saccade sweep` command again" in err) == (2, 1, True), err
+        assert contents(path) == damaged
+    assert called(*small_arguments(path, 5))[0] == 0  # as the sentence says
+    assert contents(path)["sweep.json"] == before["sweep.json"]
+    assert_same_dataset(path, whole)
+
+
+def test_without_its_description_a_sweep_is_damaged(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "in" / "sweep")
+    (tmp_path / "in" / "sweep" / "sweep.json").unlink()
+    for path in (tmp_path / "in", tmp_path / "in" / "sweep"):
+        code, printed, _ = called("verify", path)
+        assert (code, "sweep.json is lost" in printed) == (1, True)
+
+
+def test_missing_runs_are_not_whole_and_repair_runs_them(whole, tmp_path):
+    path = tmp_path / "sweep"
+    shutil.copytree(whole, path)
+    (path / "manifest.jsonl").unlink()
+    sorted((path / "runs").iterdir())[0].unlink()
+    code, printed, _ = called("verify", path, "--json")
+    assert (code, len(json.loads(printed)["missing"])) == (1, 10)  # none is known to be whole before files are taken up
+    with SweepFolder(path).writing():
+        pass
+    code, printed, _ = called("verify", path)
+    assert (code, "runs are missing" in printed) == (1, True)
+    assert called("verify", path, "--repair", "--workers", 1)[0] == 0
+    assert_same_dataset(path, whole)
+    assert called("verify", path)[0] == 0
+
+
+def test_a_run_that_does_not_finish_again_leaves_the_dataset_as_it_was(whole, tmp_path):
     path = tmp_path / "damaged"
     damaged_copy(whole, path)
-    monkeypatch.setattr(Grid, "code", "another version")
-    code, printed, _ = called("sweep", "--status", path, "--json")
-    counts = json.loads(printed)
-    assert (counts["finished"], counts["missing"], counts["of other settings or code"]) == (0, 10, 10)
-    code, _, err = called("verify", path, "--repair")
-    assert (code, one_sentence(err)) == (2, True)
-    assert "3 damaged runs belong to an earlier sweep" in err
+    before = contents(path / "dataset.zarr")
+    for _ in range(2):
+        code, _, err = called("verify", path, "--repair", "--workers", 1, "--time-limit", "1e-9")
+        assert (code, one_sentence(err), "3 runs did not finish (took more than 1e-09 s)" in err) == (2, True, True), err
+        assert contents(path / "dataset.zarr") == before
+        assert called("verify", path)[0] == 1
+    assert called("verify", path, "--repair", "--workers", 1)[0] == 0
+    assert_same_dataset(path, whole)
+
+
+@pytest.mark.parametrize("file", ["summary.csv", "summary.parquet", "figure.svg", "figure.png", "dataset.zarr/checksums.json"])
+@pytest.mark.parametrize("kind", ["flipped", "lost"])
+def test_damaged_results_are_found_and_written_again_without_a_run(whole, tmp_path, file, kind):
+    path = tmp_path / "sweep"
+    shutil.copytree(whole, path)
+    flipped(path / file) if kind == "flipped" else (path / file).unlink()
+    assert called("verify", path)[0] == 1
+    assert called("verify", path, "--repair")[0] == 0
+    assert contents(path) == contents(whole)
+
+
+def test_a_bit_flipped_anywhere_is_found(whole, tmp_path):
+    path, rng = tmp_path / "sweep", np.random.default_rng(0)
+    shutil.copytree(whole, path)
+    for file, content in contents(path).items():
+        for place in {0, len(content) - 1, *rng.integers(0, len(content), 3)} if content else ():
+            flipped(path / file, int(place))
+            assert called("verify", path)[0] == 1, (file, place)
+            (path / file).write_bytes(content)
+    assert called("verify", path)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["../../victim/thesis.npz", "/tmp/thesis.npz", "..", "0123456789abcdef0123.npz/../../x.npz", 3, None]
+)
+def test_a_manifest_leads_to_no_file_outside_its_folder(whole, tmp_path, name):
+    path = tmp_path / "in" / "sweep"
+    shutil.copytree(whole, path)
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "thesis.npz").write_text("a thesis")
+    before = contents(tmp_path)
+    for line in ({"file": name, "sha256": "0" * 64, "runs": []}, {"file": name, "lost": True}):
+        with (path / "manifest.jsonl").open("a") as manifest:
+            manifest.write(_written(line))
+    code, printed, _ = called("verify", path)
+    assert (code, "2 of its lines cannot be read" in printed) == (1, True)
+    assert called("verify", path, "--repair")[0] == 0
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["manifest.jsonl", "lock", "sweep.json", "summary.csv"])
+def test_nothing_is_written_through_a_link_in_the_folder(whole, tmp_path, name):
+    path, victim = tmp_path / "sweep", tmp_path / "thesis.tex"
+    shutil.copytree(whole, path)
+    victim.write_text("a thesis")
+    (path / name).unlink()
+    (path / name).symlink_to(victim)
+    for arguments in (small_arguments(path, 6, "--workers", 1), ("verify", path, "--repair", "--workers", 1)):
+        code, _, err = called(*arguments)
+        assert (code, one_sentence(err)) == (2, True), err
+        assert victim.read_text() == "a thesis"
+
+
+def test_drafts_of_living_and_of_killed_writers_are_no_damage(whole, tmp_path):
+    path = tmp_path / "sweep"
+    shutil.copytree(whole, path)
+    for folder in (path, path / "runs", tmp_path):
+        (folder / f".dataset.zarr.{'a' * 16}.unfinished").mkdir()
+        (folder / f".dataset.zarr.{'a' * 16}.unfinished" / "sweep.json").write_text("{")
+        (folder / f".{'0' * 20}.npz.{'b' * 16}.unfinished").write_bytes(b"half")
+    with whole_file(path / "summary.csv"), whole_folder(path / "dataset.zarr") as draft:
+        shutil.copytree(whole / "dataset.zarr", draft, dirs_exist_ok=True)
+        shutil.copy(whole / "summary.csv", path)
+        assert called("verify", path)[0] == 0
+        assert called("verify", tmp_path)[0] == 0
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"name": "x"}', '{"name": "decoder-dynamics", "config": {"a": 1}}', "3"])
@@ -125,7 +283,7 @@ def test_a_manifest_that_names_another_run_is_found_and_put_right_without_a_run(
     manifest.write_text(manifest.read_text().replace(f'"run":"{run}"', f'"run":"{other}"'))
     code, printed, _ = called("verify", tmp_path / "sweep")
     assert code == 1
-    assert "the manifest does not say what is in it" in printed
+    assert "manifest.jsonl: 1 of its lines cannot be read" in printed
     assert called("verify", tmp_path / "sweep", "--repair")[0] == 0
     assert called("verify", tmp_path / "sweep")[0] == 0
     assert_same_dataset(whole, tmp_path / "sweep")

@@ -12,7 +12,7 @@ from saccade.records.checksums import damage, damaged_files, seal
 from saccade.records.json_files import parsed_json, read_json, write_json
 from saccade.records.observation_log import OBSERVATIONS, unfinished, watched_damage
 from saccade.records.schema import settings_text
-from saccade.records.writing import CHECKSUMS, whole_folder
+from saccade.records.writing import CHECKSUMS, clear_drafts, whole_folder
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -73,6 +73,9 @@ def load_record(path: str | Path) -> xr.Dataset:
     """The record, after all of its files were found to be what was written: a lost one would read as missing values."""
     import xarray as xr
 
+    if not Path(path).exists():
+        with suppress(OSError):
+            clear_drafts(Path(path).parent)  # its writer may have been killed just when it had moved it out of the way
     wrong = damage(Path(path))
     if wrong:
         raise InputError(f"{path} is not a record that can be read: {wrong}.")

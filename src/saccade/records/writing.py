@@ -1,8 +1,8 @@
 """Everything Saccade writes appears whole or not at all: made under a random name beside its place, flushed to disk, then renamed.
 
 What is replaced is a regular file or a folder that Saccade wrote; links, devices, pipes and strangers' folders are refused.
-A draft is locked by its writer for as long as that lives, so the draft of a killed process can be told from one under way, and is
-removed by the next who writes a folder there.
+A draft is locked by its writer for as long as that lives, so the draft of a killed process can be told from one under way. It is
+removed by the next process that writes there, or looks at all that is there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,6 +38,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to; it takes the place of `path` when the block ends, and leaves nothing if the block fails."""
     with _in_a_sentence(f"cannot write {path}"):
         _check_file(path)
+        _clear_drafts_once(path.parent)
         draft, descriptor = _new_draft(path, _new_file)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -110,6 +112,20 @@ def clear_drafts(folder: Path) -> None:
             else:
                 draft.unlink(missing_ok=True)
             os.close(lock)
+
+
+@cache
+def _clear_drafts_once(folder: Path) -> None:
+    """By each process, however many files it writes there."""
+    with contextlib.suppress(OSError):  # a folder may be written to by those who may not list it
+        clear_drafts(folder)
+
+
+def recover(folder: Path) -> None:
+    """The same anywhere below a folder, so that what a killed process had moved out of the way is there to be read."""
+    for place in {draft.parent for draft in folder.rglob(".*") if _DRAFT.fullmatch(draft.name)}:
+        with contextlib.suppress(OSError):  # those who may only read
+            clear_drafts(place)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from saccade.records.checksums import damaged_files
 from saccade.records.json_files import misfit, parsed_json, read_json
 from saccade.records.observation_log import OBSERVATIONS, watched, watched_damage
 from saccade.records.store import CLAIMS, load_record
-from saccade.records.writing import CHECKSUMS
+from saccade.records.writing import CHECKSUMS, recover
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -103,6 +103,7 @@ def _results(path: Path) -> list[Result]:
         raise InputError(f"there is no {path}; a report is made from folders of results and from records (*.zarr).")
     if not path.is_dir():
         raise InputError(f"{path} is a file; a report is made from folders of results and from records (*.zarr).")
+    recover(path)
     own = _read(path)
     if own is not None:
         return [own]

@@ -67,8 +67,8 @@ def _warn_if_open(address: str) -> None:
     """Certificates are all the authentication that Dask has; `inproc` never leaves this process."""
     if not address.startswith(("tls://", "inproc://")):
         print(
-            f"saccade: the Dask cluster at {address} has no authentication: whoever can reach it can run code on its workers and on "
-            "this machine. Keep it inside your own network, or use Dask's TLS settings.",
+            f"saccade: the Dask cluster at {address} has no authentication: whoever can reach it can run code on its workers and "
+            "on this machine. Keep it inside your own network, or use Dask's TLS settings.",
             file=sys.stderr,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from saccade.errors import InputError
+from saccade.errors import InputError, shortened
 from saccade.experiments import EXPERIMENTS
 from saccade.records.json_files import read_json
 from saccade.records.observation_log import OBSERVATIONS
 from saccade.records.schema import settings_of
+from saccade.records.writing import recover
+from saccade.sweeps.asked import Asked
 from saccade.sweeps.execution import KEEP_MISTAKE
-from saccade.sweeps.folder import SweepFolder
+from saccade.sweeps.folder import SweepFolder, is_sweep, sweeps_below
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, UNFINISHED
-from saccade.sweeps.sweep import Means, asked_grid, missing, run_sweep
+from saccade.sweeps.sweep import Means, missing, run_sweep
 
 if TYPE_CHECKING:
     from saccade.sweeps.estimate import Estimate
@@ -61,7 +63,8 @@ SWEEP_OPTIONS: dict[str, Option] = {
 }
 VERIFY_OPTIONS: dict[str, Option] = {
     "folder": (tyro.conf.Positional[Path], tyro.MISSING, "folder of a sweep or of records"),
-    "repair": (bool, False, "rerun whatever is damaged"),
+    "repair": (bool, False, "rerun whatever is damaged or missing"),
+    "file": (str, "", "your own Python file that the results come from; --repair runs no file that you do not name"),
     **_MEANS,
 }
 
@@ -79,12 +82,13 @@ def sweep_command(options: Any, progress: Progress) -> int:
     with progress(f"{grid.title}, {len(missing(grid, folder, options.retry_failed))} runs to do") as on_progress:
         gathering = _gathering(on_progress)
         dataset = run_sweep(grid, folder, _means(options), options.show, options.retry_failed, on_progress, gathering)
-    counts = _counts(grid, folder)
+    runs = [run.identity for run in grid.runs]
+    counts = _counts(runs, folder)
     if options.json:
         print(json.dumps({"folder": str(folder.path), "runs": grid.n_runs, **counts}, indent=1))
     else:
         print(f"{_sentence(counts)}\n{dataset.attrs['caption']}")
-        _say_reasons(grid, folder)
+        _say_reasons(runs, folder)
         print(f"dataset.zarr, summary.csv, summary.parquet and figure.svg are in {folder.path}")
     return 1 if counts[FAILED] or counts[TIMED_OUT] else 0
 
@@ -104,73 +108,106 @@ def _gathering(on_progress: Callable[..., None]) -> Callable[[float], None]:
 
 
 def verify_command(options: Any, progress: Progress) -> int:
-    """0 if all is whole, or whole again; 1 if something is damaged."""
-    from saccade.sweeps.repair import damage, repair
-
-    if not (options.folder / "sweep.json").is_file():
-        return _verify_below(options, progress)
-    folder = SweepFolder.existing(options.folder)
-    with progress(f"reading {folder.path}") as on_progress:
-        found = repair(folder, _means(options), on_progress) if options.repair else damage(folder)
-    if options.json:
-        print(
-            json.dumps({"files": found.n_files, "damaged": found.files, "runs": found.runs, "repaired": options.repair}, indent=1)
-        )
-        return 1 if found.files and not options.repair else 0
-    for file, wrong in found.files.items():
-        print(f"damaged: {folder.path / file}: {wrong}")
-    runs = f"{len(found.runs)} runs in {len(found.files)} of {found.n_files} files"
-    if not found.files:
-        print(f"all {found.n_files} files are whole, {len(folder.entries)} runs")
-    else:
-        print(f"{runs} were damaged and have been run again" if options.repair else f"{runs} are damaged; --repair runs them again")
-    return 1 if found.files and not options.repair else 0
-
-
-def _verify_below(options: Any, progress: Progress) -> int:
-    """Every sweep and every record below a folder."""
+    """0 if all is whole, or whole again; 1 if something is damaged or missing, or a sweep is not finished."""
+    recover(options.folder)
+    if is_sweep(options.folder):
+        told, is_left = _verified(options.folder, options, progress)
+        _say_or_print(told, options.json)
+        return 1 if is_left else 0
     from saccade.records.store import damaged_records, unfinished_runs
 
-    sweeps = sorted(path.parent for path in options.folder.rglob("sweep.json"))
-    codes = [verify_command(replace(options, folder=folder), progress) for folder in sweeps]
-    found, n_records = damaged_records(options.folder)
+    sweeps = sweeps_below(options.folder)
+    told_of = {str(folder): _verified_or_told(folder, options, progress) for folder in sorted(sweeps)}
+    damaged, n_records = damaged_records(options.folder)
+    damaged = {record: wrong for record, wrong in damaged.items() if not {Path(record), Path(record).parent} & sweeps}
     if n_records == 0 and not sweeps:
         raise InputError(f"{options.folder} holds neither a sweep nor a record.")
-    advice = {record: _OF_WATCHED if (Path(record) / OBSERVATIONS).is_dir() else "--repair runs it again" for record in found}
+    advice = {record: _OF_WATCHED if (Path(record) / OBSERVATIONS).is_dir() else "--repair runs it again" for record in damaged}
     if options.repair:
-        advice |= _repaired([record for record in found if advice[record] != _OF_WATCHED], progress)
-    left = {record: wrong for record, wrong in found.items() if advice[record]}
+        advice |= _repaired([record for record in damaged if advice[record] != _OF_WATCHED], options.file, progress)
+    left = {record: wrong for record, wrong in damaged.items() if advice[record]}
     going = unfinished_runs(options.folder)
     if options.json:
-        again = [record for record in found if record not in left]
-        print(json.dumps({"records": n_records, "damaged": found, "repaired": again, "unfinished": going}, indent=1))
-        return 1 if left or any(codes) else 0
-    for record, wrong in found.items():
-        print(f"damaged: {record}: {wrong}; {advice[record] or 'it has been run again'}")
-    for record, words in going.items():
-        print(f"unfinished: {record}: {words}")
-    print(f"{n_records - len(left)} of {n_records} records are whole")
-    return 1 if left or any(codes) else 0
+        records = {"records": n_records, "damaged": damaged, "repaired": [record for record in damaged if record not in left]}
+        sweeps_told = {folder: told for folder, (told, _) in told_of.items()}
+        print(json.dumps(records | {"unfinished": going, "sweeps": sweeps_told}, indent=1))
+    else:
+        for told, _ in told_of.values():
+            _say_or_print(told, as_json=False)
+        for record, wrong in damaged.items():
+            print(f"damaged: {record}: {wrong}; {advice[record] or 'it has been run again'}")
+        for record, words in going.items():
+            print(f"unfinished: {record}: {words}")
+        if n_records:
+            print(f"{n_records - len(left)} of {n_records} records are whole")
+    return 1 if left or any(is_left for _, is_left in told_of.values()) else 0
 
 
-def _repaired(damaged: Iterable[str], progress: Progress) -> dict[str, str]:
+def _verified(path: Path, options: Any, progress: Progress) -> tuple[dict[str, Any], bool]:
+    """What is to be told of a sweep, and whether something is damaged or missing at the end."""
+    from saccade.sweeps.repair import damage, repair
+
+    with progress(f"reading {path}") as on_progress:
+        found = (
+            repair(SweepFolder(path), _means(options), options.file, on_progress) if options.repair else damage(SweepFolder(path))
+        )
+        left = damage(SweepFolder(path)) if options.repair and not found.is_whole else found
+    told = {"folder": str(path), "files": found.n_files, "damaged": found.files, "runs": found.runs, "missing": found.missing}
+    return told | {"has_results": found.has_results, "repaired": options.repair and left.is_whole}, not left.is_whole
+
+
+def _verified_or_told(path: Path, options: Any, progress: Progress) -> tuple[dict[str, Any], bool]:
+    """The same of one sweep of several: what cannot be repaired does not keep the others from it."""
+    try:
+        return _verified(path, options, progress)
+    except InputError as error:
+        return {"folder": str(path), "refused": str(error)}, True
+
+
+def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(told, indent=1))
+        return
+    if "refused" in told:
+        print(f"not repaired: {told['folder']}: {told['refused']}")
+        return
+    for file, wrong in told["damaged"].items():
+        print(f"damaged: {Path(told['folder'], file)}: {wrong}")
+    wrong = [f"{len(told['damaged'])} files are damaged, with {len(told['runs'])} runs"] if told["damaged"] else []
+    wrong += [f"{len(told['missing'])} runs are missing"] if told["missing"] else []
+    wrong += [] if told["has_results"] else ["the results are not written"]
+    done = "it has been repaired" if told["repaired"] else "--repair runs again what is needed"
+    print(
+        f"{told['folder']}: {', '.join(wrong)}; {done}"
+        if wrong
+        else f"{told['folder']}: all is whole, {told['files']} files of runs and the results"
+    )
+
+
+def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[str, str]:
     """Run the experiments of damaged records again; for each, why that cannot be, or nothing."""
-    from saccade.experiments import experiment
+    from saccade.experiments import experiment, own_file
     from saccade.experiments.reproduce import reproduce
+    from saccade.records.checksums import damaged_files
 
     found = {}
     for record in damaged:
         folder = Path(record).resolve()  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
+            if "about.json" in damaged_files(folder):
+                raise InputError("about.json, which has its settings, is damaged.")
             about = read_json(folder / "about.json")
-            name = str(about.get("file") or folder.name)
+            if about.get("file") and not named:
+                raise InputError(f"it is of the file {shortened(about['file'])}; if you trust that, add --file and its path.")
+            name = own_file(named) if about.get("file") else folder.name
+            if experiment(name).name != folder.name:
+                raise InputError(f"{named} defines {experiment(name).name}.")
             config: Any = settings_of(about, experiment(name).settings)
+            with progress(folder.name) as on_progress:
+                reproduce(name, folder.parent, config, str(about.get("command", "")), on_progress)
+            found[record] = ""
         except InputError as error:
             found[record] = f"it cannot be run again: {error}"
-            continue
-        with progress(folder.name) as on_progress:
-            reproduce(name, folder.parent, config, str(about.get("command", "")), on_progress)
-        found[record] = ""
     return found
 
 
@@ -194,12 +231,12 @@ def _means(options: Any) -> Means:
     return Means(**{name: getattr(options, name) for name in _MEANS}).checked()
 
 
-def _counts(grid: Grid, folder: SweepFolder) -> dict[str, int]:
-    """Runs of the grid by what came of them, and how many more the folder holds."""
-    asked = {run.identity for run in grid.runs}
-    found = Counter(entry["status"] for run, entry in folder.present().items() if run in asked)
+def _counts(asked: Collection[str], folder: SweepFolder) -> dict[str, int]:
+    """The asked runs by what came of them, and how many more the folder holds."""
+    runs = set(asked)
+    found = Counter(entry["status"] for run, entry in folder.present().items() if run in runs)
     counts = {status: found[status] for status in (FINISHED, DIVERGED, FAILED, TIMED_OUT)}
-    return counts | {"missing": grid.n_runs - sum(counts.values()), "of other settings or code": len(folder.entries.keys() - asked)}
+    return counts | {"missing": len(runs) - sum(counts.values()), "of other settings or code": len(folder.entries.keys() - runs)}
 
 
 def _sentence(counts: dict[str, int]) -> str:
@@ -207,23 +244,22 @@ def _sentence(counts: dict[str, int]) -> str:
 
 
 def _say_status(folder: SweepFolder, as_json: bool) -> int:
-    grid, _ = asked_grid(folder)
-    counts = _counts(grid, folder)
+    """By the code as it is now: what the same command would find finished."""
+    asked = Asked.read(folder.path)
+    runs = asked.identities(asked.code_now())
+    counts = _counts(runs, folder)
     if as_json:
-        print(json.dumps({"folder": str(folder.path), "name": grid.title, "runs": grid.n_runs, **counts}, indent=1))
+        print(json.dumps({"folder": str(folder.path), "name": asked.name, "runs": len(runs), **counts}, indent=1))
     else:
-        axes = " x ".join(f"{axis.name} ({len(axis.values)})" for axis in grid.axes)
-        print(f"{grid.title}: {grid.n_runs} runs over {axes}\n{_sentence(counts)}")
-        _say_reasons(grid, folder)
+        axes = " x ".join(f"{axis.name} ({len(axis.values)})" for axis in asked.axes)
+        print(f"{asked.name}: {len(runs)} runs over {axes}\n{_sentence(counts)}")
+        _say_reasons(runs, folder)
     return 0
 
 
-def _say_reasons(grid: Grid, folder: SweepFolder, most: int = 5) -> None:
-    reasons = Counter(
-        (entry["status"], entry["reason"])
-        for run in grid.runs
-        if (entry := folder.entries.get(run.identity)) is not None and entry["status"] in UNFINISHED
-    )
+def _say_reasons(runs: Iterable[str], folder: SweepFolder, most: int = 5) -> None:
+    entries = (folder.entries[run] for run in runs if run in folder.entries)
+    reasons = Counter((entry["status"], entry["reason"]) for entry in entries if entry["status"] in UNFINISHED)
     for (status, reason), count in reasons.most_common(most):
         print(f"  {count} {status}: {reason}")
 

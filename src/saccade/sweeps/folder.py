@@ -4,7 +4,9 @@
 |------------------|-----------------------------------------------------------------------------------------------|
 | `sweep.json`     | what was asked for last: experiment, settings, axes                                           |
 | `runs/HASH.npz`  | outcomes of runs that were finished together; HASH is that of its content                     |
-| `manifest.jsonl` | a line for each of these files: its checksum, and which runs it holds with what came of them  |
+| `manifest.jsonl` | a line for each of these files: its checksum, and which runs it holds with what came of them; |
+|                  | each line carries a checksum of itself                                                        |
+| `checksums.json` | of the results that are made of them: dataset, summary, figure                                |
 | `lock`           | held by the one process that writes                                                           |
 
 A file of runs appears by rename and only then gets its line, so a process killed at any moment leaves either nothing or a whole
@@ -18,17 +20,23 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from saccade.errors import InputError
-from saccade.records.json_files import parsed_json, read_json, write_json
+from saccade.records.checksums import file_hash
+from saccade.records.json_files import parsed_json
+from saccade.records.names import named
 from saccade.records.writing import clear_drafts, set_aside, whole_file
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome, as_bytes, read_outcomes
 
 _DIGITS = 20  # of a file's hash in its name
+_FORM = rf"[0-9a-f]{{{_DIGITS}}}\.npz"  # of these names, the only ones that are ever touched
+_N_CHECK = len('{"check":"0123456789abcdef",')
+_OF_A_RUN: dict[str, Any] = {"run": str, "status": str, "reason": str, "seconds": (int, float)}
 
 
 class SweepFolder:
@@ -43,40 +51,24 @@ class SweepFolder:
         self.entries: dict[str, dict[str, Any]] = {}
         self.file_of: dict[str, str] = {}
         self.checksums: dict[str, str] = {}
+        self.n_unreadable = 0  # lines of the manifest
+        self._ends_torn = False
         for line in self._lines():
             self._take(line)
 
     @classmethod
     def existing(cls, path: str | Path) -> SweepFolder:
         """A folder that must hold a sweep already."""
-        if not (Path(path) / "sweep.json").is_file():
+        if not is_sweep(Path(path)):
             raise InputError(f"{path} is not the folder of a sweep: it has no sweep.json.")
         return cls(path)
-
-    def asked(self) -> dict[str, Any] | None:
-        """What `sweep.json` says; None if there is none."""
-        if not (self.path / "sweep.json").exists():
-            return None
-        try:
-            return read_json(self.path / "sweep.json")
-        except InputError as error:
-            raise InputError(f"{error} Give the whole command again.") from None
-
-    def ask(self, what: dict[str, Any]) -> None:
-        before = what
-        with suppress(InputError):  # not readable: it is written again
-            before = what | (self.asked() or {})
-        then, now = (" of ".join(str(asked[key]) for key in ("name", "file") if asked[key]) for asked in (before, what))
-        if then != now:
-            raise InputError(f"{self.path} holds a sweep of {then}; give {now} a folder of its own.")
-        write_json(self.path / "sweep.json", what)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """The right to write, for one process at a time; the system takes it back from a process that is killed."""
         try:
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
-            lock = (self.path / "lock").open("a+")
+            lock = open(self.path / "lock", "a+", opener=_not_through_a_link)  # noqa: SIM115  # closed below
         except OSError as error:
             raise InputError(f"cannot write to {self.path}: {error.strerror or error}.") from None
         with lock:
@@ -121,7 +113,7 @@ class SweepFolder:
 
     def lost(self) -> set[str]:
         """Files of runs that are not there any more: somebody has deleted them."""
-        there = {path.name for path in (self.path / "runs").glob("*.npz")}
+        there = {path.name for path in _run_files(self.path)}
         return set(self.file_of.values()) - there
 
     def present(self) -> dict[str, dict[str, Any]]:
@@ -130,43 +122,36 @@ class SweepFolder:
         return {run: entry for run, entry in self.entries.items() if self.file_of[run] not in lost}
 
     def damaged(self) -> dict[str, str]:
-        """Files whose content is not what was written, with what is wrong, all read and hashed again."""
+        """Files of runs whose content is not what was written, with what is wrong, all read and hashed again; and the manifest."""
         found = {
-            path.name: "it is not in the manifest" for path in (self.path / "runs").glob("*.npz") if path.name not in self.checksums
+            f"runs/{path.name}": "it is not in the manifest" for path in _run_files(self.path) if path.name not in self.checksums
         }
-        listed: dict[str, list[str]] = {}
-        for run, file in self.file_of.items():
-            listed.setdefault(file, []).append(run)
-        for file, runs in sorted(listed.items()):
+        if self.n_unreadable:
+            found["manifest.jsonl"] = f"{self.n_unreadable} of its lines cannot be read"
+        listed = {f"runs/{file}": self.checksums[file] for file in sorted(set(self.file_of.values()))}
+        for file, checksum in listed.items():
             try:
-                content = (self.path / "runs" / file).read_bytes()
-            except OSError as error:
-                found[file] = f"cannot be read: {error.strerror or error}"
-            else:
-                if hashlib.sha256(content).hexdigest() != self.checksums[file]:
-                    found[file] = f"its {len(content)} bytes are not those that were written"
-                elif not self._is_listed_right(file, runs):
-                    found[file] = "the manifest does not say what is in it"
+                if file_hash(self.path / file) != checksum:
+                    found[file] = "it is not what was written"
+            except FileNotFoundError:
+                found[file] = "it is lost"
+            except (OSError, InputError) as error:
+                found[file] = f"it cannot be read: {getattr(error, 'strerror', error)}"
         return found
-
-    def _is_listed_right(self, file: str, runs: list[str]) -> bool:
-        """Whether every run that the manifest finds in a file is there as it says; a run may be in a later one as well."""
-        inside = {outcome.identity: outcome.entry() for outcome in read_outcomes(self.path / "runs" / file, as_packed=True)}
-        return all(inside.get(run) == self.entries[run] for run in runs) and all(run in self.entries for run in inside)
 
     def forget(self, files: Iterable[str]) -> None:
         """Set damaged or lost files aside, so that their runs count as missing; what is damaged stays, under another name."""
         for file in files:
             path = self.path / "runs" / file
             self._add_line({"file": file, "lost": True})
-            if path.exists() and not hashlib.sha256(path.read_bytes()).hexdigest().startswith(path.stem):
+            if path.exists() and not file_hash(path).startswith(path.stem):
                 set_aside(path, f"{path.stem}.damaged")
         self._clear_up()  # whole files of which only the manifest said the wrong thing are taken up again
 
     def _add_line(self, line: dict[str, Any]) -> None:
-        text = json.dumps(line, separators=(",", ":")) + "\n"
+        text = _written(line)
         self._take(line)  # first: if this is interrupted, the file is there already and is taken up again without its line
-        with (self.path / "manifest.jsonl").open("ab+") as manifest:
+        with open(self.path / "manifest.jsonl", "ab+", opener=_not_through_a_link) as manifest:
             begun = manifest.seek(0, os.SEEK_END)
             if begun and not self._ends_whole(manifest, begun):
                 text = "\n" + text  # a killed process may have left half a line
@@ -185,25 +170,30 @@ class SweepFolder:
         manifest.seek(size)
         return last == b"\n"
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        """Whole lines of the manifest. What is not one was being written by a process that was killed, or is damaged: its file
-        is taken up again by its name.
-        """
+    def _lines(self, *, as_written: bool = False) -> Iterator[Any]:
+        """Whole lines of the manifest. Others are counted; the files that they told of are taken up again by their names."""
+        self.n_unreadable = 0
+        if not (self.path / "manifest.jsonl").is_file():
+            return
         try:
             with (self.path / "manifest.jsonl").open("rb") as manifest:
-                for line in manifest:
-                    with suppress(InputError):
-                        read = parsed_json(line)
-                        if _is_line(read):
-                            yield read
-        except FileNotFoundError:
-            return
+                for text in manifest:
+                    line = _line(text)
+                    if line is not None:
+                        yield text if as_written else line
+                    elif text.endswith(b"\n"):
+                        self.n_unreadable += 1
+                    else:
+                        self._ends_torn = True  # of a process that was killed
         except OSError as error:
             raise InputError(f"cannot read {self.path}: {error.strerror or error}.") from None
 
     def _clear_up(self) -> None:
-        """After a process that was killed: take up what it finished, remove what it did not."""
+        """After a process that was killed: take up what it finished, remove what it did not, and lines that nobody can read."""
         try:
+            if self.n_unreadable or self._ends_torn:
+                with whole_file(self.path / "manifest.jsonl") as manifest:
+                    manifest.writelines(self._lines(as_written=True))
             self._take_up_files()
             clear_drafts(self.path / "runs")
             clear_drafts(self.path)
@@ -227,24 +217,57 @@ class SweepFolder:
 
     def _take_up_files(self) -> None:
         """Give whole files that no line names their lines: their writer was killed between the two, or lines were lost."""
-        for path in sorted((self.path / "runs").glob("*.npz")):
-            if path.name not in self.checksums and len(path.stem) == _DIGITS:
-                checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-                if checksum.startswith(path.stem):
-                    self._add_line(
-                        {"file": path.name, "sha256": checksum, "runs": [found.entry() for found in read_outcomes(path)]}
-                    )
+        for path in _run_files(self.path):
+            if path.name not in self.checksums and (checksum := file_hash(path)).startswith(path.stem):
+                self._add_line({"file": path.name, "sha256": checksum, "runs": [found.entry() for found in read_outcomes(path)]})
 
 
-_OF_A_RUN: dict[str, Any] = {"run": str, "status": str, "reason": str, "seconds": (int, float)}
+def _not_through_a_link(path: str, flags: int) -> int:
+    """A folder from a stranger must not lead to a file elsewhere that is then written to."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-def _is_line(read: Any) -> bool:
-    """Whether it has what a line of the manifest has: a damaged one may still be JSON."""
-    if not isinstance(read, dict) or not isinstance(read.get("file"), str):
-        return False
+def is_sweep(folder: Path) -> bool:
+    """Also of one that has lost its description."""
+    return (folder / "sweep.json").is_file() or bool(_run_files(folder))
+
+
+def sweeps_below(folder: Path) -> set[Path]:
+    """Not in hidden folders, which are drafts."""
+    found = {path.parent for path in folder.rglob("sweep.json")} | {path.parent.parent for path in folder.rglob("runs/*.npz")}
+    return {path for path in found if is_sweep(path) and not any(part.startswith(".") for part in path.relative_to(folder).parts)}
+
+
+def _run_files(folder: Path) -> list[Path]:
+    return sorted(path for path in (folder / "runs").glob("*.npz") if re.fullmatch(_FORM, path.name) and path.is_file())
+
+
+def _written(line: dict[str, Any]) -> str:
+    """A line of the manifest as text, with a checksum of all that follows it."""
+    body = json.dumps(line, separators=(",", ":"))[1:]
+    return f'{{"check":"{_check(body.encode())}",{body}\n'
+
+
+def _check(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()[:16]
+
+
+def _line(text: bytes) -> dict[str, Any] | None:
+    """What a line of the manifest says; None if it is not as `_written` gives it."""
+    body = text[_N_CHECK:].removesuffix(b"\n")
+    if text[:_N_CHECK] != b'{"check":"%s",' % _check(body).encode():
+        return None
+    try:
+        read = parsed_json(b"{" + body)
+        return read if _is_line(read) else None
+    except InputError:
+        return None
+
+
+def _is_line(read: dict[str, Any]) -> bool:
+    named(Path(), read.get("file"), _FORM)
     entries = read.get("runs")
-    return bool(read.get("lost")) or (
+    return read.get("lost") is True or (
         isinstance(read.get("sha256"), str)
         and isinstance(entries, list)
         and all(isinstance(entry, dict) and all(isinstance(entry.get(k), v) for k, v in _OF_A_RUN.items()) for entry in entries)

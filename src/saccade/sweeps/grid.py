@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from saccade.errors import InputError, checked_count, is_list_like
 from saccade.experiments import experiment, module_of, own_file
 from saccade.sweeps.axes import Axis, axes_of, written
-from saccade.sweeps.identity import code_version, identities
+from saccade.sweeps.identity import code_version, identities, text_version
 
 MOST_RUNS = 2_000_000  # of one sweep: each is kept in memory as its settings
 
@@ -91,16 +91,24 @@ class Grid:
         return code_version(module_of(self.name))
 
     @cached_property
+    def texts(self) -> str:
+        """Hash of the texts that the settings name; nothing if they name none."""
+        return text_version(self.config) if hasattr(self.config, "text") or hasattr(self.config, "texts") else ""
+
+    @cached_property
     def runs(self) -> list[Run]:
         """All runs, the last axis fastest."""
-        identity = identities(self.title, self.config, f"{self.code} {self.keep}")
-        found = []
-        for place in itertools.product(*(range(size) for size in self.shape)):
-            changed: dict[str, Any] = {}
-            for axis, index in zip(self.axes, place, strict=True):
-                changed.update(zip(axis.settings, axis.values[index], strict=True))
-            found.append(Run(identity(changed), self.config, changed, place))
-        return found
+        identity = identities(self.title, vars(self.config), f"{self.code} {self.keep}{self.texts}")
+        return [Run(identity(changed), self.config, changed, place) for place, changed in places(self.axes)]
+
+
+def places(axes: Sequence[Axis]) -> Iterator[tuple[tuple[int, ...], dict[str, Any]]]:
+    """Every place of a grid, as its index on every axis and as the settings that it changes; the last axis fastest."""
+    for place in itertools.product(*(range(len(axis.values)) for axis in axes)):
+        changed: dict[str, Any] = {}
+        for axis, index in zip(axes, place, strict=True):
+            changed.update(zip(axis.settings, axis.values[index], strict=True))
+        yield place, changed
 
 
 def _seed_axis(name: str, config: Any, seeds: Any, axes: list[Axis]) -> Axis:

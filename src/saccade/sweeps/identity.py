@@ -11,6 +11,7 @@ import ast
 import hashlib
 import importlib.util
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -35,17 +36,16 @@ def text_version(config: Any) -> str:
     return digest([content_hash(found_source(name).files) for name in names])[:20]
 
 
-def identities(name: str, config: Any, code: str) -> Callable[[Mapping[str, Any]], str]:
-    """From changed settings to the identity of the run that has them, and all others as `config` has them.
+def identities(name: str, settings: Mapping[str, Any], code: str) -> Callable[[Mapping[str, Any]], str]:
+    """From changed settings to the identity of the run that has them, and all others as in `settings`, also as JSON has them.
 
     Twenty hexadecimal digits: two of a million runs share one by chance once in 10^12 sweeps.
     """
-    code += text_version(config) if hasattr(config, "text") or hasattr(config, "texts") else ""
-    texts = {setting: _written(setting, value) for setting, value in sorted(vars(config).items())}
+    texts = {setting: _written(setting, value) for setting, value in sorted(settings.items())}
 
     def identity(changed: Mapping[str, Any]) -> str:
-        settings = texts | {setting: _written(setting, value) for setting, value in changed.items()}
-        return hashlib.sha256(";".join((name, code, *settings.values())).encode()).hexdigest()[:20]
+        all_texts = texts | {setting: _written(setting, value) for setting, value in changed.items()}
+        return hashlib.sha256(";".join((name, code, *all_texts.values())).encode()).hexdigest()[:20]
 
     return identity
 
@@ -53,7 +53,7 @@ def identities(name: str, config: Any, code: str) -> Callable[[Mapping[str, Any]
 def _written(setting: str, value: Any) -> str:
     """A setting as text; of a CSV file of classes also what it holds."""
     text = f"{setting}={json_ready(value, str)!r}"
-    if setting == "classes" and value and Path(value).is_file():
+    if setting == "classes" and isinstance(value, str) and os.path.isfile(value):
         return f"{text} {hashlib.sha256(Path(value).read_bytes()).hexdigest()}"
     return text
 

@@ -1,51 +1,86 @@
-"""What of a sweep's folder is damaged, and running just that again, in the same company, so that it comes out to the same bits."""
+"""What of a sweep's folder is damaged or missing, and running just that again, in the same company, for the same bits.
+
+Results are written again only when every run is there that was there before, and only by the same code from the same settings.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from saccade.errors import InputError
-from saccade.records.checksums import damage as record_damage
+from saccade.records.checksums import damaged_files
+from saccade.records.writing import CHECKSUMS
+from saccade.sweeps.asked import FILE, Asked
 from saccade.sweeps.folder import SweepFolder
-from saccade.sweeps.outcome_file import companies
-from saccade.sweeps.sweep import Means, asked_grid, do, write_results
-from saccade.sweeps.units import unit_of
+from saccade.sweeps.outcome_file import UNFINISHED, Outcome, companies
+from saccade.sweeps.sweep import Means, do, missing, write_results
+from saccade.sweeps.units import unit_of, units_of
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Damaged files, as named from the folder, with what is wrong; and the runs that were in them."""
+    """Damaged files, as named from the folder, with what is wrong; the runs that were in them; runs that are not there at all."""
 
     files: dict[str, str]
     runs: list[str]
     n_files: int
+    missing: list[str] = field(default_factory=list)
+    has_results: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.files and not self.missing and self.has_results
 
 
 def damage(folder: SweepFolder) -> Damage:
-    """Read and hash everything again: files of runs, and the dataset made of them."""
-    files = {f"runs/{file}": wrong for file, wrong in folder.damaged().items()}
+    """Read and hash everything again: the description, files of runs, and the results made of them. Nothing is loaded or run."""
+    files, absent = folder.damaged(), []
     runs = [run for run, file in folder.file_of.items() if f"runs/{file}" in files]
-    dataset = folder.path / "dataset.zarr"
-    wrong = record_damage(dataset) if dataset.exists() else ""
-    return Damage(files | ({dataset.name: wrong} if wrong else {}), runs, len(folder.checksums) + dataset.exists())
+    try:
+        absent = [run for run in Asked.read(folder.path).identities() if run not in folder.entries]
+    except InputError as error:
+        files[FILE] = str(error)
+    has_results = (folder.path / CHECKSUMS).exists()
+    files |= {file: f"it {wrong}" for file, wrong in damaged_files(folder.path).items()} if has_results else {}
+    return Damage(files, runs, len(folder.checksums), absent, has_results)
 
 
-def repair(folder: SweepFolder, means: Means, on_progress: Callable[[float], None] = lambda fraction: None) -> Damage:
-    """Set damaged files aside, run again what was in them, and write the results again."""
-    grid, show = asked_grid(folder)
+def repair(
+    folder: SweepFolder, means: Means, file: str = "", on_progress: Callable[[float], None] = lambda fraction: None
+) -> Damage:
+    """Set damaged files aside, run again what was in them and what is missing, and write the results again.
+
+    `file`: where the runs come from, if that is a file of the user's own.
+    """
     with folder.writing():
         found = damage(folder)
-        configs = {run.identity: run.config for run in grid.runs}
-        file_of = dict(folder.file_of)
-        entries = {run: folder.entries[run] for run in found.runs if run in configs}
-        folder.forget([Path(file).name for file in found.files if file.startswith("runs/")])
-        together = companies([entry for run, entry in entries.items() if run not in folder.entries]).values()
-        units = [unit_of(grid.name, {run: configs[run] for run in runs}, grid.keep, means.time_limit) for runs in together]
-        do(units, folder, means, on_progress)
-        write_results(grid, folder, show)
-    strangers = [run for run in found.runs if run not in configs and file_of[run] not in folder.checksums]
+        if found.is_whole:
+            return found
+        asked = Asked.read(folder.path)
+        grid = asked.grid(file)
+        before, file_of = dict(folder.entries), dict(folder.file_of)
+        folder.forget([Path(name).name for name in found.files if name.startswith("runs/")])
+        configs = {run.identity: run.config for run in missing(grid, folder)}
+        together = companies([before[run] for run in found.runs if run in configs]).values()
+        units = [unit_of(grid.name, {run: configs.pop(run) for run in runs}, grid.keep, means.time_limit) for runs in together]
+        units += units_of(grid.name, grid.runs, configs, keep=grid.keep, time_limit=means.time_limit)
+        reasons: list[str] = []
+
+        def is_kept(outcome: Outcome) -> bool:
+            """A run that was finished, or may have been, is not replaced by a failure."""
+            kept = outcome.status not in UNFINISHED or before.get(outcome.identity, {}).get("status") in UNFINISHED
+            reasons.extend([] if kept else [outcome.reason])
+            return kept
+
+        do(units, folder, means, on_progress, is_kept=is_kept)
+        if reasons:
+            raise InputError(
+                f"{len(reasons)} runs did not finish ({reasons[0]}); all others are there, and the results are left as they were."
+            )
+        write_results(grid, folder, asked.show)
+    strangers = [run for run in found.runs if run not in folder.entries and file_of[run] not in folder.checksums]
     if strangers:
         raise InputError(
             f"{len(strangers)} damaged runs belong to an earlier sweep in {folder.path}, of other settings or other code; "

@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, checked_choice, checked_count, checked_number
-from saccade.experiments import experiment, own_file
 from saccade.model.system import System
 from saccade.processes import cores
 from saccade.records.checksums import seal
-from saccade.records.json_files import json_ready
-from saccade.records.schema import restored_settings
 from saccade.records.store import save_record
 from saccade.report.style import save_figure
-from saccade.sweeps.axes import axes_of
+from saccade.sweeps.asked import Asked
 from saccade.sweeps.execution import KEEP_MISTAKE
 from saccade.sweeps.figure import caption, shown_variable, sweep_figure
 from saccade.sweeps.folder import SweepFolder
@@ -122,7 +119,7 @@ def run_sweep(
     on_gathering: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
     with folder.writing():
-        folder.ask(_asked(grid, show))
+        Asked.of(grid, show).write(folder.path)
         folder.forget(folder.lost())
         wanted = {run.identity for run in missing(grid, folder, retry_failed)}
         apart = {run for run, entry in folder.entries.items() if "with" not in entry} if retry_failed else ()
@@ -154,6 +151,7 @@ def do(
     means: Means,
     on_progress: Callable[[float], None] = lambda fraction: None,
     check: Callable[[Outcome], None] = lambda outcome: None,
+    is_kept: Callable[[Outcome], bool] = lambda outcome: True,
 ) -> None:
     """Compute units and keep their outcomes, a few at a time; whatever ends this, what was finished is kept."""
     held: list[Outcome] = []
@@ -164,7 +162,7 @@ def do(
             mistake = next((found.reason for found in outcomes if found.reason.startswith(KEEP_MISTAKE)), None)
             if mistake is not None:  # all runs would fail for it, after all their computing
                 raise InputError(mistake)
-            held += outcomes
+            held += filter(is_kept, outcomes)
             check(outcomes[0])
             n_done += len(outcomes)
             size += _size(outcomes)
@@ -210,30 +208,3 @@ def write_results(
     except InputError as error:
         raise InputError(f"{error} All finished runs are safe there.") from None
     return dataset
-
-
-def _asked(grid: Grid, show: str | None = None) -> dict[str, Any]:
-    """Enough to make the same grid again, and its figure."""
-    axes = [{"settings": axis.settings, "values": axis.values} for axis in grid.axes]
-    who = {"name": grid.title, "file": own_file(grid.name)}
-    asked = {"config": asdict(grid.config), "axes": axes, "keep": grid.keep, "show": show, "code": grid.code}
-    return json_ready(who | asked, str)
-
-
-def asked_grid(folder: SweepFolder) -> tuple[Grid, str | None]:
-    """The grid that was asked for last in a folder, and the number that its figure shows."""
-    asked = folder.asked() or {}
-    try:
-        name = asked.get("file") or asked["name"]
-        config: Any = restored_settings(asked["config"], experiment(name).settings)
-        over = {"/".join(axis["settings"]): _places(axis) for axis in asked["axes"]}
-        keep = None if asked["keep"] is None else tuple(asked["keep"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{folder.path / 'sweep.json'} does not describe a sweep ({error}). Give the whole command again."
-        ) from None
-    return Grid(name, config, tuple(axes_of(over, config)), keep), asked.get("show")
-
-
-def _places(axis: dict[str, Any]) -> list[Any]:
-    return axis["values"] if len(axis["settings"]) > 1 else [value for (value,) in axis["values"]]

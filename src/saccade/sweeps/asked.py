@@ -1,0 +1,126 @@
+"""What a sweep was asked for, as `sweep.json` keeps it under a checksum of its own.
+
+That is enough to name every run without loading the experiment, so that a folder from a stranger can be looked at: no file that
+it names is run. To compute again, a file of one's own has to be named by the user, and all runs must still be what they were.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from saccade.errors import InputError, shortened
+from saccade.experiments import experiment, module_of, own_file
+from saccade.records.json_files import json_ready, read_sealed, write_sealed
+from saccade.records.schema import restored_settings
+from saccade.sweeps.axes import Axis, axes_of
+from saccade.sweeps.grid import MOST_RUNS, Grid, places
+from saccade.sweeps.identity import code_version, digest, identities
+
+FILE = "sweep.json"
+_SHAPE = dict.fromkeys(("name", "file", "code", "texts", "runs"), str) | {
+    "config": dict,
+    "axes": [{"settings": [str], "values": [list]}],
+    "keep": object,
+    "show": object,
+}
+_AGAIN = "Give the whole `saccade sweep` command again: what is finished is kept."
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Settings and values as JSON has them; `file`: of the user's own experiment, or nothing."""
+
+    name: str
+    file: str
+    config: dict[str, Any]
+    axes: tuple[Axis, ...]
+    keep: tuple[str, ...] | None
+    show: str | None
+    code: str
+    texts: str
+    runs: str  # hash of the identities of all runs: what else they depend on, such as files that settings name, may have changed
+
+    @classmethod
+    def of(cls, grid: Grid, show: str | None = None) -> Asked:
+        runs = digest([run.identity for run in grid.runs])
+        config = asdict(grid.config)
+        return cls(grid.title, own_file(grid.name), config, grid.axes, grid.keep, show, grid.code, grid.texts, runs)
+
+    @classmethod
+    def read(cls, folder: Path) -> Asked:
+        """`InputError` if it is lost, not what was written, or not of a sweep."""
+        if not (folder / FILE).is_file():
+            raise InputError(f"{folder / FILE} is lost. {_AGAIN}")
+        try:
+            told = read_sealed(folder / FILE, _SHAPE)
+            return cls(**told | {"axes": _axes(told["axes"]), "keep": _keep(told["keep"])})
+        except InputError as error:
+            raise InputError(f"{error} {_AGAIN}") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{folder / FILE} does not describe a sweep ({shortened(error)}). {_AGAIN}") from None
+
+    def write(self, folder: Path) -> None:
+        before = self
+        with suppress(InputError):  # not there or not readable: it is written again
+            before = Asked.read(folder)
+        then, now = (" of ".join(filter(None, (asked.name, asked.file))) for asked in (before, self))
+        if then != now:
+            raise InputError(f"{folder} holds a sweep of {then}; give {now} a folder of its own.")
+        write_sealed(folder / FILE, json_ready(asdict(self), str))
+
+    def code_now(self) -> str:
+        """Hash of the code as it is now, which is read and not run."""
+        try:
+            return code_version(module_of(self.file or self.name))
+        except InputError:
+            raise
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
+            raise InputError(f"{shortened(self.file)} cannot be read: {shortened(error)}.") from None
+
+    def identities(self, code: str | None = None) -> list[str]:
+        """Of all runs, by the code that was there then or by another."""
+        identity = identities(self.name, self.config, f"{self.code if code is None else code} {self.keep}{self.texts}")
+        found = [identity(changed) for _, changed in places(self.axes)]
+        if code is None and digest(found) != self.runs:
+            raise InputError(f"its runs are not those that {FILE} was written for: files that its settings name have changed.")
+        return found
+
+    def grid(self, named: str = "") -> Grid:
+        """The same grid, if its runs would be the same now. `named`: the file that the user names, which a user's own needs."""
+        if self.file and not named:
+            raise InputError(
+                f"these runs are of the file {shortened(self.file)}, and no file is run because a folder names it; "
+                "if you trust it, add --file and its path."
+            )
+        name = own_file(named) if self.file else self.name
+        config: Any = restored_settings(self.config, experiment(name).settings)
+        over = {"/".join(axis.settings): _values(axis) for axis in self.axes}
+        grid = Grid(name, config, tuple(axes_of(over, config)), self.keep)
+        if digest([run.identity for run in grid.runs]) != self.runs:
+            what = "the code" if grid.code != self.code else "a file that the settings name"
+            raise InputError(
+                f"{what} is not what it was when these runs were made, so none of them can be made again. Nothing was changed. "
+                "Go back to it and repair then, or give the whole `saccade sweep` command again to run everything anew."
+            )
+        return grid
+
+
+def _axes(told: list[dict[str, Any]]) -> tuple[Axis, ...]:
+    axes = tuple(Axis(tuple(axis["settings"]), tuple(map(tuple, axis["values"]))) for axis in told)
+    if any(len(row) != len(axis.settings) for axis in axes for row in axis.values):
+        raise ValueError("an axis has more or fewer values than settings")
+    if not 1 <= math.prod(len(axis.values) for axis in axes) <= MOST_RUNS:
+        raise ValueError("more or fewer runs than a sweep can have")
+    return axes
+
+
+def _keep(told: list[Any] | None) -> tuple[str, ...] | None:
+    return None if told is None else tuple(map(str, told))
+
+
+def _values(axis: Axis) -> list[Any]:
+    return list(axis.values) if len(axis.settings) > 1 else [value for (value,) in axis.values]
