@@ -71,6 +71,7 @@ REAL_TEXT = {  # need the extras `torch` and `text`
     "wikitext-entropy": Entry("real_text", "wikitext_entropy", "Fig. 10", 70),
     "text-fates": Entry("real_text", "text_fates", "Theorem 2, asked of text", 85),
     "text-cycle": Entry("real_text", "text_cycle", "Focus and Dilution, four stages", 105),
+    "text-cycle-published": Entry("real_text", "text_cycle_published", "Fig. 3, the published settings", 80),
     "positions": Entry("real_text", "positions", "does the scan survive positions?", 110),
     "optimisers": Entry("real_text", "optimisers", "which tokens win?", 60),
     "depth": Entry("real_text", "depth", "which layer stops first?", 75),
