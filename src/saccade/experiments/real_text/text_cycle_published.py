@@ -1,4 +1,4 @@
-"""One epoch of text at the published settings: which of the four phases of Fig. 3 are seen, and what decides it.
+"""One epoch of text at the published settings shows the first two of Fig. 3's four phases, and the joint focus for words only.
 
 The model of [chen2026] with Adam at 1.5e-4, width 256, entries from N(0, 1/m²), scores not scaled, one pass over WikiText-2 and
 TinyStories as words and as byte pairs. The paper does not say the batch, the length of windows or the vocabulary: each is varied.
@@ -21,7 +21,7 @@ from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.training import train_text
 from saccade.experiments.real_text.text_cycle_runs import CycleMeasures, matrices, probe_tokens, scores, spread_ranks
-from saccade.lab.claim import HOLDS, PUBLISHED, Case, Claim
+from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import Layout, Line, Lines
 from saccade.model.transformer import Transformer
@@ -114,8 +114,7 @@ class PublishedMeasures(CycleMeasures):
     def __call__(self, model: Transformer, step: int) -> dict[str, Any]:
         seen = super().__call__(model, step)
         last = self.windows[:, -1]
-        logits = scores(model, np.arange(model.config.n_vocab))[last]
-        attention = softmax(np.take_along_axis(logits, self.windows, axis=1), axis=1)
+        attention = softmax(np.take_along_axis(scores(model, last), self.windows, axis=1), axis=1)
         own = (attention * (self.windows == last[:, None])).sum(axis=1)
         norms = matrices(model)[0].detach().double()[self.probe.tolist()].norm(dim=1).numpy()
         return seen | {"own": float((own > OWN).mean()), "probe_norm": ("probe_query", norms)}
@@ -192,7 +191,10 @@ def _probe(record: xr.Dataset, **at: Any) -> tuple[Any, int]:
     return run.probe_attention.values[looks][:, n_words - 1, :n_words], n_words - 1
 
 
-EXPECTED: dict[tuple[str, str, str], str] = {}
+SEEN = {  # by the run that set what is expected; everything else is not seen within the epoch
+    *((text, reading, "focus") for text in PROBES for reading in READINGS if reading != "byte pairs"),
+    ("tinystories", "smaller batch", "direction"),
+}
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
@@ -216,7 +218,7 @@ def _of_runs(record: xr.Dataset, text: str, reading: str) -> Iterator[Claim]:
         "own": ("share of last tokens with over 0.75 on themselves, at the end", run.own.isel(look=_last(run)), 0.5),
     }
     for key, (title, measured, bound) in asked.items():
-        yield case.at_least(FIG_3, title, measured, bound, expected=EXPECTED.get((text, reading, key), HOLDS))
+        yield case.at_least(FIG_3, title, measured, bound, expected=HOLDS if (text, reading, key) in SEEN else FAILS)
 
 
 def _last(run: xr.Dataset) -> int:
@@ -269,10 +271,16 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "One epoch at the published settings, words. First of each row: attention of the probe's rarest word among the probe's words; "
-        "second: lengths of their embeddings; third: attention that all queries give the most frequent token at once, for each "
+        "One epoch at the published settings, a row for each text. Left: attention of the probe's rarest word among its words; "
+        "middle: lengths of their embeddings; right: attention that all queries give the most frequent token at once, for each "
         "reading of what the paper leaves open."
     ),
+    finding=(
+        "in one epoch all words give the most frequent one {largest attention*wikitext-2, reading words*:.0%} of their attention, "
+        "byte pairs {largest attention*wikitext-2, reading byte pairs*:.0%}; of Fig. 3's four phases "
+        "{phases*wikitext-2, reading words*:.0f} are seen"
+    ),
+    full=Settings(epochs=20.0, seeds=3),
     variables=VARIABLES,
     dynamics="A: mini-batch training, one-layer model with embeddings",
     time_unit="updates",
