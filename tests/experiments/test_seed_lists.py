@@ -24,6 +24,16 @@ TINY = {
     "attention-fates": {"descent_steps": 3, "descent_seeds": 1, "lengths": (32,), "steps": 5, "t1": 10.0},
     "condensation": {"init_scales": (1e-2, 1e-3), "n_times": 100},
     "focus-growth": {"init_scales": (1e-2, 1e-3), "n_times": 100},
+    "symmetric-escape": {
+        "n_vocabs": (4, 3),
+        "highs": (0.75, 0.6),
+        "stays": (0.8, 0.5),
+        "t1": 300.0,
+        "t_escape": 300.0,
+        "n_times": 80,
+        "tokens": (3,),
+        "masses": (0.6,),
+    },
     "focus-dilution-adam": {"steps": 20, "saves": 10, "batch": 8, "context": 7, "sequences": 31, "t1": 5.0},
     "wikitext-attention": {
         "text": "sotu",

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
 
 import saccade
-from saccade.errors import checked_count, checked_list
 from saccade.experiments.focus_and_dilution import saturated_jets as jets
 from saccade.experiments.focus_and_dilution.saturated_jets import FORMULAS, Triple
 from saccade.lab.claim import CALCULUS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
+from saccade.lab.settings import Range
 from saccade.observe import fits
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import below
@@ -54,11 +54,11 @@ class Settings:
     """chance of repeating the last token in each"""
     strengths: tuple[float, ...] = (6.0, 6.0, 20.0, 6.0)
     """strength of attention in each"""
-    asymmetries: tuple[float, ...] = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
+    asymmetries: Annotated[tuple[float, ...], Range(1e-6, 0.1)] = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
     """half the differences of the low tokens' masses, falling"""
-    contrasts: tuple[float, ...] = (0.02, 0.03, 0.04, 0.06)
+    contrasts: Annotated[tuple[float, ...], Range(1e-3, 0.5)] = (0.02, 0.03, 0.04, 0.06)
     """how far low tokens are pulled apart in γ, rising"""
-    tokens: tuple[int, ...] = (3, 6)
+    tokens: Annotated[tuple[int, ...], Range(3, 64)] = (3, 6)
     """numbers of tokens of chains with random low tokens"""
     seed: int = 0
     """names their masses"""
@@ -75,10 +75,6 @@ class Settings:
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
-    checked_list("asymmetries", settings.asymmetries, low=1e-6, high=0.1)
-    checked_list("contrasts", settings.contrasts, low=1e-3, high=0.5)
-    for n_vocab in settings.tokens:
-        checked_count("tokens", n_vocab, low=3, high=64)
     chains = [_chain(triple, settings) for triple in settings.triples]
     on_progress(0.5)
     spectra = [jets.spectra(*settings.random_chain(n), d_model=D_MODEL, d_key=D_KEY) for n in settings.tokens]

@@ -10,19 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
 
 import saccade
 from saccade.dynamics.linearise import speed
-from saccade.errors import InputError, checked_count, checked_number
+from saccade.dynamics.randomness import checked_seeds
+from saccade.errors import InputError, checked_number
 from saccade.experiments.focus_and_dilution import degenerate_points as points
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, padded, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.settings import Range
 from saccade.model.rank_one import RankOne, velocity
 from saccade.observe import fits
 from saccade.observe.fits import Array
@@ -44,9 +46,9 @@ STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
     "parting_rate": Variable("flow seed", "1/time", "growth rate of the spread of low tokens along the first direction"),
     "parting_predicted": Variable("flow seed", "1/time", "the same from the Hessian of the degenerate point that the flow is at"),
-    "parting_time": Variable("flow seed", STEPS, f"when that spread rises through {APART:g}"),
+    "parting_time": Variable("flow seed", STEPS, f"when that spread rises through {APART:g}; NaN: never"),
     "parting_ratio": Variable("flow seed", "1", "s2 / s1 of the embedding then"),
-    "opening_time": Variable("flow seed", STEPS, f"when s2 / s1 of the embedding rises through {OPEN:g}"),
+    "opening_time": Variable("flow seed", STEPS, f"when s2 / s1 of the embedding rises through {OPEN:g}; NaN: never"),
     "last_ratio": Variable("flow seed", "1", "s2 / s1 at the end"),
     "last_gap": Variable("flow seed", "nats", "loss above the optimum at the end"),
     "stuck_gap": Variable("flow", "nats", "the same at a degenerate point"),
@@ -64,23 +66,23 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    n_vocabs: tuple[int, ...] = (4, 3, 4, 3)
+    n_vocabs: Annotated[tuple[int, ...], Range(3, 64)] = (4, 3, 4, 3)
     """tokens in each flow"""
     highs: tuple[float, ...] = (0.75, 0.75, 0.75, 0.6)
     """mass of token 0 in each"""
     stays: tuple[float, ...] = (0.8, 0.8, 0.69, 0.5)
     """chance of repeating the last token in each; the paper's is 0.8"""
-    seeds: int = 3
-    """random starts of each"""
-    init_scale: float = 1e-4
+    seeds: int | tuple[int, ...] = 3
+    """number of random starts of each flow (seeds 0, 1, 2, ...), or a list of seeds"""
+    init_scale: Annotated[float, Range(1e-8, 1e-3)] = 1e-4
     """size of the random start"""
     t1: float = 2e4
     """end of flows below the critical stay, steps"""
     t_escape: float = 1500.0
     """end of flows above it"""
-    n_times: int = 500
+    n_times: Annotated[int, Range(50, 1e5)] = 500
     """samples of each flow, log-spaced"""
-    tokens: tuple[int, ...] = (3, 4, 6)
+    tokens: Annotated[tuple[int, ...], Range(3, 64)] = (3, 4, 6)
     """numbers of tokens in the diagram"""
     masses: tuple[float, ...] = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     """masses of token 0 in the diagram"""
@@ -91,7 +93,10 @@ class Settings:
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
-    _check(settings)
+    for high in settings.masses:
+        checked_number("masses", high, low=1 / min(settings.tokens), high=0.95, open_low=True)
+    if len({len(settings.n_vocabs), len(settings.highs), len(settings.stays)}) > 1:
+        raise InputError("`n_vocabs`, `highs` and `stays` must have one value for each flow.")
     flows = []
     for done, one in enumerate(settings.flows, 1):
         flows.append(_flow(settings, *one))
@@ -102,25 +107,16 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     values |= grid(_exists, stretch(on_progress, 0.9, 1.0), **diagram, stay=GRID_STAYS)
     names = [f"d {n}, π₁ {high:g}, λ {stay:g}" for n, high, stay in settings.flows]
     axes = {name: list(axis) for name, axis in diagram.items()} | {"nearness": list(NEARNESS), "stay": list(GRID_STAYS)}
-    return Measured(values, {"flow": names, "seed": np.arange(settings.seeds), **axes})
-
-
-def _check(settings: Settings) -> None:
-    checked_number("init_scale", settings.init_scale, low=1e-8, high=1e-3)
-    checked_count("n_times", settings.n_times, low=50)
-    for n_vocab in (*settings.tokens, *settings.n_vocabs):
-        checked_count("tokens", n_vocab, low=3, high=64)
-    for high in settings.masses:
-        checked_number("masses", high, low=1 / min(settings.tokens), high=0.95, open_low=True)
-    if len({len(settings.n_vocabs), len(settings.highs), len(settings.stays)}) > 1:
-        raise InputError("`n_vocabs`, `highs` and `stays` must have one value for each flow.")
+    return Measured(values, {"flow": names, "seed": checked_seeds(settings.seeds), **axes})
 
 
 def _flow(settings: Settings, n_vocab: int, high: float, stay: float) -> dict[str, Any]:
     chain, model = saccade.MarkovChain.two_level(n_vocab, high, stay=stay), saccade.Embedded(init_scale=settings.init_scale)
     t1 = settings.t1 if stay < theory.critical_stay(high, n_vocab) else settings.t_escape
-    runs = saccade.flow(chain, t1=t1, n_times=settings.n_times, model=model, seeds=settings.seeds).isel(time=slice(1, None))
-    found = [_run(runs.isel(seed=i), chain, stay) for i in range(settings.seeds)]
+    runs = saccade.flow(chain, t1=t1, n_times=settings.n_times, model=model, seeds=checked_seeds(settings.seeds)).isel(
+        time=slice(1, None)
+    )
+    found = [_run(runs.isel(seed=i), chain, stay) for i in range(runs.sizes["seed"])]
     state = theory.degenerate_point(high=high, n_vocab=n_vocab, stay=stay, high_attention=(1 + high) / 2).state
     stuck = theory.rank_one_loss(state, stationary=chain.stationary, transition=chain.transition) - chain.optimal_loss
     curves = {name: found[0].pop(name) for name in list(found[0]) if name.startswith("curve")}
@@ -139,9 +135,9 @@ def _run(run: xr.Dataset, chain: saccade.MarkovChain, stay: float) -> dict[str, 
     return {
         "parting_rate": fits.growth_rate(time, spread, inside),
         "parting_predicted": -np.linalg.eigvalsh(theory.symmetry_hessian(at))[0],
-        "parting_time": time[parted] if spread[parted] >= APART else np.inf,
+        "parting_time": time[parted] if spread[parted] >= APART else np.nan,
         "parting_ratio": ratio[parted],
-        "opening_time": np.inf if opened is None else time[opened],
+        "opening_time": np.nan if opened is None else time[opened],
         "last_ratio": ratio[-1],
         "last_gap": run.loss.values[-1] - chain.optimal_loss,
         "imbalance": np.sum(embedding[-1] ** 2) - np.sum(run.projection.values[-1] ** 2),
@@ -232,7 +228,9 @@ def _parting(record: xr.Dataset) -> Lines:
         Line(near, APART * np.exp(rate * (near - parted)), "slope predicted", DASHES, None),
         Line(run.curve_time, run.curve_ratio, "s₂ / s₁ of the embedding", tone=1),
     ]
-    return Lines("tokens part, then a direction opens", "time", "size", lines, "y", (100, opened), (1e-5, 2))
+    return Lines(
+        "tokens part, then a direction opens", "time", "size", lines, "y", (100, opened if opened > 100 else None), (1e-5, 2)
+    )
 
 
 def _losses(record: xr.Dataset) -> Lines:
