@@ -289,6 +289,17 @@ def test_a_manifest_that_names_another_run_is_found_and_put_right_without_a_run(
     assert_same_dataset(whole, tmp_path / "sweep")
 
 
+def test_a_result_whose_settings_are_damaged_is_not_run_again_with_others(tmp_path):
+    folder = reproduce("growth-figures", tmp_path).folder
+    about = (folder / "about.json").read_text()
+    assert r"\"n_times\": 40" in about
+    (folder / "about.json").write_text(about.replace(r"\"n_times\": 40", r"\"n_times\": 41"))
+    before = contents(folder)
+    code, printed, _ = called("verify", tmp_path, "--repair")
+    assert (code, "about.json, which has its settings, is not what was written" in printed) == (1, True)
+    assert contents(folder) == before
+
+
 TEXT = {"text": "sotu", "n_vocab": 97, "batch": 3, "context": 11, "n_windows": 5}
 SMALL_RECORDS = {
     "depth": TEXT | {"layers": (1, 2), "d_model": 8, "d_mlp": 5, "steps": 8, "seeds": 1},

@@ -194,8 +194,8 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
     for record in damaged:
         folder = Path(record).resolve()  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
-            if "about.json" in damaged_files(folder):
-                raise InputError("about.json, which has its settings, is damaged.")
+            if wrong := damaged_files(folder).get("about.json"):  # a flipped bit there would be another experiment
+                raise InputError(f"about.json, which has its settings, {wrong}.")
             about = read_json(folder / "about.json")
             if about.get("file") and not named:
                 raise InputError(f"it is of the file {shortened(about['file'])}; if you trust that, add --file and its path.")
