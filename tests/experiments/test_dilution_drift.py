@@ -55,7 +55,7 @@ def moved(path, change):
 def test_every_verdict_is_the_expected_one(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
-    assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [28, 5]
+    assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [27, 4]
     assert_as_in_the_readme("dilution-drift", claims)
 
 
@@ -71,11 +71,7 @@ def test_a_drift_whose_root_is_taken_grows_as_fast_as_the_queries(planted):
 
 
 def test_a_drift_that_grows_as_fast_as_the_queries_is_seen(record):
-    """What the paper's summary would read as."""
     assert verdicts(record.assign(rate=record.rate / 2), "growth rate of the drift") == {FAILS}
-    halved = record.assign(combination_rate=record.combination_rate / 2)
-    assert verdicts(halved, "γᵢ against 2c") == {FAILS}
-    assert verdicts(halved, "γᵢ against c") == {HOLDS}
 
 
 def test_a_drift_two_percent_too_far_is_seen(planted, record):
@@ -133,7 +129,7 @@ def test_other_stays_are_outside_what_was_seen_of_turns():
 
 
 def test_table_and_figure_hold_every_token(record):
-    assert len(EXPERIMENT.rows(record)) == (4 + 6 + 4) + (4 + 6) + (4 + 6 + 10)
+    assert len(EXPERIMENT.rows(record)) == (4 + 6) + (4 + 6) + (4 + 6 + 10)
     assert len(EXPERIMENT.figure(record).axes) == 3
 
 

@@ -53,10 +53,15 @@ SCAN_AND_SNAP = {
     "growth-figures": Entry("scan_and_snap", "growth_figures", "Figs. 3, 9, Theorem 4 as calculus", 2),
 }
 FOCUS_AND_DILUTION = {
+    "markov-contexts": Entry("focus_and_dilution", "markov_contexts", "Definitions 2.1, 2.2, Propositions 2.3, B.1", 5),
+    "saddle-departure": Entry("focus_and_dilution", "saddle_departure", "Lemma 3.1 and what it lacks", 4),
     "condensation": Entry("focus_and_dilution", "condensation", "stage I, Theorem 3.2", 6),
-    "focus-growth": Entry("focus_and_dilution", "focus_growth", "plateau and stage II, Propositions 3.3, 3.4, Theorem 3.5", 9),
-    "dilution-drift": Entry("focus_and_dilution", "dilution_drift", "stage III, Proposition 3.6, Theorem 3.7", 6),
-    "next-direction": Entry("focus_and_dilution", "next_direction", "Lemma 3.1, which direction opens next", 12),
+    "condensation-transition": Entry("focus_and_dilution", "condensation_transition", "from stage I to II, C.1 to C.6", 12),
+    "ray-critical-point": Entry("focus_and_dilution", "ray_critical_point", "Propositions 3.3, 3.4, C.7, both spectra", 6),
+    "focus-growth": Entry("focus_and_dilution", "focus_growth", "plateau and stage II, Theorem 3.5", 9),
+    "mass-redistribution": Entry("focus_and_dilution", "mass_redistribution", "Proposition 3.6, Theorem 3.7", 3),
+    "dilution-drift": Entry("focus_and_dilution", "dilution_drift", "stage III, any law", 6),
+    "next-direction": Entry("focus_and_dilution", "next_direction", "which direction opens next", 12),
     "degenerate-stall": Entry("focus_and_dilution", "degenerate_stall", "stage IV, nearly equal rare tokens", 12),
     "saturated-point": Entry("focus_and_dilution", "saturated_point", "stage IV, Proposition 3.8, Theorem 3.9, Appendix D", 9),
     "symmetric-escape": Entry("focus_and_dilution", "symmetric_escape", "stage IV, exactly equal rare tokens", 12),

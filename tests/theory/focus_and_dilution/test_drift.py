@@ -6,10 +6,14 @@ from scipy.signal import find_peaks
 
 from saccade.theory.focus_and_dilution import (
     RankOneState,
+    contrast_force,
+    contrast_of_strength,
+    contrast_path,
     crossing_strength,
     drift_direction,
     drift_displacement,
     drift_exponent,
+    drift_response,
     focus_rate,
     mass_redistribution,
     off_stationary,
@@ -17,6 +21,8 @@ from saccade.theory.focus_and_dilution import (
     rank_one_attention,
     rank_one_velocity,
     two_level_combination,
+    two_level_drift,
+    two_level_focus_rate,
     unigram_point,
 )
 
@@ -152,3 +158,33 @@ def test_focus_is_gone_near_the_predicted_crossing(turning):
 def test_first_focus_of_the_rank_one_flow_is_that_of_the_whole_flow(turning):
     peaks = [turning["attention"][find_peaks(turning["attention"][:, q])[0][0], q] for q in range(1, 6)]
     np.testing.assert_allclose(peaks, [0.511, 0.452, 0.434, 0.426, 0.422], atol=0.001)  # by another program, from random weights
+
+
+@chains
+def test_response_is_how_far_the_flow_has_moved_for_each_unit_of_strength(chain):
+    scale, growth = 1e-5, 30.0
+    start = plateau(chain, scale)
+    (end,) = rank_one_flow(start, [np.log(growth) / abs(focus_rate(**chain))], **chain)
+    response, strength = drift_response(**chain), scale**2 * (growth**2 - 1) * np.sign(focus_rate(**chain))
+    assert (end.gamma - start.gamma) / strength == pytest.approx(response.gamma, rel=0.03, abs=0.03 * np.abs(response.gamma).max())
+    assert (end.beta - start.beta) / strength == pytest.approx(response.beta, rel=0.03, abs=0.03 * np.abs(response.beta).max())
+
+
+@chains
+def test_response_off_the_law_is_the_drift(chain):
+    off = off_stationary(drift_response(**chain).gamma, stationary=chain["stationary"])
+    assert off == pytest.approx(drift_displacement(1.0, **chain), abs=1e-12)
+
+
+@pytest.mark.parametrize("high, n_vocab, stay", [(0.6, 4, 0.5), (0.9, 10, 0.3)])
+def test_equal_low_tokens_follow_the_papers_equations(high, n_vocab, stay):
+    chain, law = two_level(high, n_vocab, stay), {"high": high, "n_vocab": n_vocab}
+    gamma, beta = (np.append(one, np.full(n_vocab - 1, other)) for one, other in ((1.3, 0.2), (0.7, -0.4)))
+    found = rank_one_velocity(RankOneState(gamma, beta, 0.8, 0.8), **chain).gamma[:2]
+    assert two_level_drift(1.3, 0.2, 1.1, 0.64, stay=stay, **law) == pytest.approx(found, rel=1e-13)
+    c = two_level_focus_rate(stay=stay, **law)
+    assert contrast_force(stay=stay, **law) / (2 * c) == pytest.approx(float(contrast_of_strength(1.0, **law)))
+    t, strength_0 = np.array([0.0, 1.0, 10.0]), 1e-6
+    grown = strength_0 * np.expm1(2 * c * t)
+    assert contrast_path(t, strength_0=strength_0, stay=stay, **law) == pytest.approx(contrast_of_strength(grown, **law))
+    assert two_level_combination(drift_response(**chain).gamma, high=high) == pytest.approx(float(contrast_of_strength(1.0, **law)))

@@ -49,3 +49,7 @@ STATED = {each.number: each.title for each in STATEMENTS.values() if (each.paper
 
 def test_no_statement_has_a_number_or_a_heading_that_the_paper_does_not_have():
     assert [number for number, title in STATED.items() if number not in HEADINGS or not title.startswith(HEADINGS[number])] == []
+
+
+def test_no_statement_of_the_paper_is_missing():
+    assert [number for number in HEADINGS if number not in STATED] == []

@@ -45,6 +45,9 @@ VARIABLES = {
     "point_loss": Variable("law", "nats", "loss at the unigram point"),
     "grown_rate": Variable("law seed", "1/time", "growth rate of |αᵀ W_Q| from the unigram point, over the attention window"),
     "grown_cosine": Variable("law seed", "1", "cosine of the logits with π πᵀ at the window's end, from the unigram point"),
+    "query_cosine": Variable("law seed", "1", "cosine of W_Q with α α̃ᵀ there, α̃ from the start"),
+    "logit_share": Variable("law seed", "1", "largest entry of Φ / |Φ| there"),
+    "frozen_rest": Variable("law", "1", "largest attention off token 0, embeddings frozen at the unigram point, κ² large"),
     "tilt_power": Variable("law seed", "1", "power of the strength in the error of first-order attention, from the unigram point"),
     "plateau_loss": Variable(
         "law init_scale seed", "nats", "loss where it falls slowest between stage I and the onset of stage II"
@@ -94,7 +97,15 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 
 def _at_point(chain: saccade.MarkovChain) -> dict[str, Any]:
     point = stages.near_unigram(chain, 0.0, 0)
-    return {"residual": max(float(np.abs(m).max()) for m in velocity(point, chain)), "point_loss": loss(point, chain)}
+    residual = max(float(np.abs(m).max()) for m in velocity(point, chain))
+    return {"residual": residual, "point_loss": loss(point, chain), "frozen_rest": _frozen_rest(chain)}
+
+
+def _frozen_rest(chain: saccade.MarkovChain) -> float:
+    """At the κ² that gives the rarest query, which tilts least, a lead of 20 for token 0 over the next."""
+    gamma = theory.unigram_point(stationary=chain.stationary).gamma
+    scores = theory.focus_logits(20 / (gamma[-1] * (gamma[0] - gamma[1])), gamma=gamma)
+    return float(1 - theory.population_attention(scores, stationary=chain.stationary)[:, 0].min())
 
 
 def _from_unigram(chain: saccade.MarkovChain, seed: int, *, size: float, n: int) -> dict[str, Any]:
@@ -106,9 +117,18 @@ def _from_unigram(chain: saccade.MarkovChain, seed: int, *, size: float, n: int)
         "closed_form_gap": gaps.closed_form,
         "grown_rate": fits.growth_rate(path.time, curves["curve_query"], window),
         "grown_cosine": 1 - curves["curve_misfit"][stages.linear_end(path)],
+        **_shapes(flowed, path, stages.linear_end(path), np.sign(stages.focus_rate(chain))),
         "tilt_power": _tilt_power(path, flowed.attention.values, window, chain),
         **{f"grown_{name}": values for name, values in curves.items()},
     }
+
+
+def _shapes(run: xr.Dataset, path: stages.Along, end: int, sign: float) -> dict[str, float]:
+    """What queries and logits look like at the end of the window; W_Q and W_K grow alike, or opposite where c is negative."""
+    aim = path.query[0] + sign * path.key[0]
+    direction, scores = stages.top_direction(run.embedding.values[0]), path.scores[end]
+    cosine = float(theory.alignment(run.query_matrix.values[end], np.outer(direction, aim)))
+    return {"query_cosine": cosine, "logit_share": np.abs(scores).max() / np.linalg.norm(scores)}
 
 
 def _tilt_power(path: stages.Along, attention: fits.Array, window: Any, chain: saccade.MarkovChain) -> float:
@@ -190,6 +210,24 @@ def _in_the_flow(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iter
     yield small.near(THEOREM_3_5, "cosine of the attention logits with π πᵀ", largest.cosine, np.sign(c), within=1e-4)
     yield planted.near(
         FIRST_ORDER_ATTENTION, "power of the strength in the error of first-order attention", at.tilt_power, 2, within=0.05
+    )
+    pi = chain.stationary
+    yield planted.near(THEOREM_3_5, "cosine of W_Q with α α̃ᵀ, α̃ from the start", at.query_cosine, 1, within=1e-4)
+    yield planted.erratum(
+        THEOREM_3_5,
+        "largest entry of Φ / |Φ|",
+        fits.furthest(at.logit_share, pi[0] ** 2 / (pi @ pi)),
+        number="1.5",
+        printed=pi[0] ** 2,
+        corrected=pi[0] ** 2 / (pi @ pi),
+        within=0.01,
+    )
+    yield case.but(embeddings="frozen").at_most(
+        THEOREM_3_5,
+        "attention off token 0, queries and keys large",
+        at.frozen_rest,
+        1e-6,
+        sentence="Only with embeddings frozen does every query end on the frequent token; along the flow dilution comes first.",
     )
     yield small.near(THEOREM_3_5, "effective rank of W_Q W_Kᵀ at the end of stage II", largest.rank_end, 1, within=0.005)
     yield case.near(

@@ -1,10 +1,8 @@
 """A critical point is left along the first singular pair of one matrix, B, at the rate of its first singular value.
 
-Follows the flow on two laws from a tiny random start and compares each direction of the embedding, as it opens, with B. Then leaves
-the origin and the unigram point with displacements of several sizes, compares the flow with the linear flow, and finds the critical
-point that the second plateau is near. Expect: growth s₁(B) to 1 % and patterns to a cosine of 0.999 wherever the state hardly
-moves (when the fourth and fifth direction of Zipf's law open, it does move); a linear flow wrong by the square of the displacement
-at the unigram point and by its cube at the origin, where the velocity has no quadratic term. Powers are held to 0.05.
+Follows the flow on two laws from a tiny random start and compares each direction of the embedding, as it opens, with B. Then finds
+the critical point that the second plateau is near. Expect: growth s₁(B) to 1 % and patterns to a cosine of 0.999 wherever the state
+hardly moves (when the fourth and fifth direction of Zipf's law open, it does move).
 """
 
 from __future__ import annotations
@@ -17,10 +15,9 @@ import numpy as np
 import xarray as xr
 
 import saccade
-from saccade.dynamics.linear_validity import linear_validity
 from saccade.dynamics.linearise import speed
 from saccade.dynamics.next_direction import opening_matrix
-from saccade.errors import InputError, checked_count, checked_list, checked_number
+from saccade.errors import InputError, checked_count, checked_number
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.lab.claim import HOLDS, OUTSIDE, Case, Claim
@@ -33,8 +30,6 @@ from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import at_most
 from saccade.theory.focus_and_dilution.statements import (
     ATTENTION_RATE,
-    LEMMA_3_1,
-    LINEAR_FLOW_ERROR,
     NEXT_DIRECTION,
     UNIGRAM_POINT,
 )
@@ -43,9 +38,6 @@ CLOSE = 0.999  # least cosine of a new direction with the singular vectors of B
 # A state that moves turns B, and the direction lags behind by about the angle that B turns in an e-fold: so far it may turn.
 STILL = float(np.arccos(CLOSE))
 KNOWN_TO_MOVE = (("zipf-6", 4), ("zipf-6", 5))  # where the state is not near a critical point when the direction opens
-ORDERS = {"origin": 3, "unigram point": 2}  # powers of the displacement in the error of the linear flow
-FOLDS = 3.0  # e-folds of the fastest mode after which errors at different scales are compared
-N_SAMPLES = 41  # of each displaced flow
 
 STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
@@ -61,12 +53,6 @@ VARIABLES = {
         "law opening", "1", "cosine of its pattern in projection, query and key with -v1(B), signs as those of the embedding"
     ),
     "opening_drift": Variable("law opening", "1", "|dB/dt| / s1(B)^2: how much B changes during an e-fold; 0 at a critical point"),
-    "departure_time": Variable("law point sample", STEPS, "since the displacement"),
-    "departure_error": Variable("law point scale sample", "1", "norm of the difference between the flow and the linear flow"),
-    "departure_error_at": Variable("law point scale", "1", f"that error after {FOLDS:g} e-folds of the fastest mode"),
-    "departure_misalignment": Variable("law point scale", "1", "tangent of the angle to the growing modes at ln(1/scale) / 2 mu"),
-    "departure_constant": Variable("law point scale", "1", "C of Lemma 3.1: largest error / (scale^2 e^(2 mu t))"),
-    "departure_rate": Variable("law point", "1/time", "mu: growth rate of the fastest mode"),
     "origin_gap": Variable("law", "1", "largest difference between B at the origin and -pi (pi - 1/d)^T"),
     "residual": Variable("law", "1/time", "norm of the velocity at the unigram point"),
     "n_unstable": Variable("law", "1", "growing modes of the unigram point"),
@@ -90,10 +76,8 @@ class Settings:
     """end of the flows, steps"""
     n_times: int = 1500
     """samples of each flow, log-spaced"""
-    displacements: tuple[float, ...] = (1e-2, 3e-3, 1e-3, 3e-4)
-    """sizes of the displacements from a critical point, at least two"""
     seed: int = 0
-    """names the random start and the direction of the displacements"""
+    """names the random start"""
 
 
 class Path(NamedTuple):
@@ -120,19 +104,16 @@ class Path(NamedTuple):
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     checked_number("fraction", settings.fraction, low=0.0, high=0.5, open_low=True)
-    scales = sorted(checked_list("displacements", settings.displacements, low=1e-6, high=0.1), reverse=True)
-    if len(scales) < 2:
-        raise InputError("`displacements` must list at least two sizes: errors are compared between them.")
     if 0 in settings.stays:
         raise InputError(
             "`stays` must not be 0: there the next token does not depend on the last, and the unigram point is never left."
         )
     laws = stages.chains(settings.stays)
     paths = [_path(chain, settings, stretch(on_progress, i / 2, (i + 1) / 2)) for i, chain in enumerate(laws.values())]
-    found = [_openings(path, settings.fraction) | _departures(path, scales) | _at_points(path, settings.fraction) for path in paths]
+    found = [_openings(path, settings.fraction) | _at_points(path, settings.fraction) for path in paths]
     values = {name: padded([of_law[name] for of_law in found]) for name in found[0]}
     n_opening = values["opening_time"].shape[1]
-    coords = {"law": list(laws), "point": list(ORDERS), "scale": scales, "opening": 1 + np.arange(n_opening), "time": paths[0].time}
+    coords = {"law": list(laws), "opening": 1 + np.arange(n_opening), "time": paths[0].time}
     return Measured(values | {"singular_values": padded([path.singular_values for path in paths])}, coords)
 
 
@@ -191,41 +172,6 @@ def _critical(path: Path, name: str) -> Weights:
     return Weights(*theory.unigram_weights(stationary=law, direction=direction, d_key=start.query.shape[1]))
 
 
-def _departures(path: Path, scales: list[float]) -> dict[str, Any]:
-    found = [_departure(path, _critical(path, name), scales) for name in ORDERS]
-    return {f"departure_{name}": np.stack([one[name] for one in found]) for name in found[0]}
-
-
-def _departure(path: Path, point: Weights, scales: list[float]) -> dict[str, Any]:
-    """One random displacement at several scales, from one critical point."""
-    start, around = path.at(0), setting(path.chain)
-    found = saccade.linearise(path.chain, at=point)
-    mu, growing = found.growth_rates[0], found.unstable_subspace
-    times = np.linspace(0, max(FOLDS, np.log(1 / min(scales)) / 2) / mu, N_SAMPLES)
-    size = np.sqrt(sum(np.sum(part**2) for part in start))
-    unit = [matrix / size for matrix in start]
-    moved = [Weights(*(scale * matrix for matrix in unit)) for scale in scales]
-    runs = [linear_validity(velocity, point, displacement, around, times) for displacement in moved]
-    return {
-        "time": times,
-        "error": np.stack([run.error for run in runs]),
-        "error_at": np.array([np.interp(FOLDS / mu, times, run.error) for run in runs]),
-        "misalignment": np.array([_misalignment(run.full, growing, times, mu, scale) for run, scale in zip(runs, scales)]),
-        "constant": np.array([run.constant for run in runs]),
-        "rate": mu,
-    }
-
-
-def _misalignment(displacement: Array, growing: Array, times: Array, mu: float, scale: float) -> float:
-    r"""Tangent of the angle to the growing modes at $t = \ln(1/\epsilon)/2\mu$, half-way to a displacement of size one.
-
-    What does not grow is then $\sqrt\epsilon$ of what does, and so is the error of the linear flow.
-    """
-    inside = displacement @ growing
-    outside = np.linalg.norm(displacement - inside @ growing.T, axis=1)
-    return float(np.interp(np.log(1 / scale) / (2 * mu), times, outside / np.linalg.norm(inside, axis=1)))
-
-
 def _at_points(path: Path, fraction: float) -> dict[str, float]:
     chain, unigram, around = path.chain, _critical(path, "unigram point"), setting(path.chain)
     modes = saccade.linearise(chain, at=unigram, blocks={"attention": ["query", "key"]})
@@ -260,8 +206,6 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         for k in _opened(at):
             moves = by_default and (str(law), int(k)) in KNOWN_TO_MOVE
             yield from _of_opening(at.sel(opening=k), str(law), OUTSIDE if moves else HOLDS)
-        for point, order in ORDERS.items():
-            yield from _of_departure(at.sel(point=point), Case({"point": point, "law": str(law)}), order)
         yield from _of_points(at, Case({"law": str(law)}))
 
 
@@ -293,26 +237,6 @@ def _of_opening(one: xr.Dataset, law: str, expected: str) -> Iterator[Claim]:
     )
 
 
-def _of_departure(left: xr.Dataset, case: Case, order: int) -> Iterator[Claim]:
-    power = fits.power(left.scale, left.departure_error_at)
-    yield case.at_most(
-        LEMMA_3_1,
-        "how far the power of the displacement in the linear flow's error is below 2",
-        np.maximum(0.0, 2 - power),
-        0.05,
-        sentence="The error of the linear flow falls at least as the square of the displacement.",
-    )
-    yield case.near(LINEAR_FLOW_ERROR, "power of the displacement in the linear flow's error", power, order, within=0.05)
-    yield case.near(
-        LEMMA_3_1,
-        "power of the displacement in the angle to the growing modes",
-        fits.power(left.scale, left.departure_misalignment),
-        0.5,
-        within=0.05,
-        sentence="Half-way to size one, on a logarithmic scale, the angle to the growing modes is as the root of the displacement.",
-    )
-
-
 def _of_points(at: xr.Dataset, case: Case) -> Iterator[Claim]:
     yield case.at_most(NEXT_DIRECTION, "largest gap between B at the origin and -π (π - 1/d)ᵀ", at.origin_gap, 1e-14)
     yield case.at_most(UNIGRAM_POINT, "norm of the velocity at the unigram point", at.residual, 1e-14)
@@ -327,30 +251,9 @@ def _of_points(at: xr.Dataset, case: Case) -> Iterator[Claim]:
     )
 
 
-def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    """A row for each direction that opened, and for each displacement; empty where a number does not apply."""
-    numbers = ("time", "predicted_rate", "rate", "embedding_cosine", "other_cosine", "drift")
-    errors = {"displacement": "scale", "error": "departure_error_at", "constant": "departure_constant"}
-    empty = dict.fromkeys((*numbers, *errors), "")
-    rows = []
-    for law in record.law.values:
-        at = record.sel(law=law)
-        opened = [at.sel(opening=k) for k in _opened(at)]
-        rows += [
-            {"law": law, "what": f"direction {one.opening.item()}", **empty, **{n: one[f"opening_{n}"].item() for n in numbers}}
-            for one in opened
-        ]
-        left = [at.sel(point=point, scale=scale) for point in at.point.values for scale in at.scale.values]
-        rows += [
-            {"law": law, "what": f"from the {one.point.item()}", **empty, **{n: one[of].item() for n, of in errors.items()}}
-            for one in left
-        ]
-    return rows
-
-
 def panels(record: xr.Dataset) -> Layout:
     zipf = record.sel(law="zipf-6")
-    return [[_growth(zipf), _patterns(record)], [_errors(zipf), _powers(record)]]
+    return [_growth(zipf), _patterns(record)]
 
 
 def _growth(record: xr.Dataset) -> Lines:
@@ -386,28 +289,6 @@ def _patterns(record: xr.Dataset) -> Lines:
     return Lines("what opens, in all four matrices", "component predicted by B", "component in the run", lines)
 
 
-def _errors(record: xr.Dataset) -> Lines:
-    lines, n = [], record.sizes["scale"]
-    for style, point in zip(("line", DASHES), record.point.values, strict=True):
-        for j, scale in enumerate(record.scale.values):
-            one = record.sel(point=point, scale=scale).isel(sample=slice(1, None))  # there is no error at the start
-            x = one.departure_rate * one.departure_time
-            lines.append(Line(x, one.departure_error, f"{point}, {scale:g}", style, 1 - j / n))
-    return Lines("error of the linear flow, Zipf's law", "time in e-folds, μ t", "|flow - linear flow|", lines, "y")
-
-
-def _powers(record: xr.Dataset) -> Lines:
-    scales, lines = record.scale.values, list[Line]()
-    for point, order in ORDERS.items():
-        for law in record.law.values:
-            error = record.departure_error_at.sel(law=law, point=point).values
-            lines += [
-                Line(scales, error, f"{point}, {law}", RINGS, len(lines) // 2),
-                Line(scales, error[0] * (scales / scales[0]) ** order, f"power {order}", DASHES, len(lines) // 2),
-            ]
-    return Lines("how it depends on the displacement", "displacement", f"|flow - linear flow| after {FOLDS:g} e-folds", lines, "xy")
-
-
 EXPERIMENT = Experiment(
     "next-direction",
     Settings,
@@ -417,10 +298,7 @@ EXPERIMENT = Experiment(
     caption=(
         "Panel 1: singular values of the embedding, Zipf's law; a point marks where a direction opens, the dashed line has the "
         "slope s₁(B) that theory gives for the state there. Panel 2: components of each new direction in all four matrices, from "
-        "the run against those from B; on the line they agree, rings belong to states that still move. Panel 3: distance between "
-        "the flow and the linear flow that leave the origin (solid) and the unigram point (dashed), Zipf's law, paler for smaller"
-        " displacements. Panel 4: that distance three e-folds after the start. It goes as the cube of the displacement at the "
-        "origin, where the velocity has no quadratic term, and as the square at the unigram point."
+        "the run against those from B; on the line they agree, rings belong to states that still move."
     ),
     finding=(
         "directions open at rates {growth rate of a direction*(direction 1, law paper):.3g} and {growth rate of a "
@@ -429,5 +307,4 @@ EXPERIMENT = Experiment(
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",
     time_unit=STEPS,
-    table=table,
 )

@@ -15,8 +15,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import saccade
+from saccade.dynamics.log_time import integrate
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.errors import InputError
+from saccade.lab.experiment import silent
 from saccade.model.embedded import Weights, weights_of
 from saccade.observe.fits import Array, between, first_index
 from saccade.theory import focus_and_dilution as theory
@@ -73,6 +75,30 @@ def flow_from_random(chain: saccade.MarkovChain, scale: float, seed: int, n_time
     """From a small random start through stages I and II, until weights are of size one in the linear flow."""
     t1 = np.log(1 / scale) * (1 / abs(focus_rate(chain)) + 1 / theory.condensation_rate(stationary=chain.stationary))
     return saccade.flow(chain, t1=t1, n_times=n_times, seeds=[seed], model=saccade.Embedded(init_scale=scale)).isel(seed=0)
+
+
+def accurate_flow(chain: saccade.MarkovChain, start: Weights, times: Array, scale: float) -> Weights:
+    """The flow at given times, with tolerances that suit a start of this size; for arrivals and orders that are read to many
+    digits.
+    """
+    model = saccade.Embedded(chain, d_model=start.query.shape[0], d_key=start.query.shape[1])
+    found = integrate(
+        model.equations(),
+        start,
+        times=times,
+        unit=1.0,
+        method="auto",
+        most_for_lsoda=model.solver.most_for_lsoda,
+        rtol=1e-11,
+        atol=1e-12 * scale,
+        on_progress=silent,
+    )
+    return Weights(*found.states)
+
+
+def small_start(n_vocab: int, scale: float, seed: int, width: int) -> Weights:
+    model = saccade.Embedded(init_scale=scale, d_model=width, d_key=width)
+    return model.initial(n_vocab, generator(seed, Purpose.INITIALISATION))
 
 
 class Along(NamedTuple):

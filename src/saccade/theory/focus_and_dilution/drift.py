@@ -8,23 +8,46 @@ away from the frequent token. First order in $\kappa$, for a focus rate other th
 | ours         | theirs                          | axes         |
 |--------------|---------------------------------|--------------|
 | rate_ratio   | r = lr_attention / lr_decoder   |              |
+| span         | Delta beta = beta_1 - beta_l    |              |
+| strength     | eta = lambda_Q lambda_K         |              |
+| strength_0   | eta at t = 0                    |              |
+| t            | t since the unigram point       |              |
+| gamma_high, gamma_low | gamma_1, gamma_l       |              |
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
+from .spectra import two_level_focus_rate
+from .transition import overlap_target, two_level_law
 from .unigram import focus_rate, unigram_point
 
 __all__ = [
+    "DriftResponse",
+    "contrast_force",
+    "contrast_of_strength",
+    "contrast_path",
     "crossing_strength",
     "drift_direction",
     "drift_displacement",
     "drift_exponent",
+    "drift_response",
     "mass_redistribution",
     "off_stationary",
     "peak_strength",
     "two_level_combination",
+    "two_level_drift",
 ]
+
+
+class DriftResponse(NamedTuple):
+    """How far embedding and projection pattern have moved from the unigram point, for each unit of strength. Axis: token."""
+
+    gamma: NDArray[np.float64]
+    beta: NDArray[np.float64]
 
 
 def mass_redistribution(*, stationary: ArrayLike, transition: ArrayLike) -> NDArray[np.float64]:
@@ -79,10 +102,78 @@ def drift_displacement(
     return np.asarray(strength, float)[..., None] * force / (2 * abs(rate))
 
 
+def drift_response(*, stationary: ArrayLike, transition: ArrayLike) -> DriftResponse:
+    r"""The whole linear displacement $(\delta\gamma, \delta\beta) = \kappa\,(2|c| - J)^{-1}F$ while $\kappa \propto e^{2|c|t}$,
+    along the law as well as off it.
+
+    J is the block of [chen2026, eq. 145] for any law, and F the force of attention on both patterns. With $V =
+    \mathrm{Var}_\pi\gamma$ and $C = \mathrm{Var}(\pi)$: $F_\gamma$ = `mass_redistribution` $-\pi\langle\gamma\rangle
+    V\beta^\top C\beta$ and $F_\beta = V[\sum_i\pi_i\gamma_i(P_i-\pi) - \langle\gamma\rangle^2C\beta]$. [derived, stage III].
+    Rates 1, phi_scale 1.
+    """
+    pi, P = np.asarray(stationary, float), np.asarray(transition, float)
+    gamma, beta = unigram_point(stationary=pi)
+    C, mean, d = np.diag(pi) - np.outer(pi, pi), pi @ gamma, len(pi)
+    V, shown = pi @ (gamma - mean) ** 2, C @ beta
+    force = [
+        mass_redistribution(stationary=pi, transition=P) - pi * mean * V * (beta @ shown),
+        V * ((pi * gamma) @ (P - pi) - mean**2 * shown),
+    ]
+    mixed = mean * np.outer(pi, shown)
+    J = -np.block([[(beta @ shown) * np.outer(pi, pi), mixed], [mixed.T, mean**2 * C]])
+    rate = drift_exponent(stationary=pi, transition=P)
+    moved = np.linalg.solve(rate * np.eye(2 * d) - J, np.concatenate(force))
+    return DriftResponse(moved[:d], moved[d:])
+
+
+def two_level_drift(
+    gamma_high: float, gamma_low: float, span: float, strength: float, *, high: float, n_vocab: int, stay: float
+) -> tuple[float, float]:
+    r"""Velocities of $\gamma_1$ and $\gamma_l$ on the rank-one manifold with equal low tokens: the part through M and the part
+    through $\Phi$ together. [chen2026, eqs. 149 to 156].
+    """
+    pi_1, g, Db, eta = high, np.array([gamma_high, gamma_low]), span, strength
+    Dg = g[0] - g[1]
+    xi = expit(np.log(pi_1 / (1 - pi_1)) + eta * g * Dg)
+    r = stay * np.array([1.0, 0.0]) + (1 - stay) * pi_1 - expit((g[1] + xi * Dg) * Db - np.log(n_vocab - 1))
+    drawn, spread = np.array([pi_1, 1 - pi_1]) * r, xi * (1 - xi) * Dg
+    through_M = Db * (drawn @ xi), Db * (drawn @ (1 - xi))
+    through_phi = (
+        eta * Db * (drawn[0] * spread[0] * (Dg + g[0]) + drawn[1] * spread[1] * g[1]),
+        eta * Db * (-drawn[0] * spread[0] * g[0] + drawn[1] * spread[1] * (Dg - g[1])),
+    )
+    return float(through_M[0] + through_phi[0]), float((through_M[1] + through_phi[1]) / (n_vocab - 1))
+
+
+def contrast_force(*, high: float, n_vocab: int, stay: float) -> float:
+    r"""Velocity of $(1-\pi_1)\gamma_1-(d-1)\pi_1\gamma_l$ at the unigram point for each unit of strength,
+    $3\lambda\pi_1^2(1-\pi_1)^2\,\Delta\beta\,(\Delta\gamma)^2$. [chen2026, eq. 157].
+    """
+    gamma, beta = unigram_point(stationary=two_level_law(high=high, n_vocab=n_vocab))
+    return float(3 * stay * (high * (1 - high)) ** 2 * (beta[0] - beta[1]) * (gamma[0] - gamma[1]) ** 2)
+
+
+def contrast_path(t: ArrayLike, *, strength_0: float, high: float, n_vocab: int, stay: float) -> NDArray[np.float64]:
+    r"""$(1-\pi_1)\gamma_1-(d-1)\pi_1\gamma_l = c'(e^{2ct}-1)$ with the c of Proposition 3.4 and $c' = $ `contrast_force`
+    $\eta(0)/2c$. [chen2026, eq. 159], whose letter c is twice ours.
+    """
+    rate = 2 * two_level_focus_rate(high=high, n_vocab=n_vocab, stay=stay)
+    scale = strength_0 * contrast_force(high=high, n_vocab=n_vocab, stay=stay) / rate
+    return scale * np.expm1(rate * np.asarray(t, float))
+
+
+def contrast_of_strength(strength: ArrayLike, *, high: float, n_vocab: int) -> NDArray[np.float64]:
+    r"""The same without a clock: $3\lVert\pi\rVert\,\Delta\eta/(2\kappa_1(\pi_1-\pi_l))$, whatever $\lambda$, for a strength that
+    has grown by $\Delta\eta$ since the unigram point. [derived, stage III].
+    """
+    pi, kappa_1 = two_level_law(high=high, n_vocab=n_vocab), np.sqrt(overlap_target(high=high, n_vocab=n_vocab))
+    return 1.5 * np.linalg.norm(pi) * np.asarray(strength, float) / (kappa_1 * (pi[0] - pi[-1]))
+
+
 def two_level_combination(gamma: ArrayLike, *, high: float) -> NDArray[np.float64]:
     r"""The paper's measure of drift, $(1-\pi_1)\gamma_1 - (d-1)\pi_1\gamma_i$ for each low token i.
 
-    [chen2026, Proposition 3.6]. Zero for $\gamma \propto \pi$, if all low tokens share the rest $1-\pi_1$ equally. Leading
+    [chen2026, Theorem 3.7]. Zero for $\gamma \propto \pi$, if all low tokens share the rest $1-\pi_1$ equally. Leading
     axes are kept.
     """
     gamma = np.asarray(gamma, float)

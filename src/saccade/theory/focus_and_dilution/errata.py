@@ -9,8 +9,92 @@ from ..statement import Correction, Misprint
 ERRATUM_1_1 = Correction(
     "1.1",
     (r"J_{att} \text{ positive semi-definite}",),
-    (r"\sigma(J_{att}) = \{c, -c, 0\}, \quad c \text{ and } -c \text{ each } m \text{-fold}",),
-    "The block swaps queries and keys, so each growing mode W_Q = W_K has a decaying twin W_Q = -W_K.",
+    (r"J_{att} \text{ has the eigenvalues } c, -c, 0 \text{; } c \text{ and } -c \text{ each } m \text{-fold}",),
+    "The block swaps queries and keys, so every growing mode W_Q = W_K has a decaying twin W_Q = -W_K.",
+)
+ERRATUM_1_2 = Correction(
+    "1.2",
+    (r"\text{one unstable direction; Lemma 3.1, which needs a simple eigenvalue, gives its direction}",),
+    (
+        r"m \text{ unstable directions of the same rate, at the origin and at the second critical point}",
+        r"\frac{\Delta(t)}{|\Delta(t)|} \to \text{the normalised projection of } \Delta(0) \text{ onto them}",
+    ),
+    "The width (or key width) is free to turn: each of its m directions grows alike, and the start decides between them.",
+)
+ERRATUM_1_3 = Correction(
+    "1.3",
+    (
+        r"|\Delta(t) - e^{J t} \Delta(0)| \le C \epsilon^2 e^{2 \mu t} \text{ while } |e^{J t} \Delta(0)| \le \frac{r}{2},"
+        r" \text{ for any } J \text{ and } \mu",
+    ),
+    (
+        r"\text{true for } \mu > 0, J \text{ diagonalisable, } K \epsilon e^{\mu t} \le \min(\frac{r}{2}, \frac{\mu}{4 K L})",
+        r"\dot x = x + x^2, s = \epsilon e^t: \quad \frac{|\Delta - e^{J t} \Delta(0)|}{\epsilon^2 e^{2 \mu t}} ="
+        r" \frac{1 - \epsilon / s}{1 + \epsilon - s}",
+        r"\text{Jordan block, } \dot x = x + y + x^2, \dot y = y: \quad t^2 - 2 t + 2 - 2 e^{-t}",
+        r"\text{no growing mode, } \dot x = -x + x^2: \quad \frac{e^t - 1}{1 - \epsilon (1 - e^{-t})}",
+    ),
+    "The proof needs an error below the linear flow, which the printed window does not ensure, and |e^(Jt)| ≤ K e^(μt).",
+)
+ERRATUM_1_4 = Correction(
+    "1.4",
+    (r"\langle \Delta(0), v_u \rangle \ne 0 \Rightarrow \frac{\Delta}{|\Delta|} \to \pm v_u",),
+    (r"|\langle \Delta(0), v_u \rangle| \ge c_0 \epsilon \text{ with } c_0 \text{ independent of } \epsilon",),
+    "A start whose share of the mode shrinks with its size is still orthogonal to it when the lemma says it should have aligned.",
+)
+ERRATUM_1_5 = Correction(
+    "1.5",
+    (r"\frac{\Phi}{|\Phi|} = \pi \pi^\top",),
+    (r"\frac{\Phi}{|\Phi|} = \frac{\pi \pi^\top}{|\pi|^2}",),
+    "The left side has norm one; the norm of the printed right side is |π|².",
+)
+ERRATUM_1_6 = Correction(
+    "1.6",
+    (r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i \propto e^{c t}",),
+    (r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i = c' (e^{c t} - 1) \text{, as in eq. 159}",),
+    "The contrast is exactly zero at the critical point, so it cannot be a pure exponential.",
+)
+ERRATUM_1_7 = Correction(
+    "1.7",
+    (r"\gamma_1 \text{ and } \gamma_{i \ne 1} \text{ cannot move in the same direction}",),
+    (
+        r"\gamma_{i \ne 1} \text{ falls; } \gamma_1 \text{ may fall too, from } d = 6 \text{ on}",
+        r"(\delta \gamma, \delta \beta) = \eta (2 c - J_{out})^{-1} F",
+    ),
+    "Only the contrast must grow: attention also lets the embedding shrink along π, and with many tokens that outweighs the gain.",
+)
+ERRATUM_1_8 = Correction(
+    "1.8",
+    (r"p_j \propto \exp(\kappa^2 |\pi|^2 (\pi_j - \frac{1}{d}))",),
+    (r"p_j \propto \exp(\kappa^2 \frac{|\pi|}{|\pi - 1/d|} (\pi_j - \frac{1}{d})) \text{, as in eqs. 100 to 104}",),
+    "The ray is spanned by unit vectors, so the logits carry the norms of π and π - 1/d once each.",
+)
+ERRATUM_1_9 = Correction(
+    "1.9",
+    (r"T_2 = \sup (t: |\pi - p_{sym}| \ge \delta)",),
+    (r"T_2 = \min (t \ge T_p: G(z) \le \delta)",),
+    "Attention later moves the ray's prediction away again for good, so the supremum is infinite for small δ.",
+)
+ERRATUM_1_10 = Correction(
+    "1.10",
+    (r"\dot \eta = -2 \eta \gamma^\top \frac{\partial L}{\partial \Phi} \gamma",),
+    (
+        r"\dot \eta = -(\lambda_Q^2 + \lambda_K^2) \gamma^\top \frac{\partial L}{\partial \Phi} \gamma \text{; as printed only if }"
+        r" \lambda_Q = \lambda_K",
+    ),
+    "The flow of (γ, β, η) closes only where queries and keys have one size, which Proposition 3.6 does not assume.",
+)
+ERRATUM_1_11 = Correction(
+    "1.11",
+    (r"\text{the trajectory comes as close as } O(\epsilon) \text{ to the second critical point}",),
+    (r"\text{closest distance} \sim \epsilon^{\rho / (\rho + c)}",),
+    "Attention grows while the rest still relaxes at the rate ρ, and the two meet before either has become of the order of ε.",
+)
+ERRATUM_1_12 = Correction(
+    "1.12",
+    (r"\text{the loss falls from the origin to the next critical point during stage II}",),
+    (r"\text{it has fallen from } \ln d \text{ to the entropy of } \pi \text{ before attention moves, at the end of stage I}",),
+    "Theorem 3.2 and Proposition 3.3 reach the critical point with queries and keys at rest.",
 )
 
 ERRATUM_2_1 = Correction(
@@ -60,6 +144,23 @@ ERRATUM_2_6 = Correction(
 )
 
 MISPRINTS: tuple[Misprint, ...] = (
+    Misprint("eq. 1", "π entrywise nonnegative", "π entrywise positive (App. B.1 needs P > 0 and divides by π_i)"),
+    Misprint("App. B.1", "τ_{N(T)} ≤ T - 1 with N(T) = max{k: τ_k ≤ T}", "τ_{N(T)} ≤ T"),
+    Misprint("eq. 64", "π_i A_i (P_i - p_i)", "π_i A_iᵀ (P_i - p_i)"),
+    Misprint("before eq. 65", "… + R_0 R_1", "… + πᵀ R_0 R_1, which is 0 since πᵀ R_0 = 0"),
+    Misprint("eq. 66", "… + E_2", "… + π E_2"),
+    Misprint(
+        "eqs. 67, 70",
+        "+(E_1 + E_2) without W_1ᵀ, last term without q_⊥ᵀ",
+        "-q_⊥ᵀ E_1 W_1ᵀ - q_⊥ᵀ ∂Φ W_0 W_QKᵀ - q_⊥ᵀ ∂Φᵀ W_0 W_QK (E_2 drops out: it is parallel to π)",
+    ),
+    Misprint("eq. 93", "-⟨E_a, b⟩ - ⟨E_b, a⟩", "-⟨E_a, a⟩ - ⟨E_b, b⟩"),
+    Misprint("eq. 99", "2⟨E_a, b⟩ + 2⟨E_b, a⟩", "2⟨E_a, a⟩ + 2⟨E_b, b⟩"),
+    Misprint("eq. 88 against eq. 108", "|π - p_sym| ≥ δ", "√(d/(d-1)) G = δ: two different δ"),
+    Misprint("eq. 138", "δW_0' = +δ(∂M) W_1ᵀ, δW_1' = +W_0ᵀ δ(∂M)", "both with a minus sign"),
+    Misprint("eq. 141", "right side without α_1", "times α_1"),
+    Misprint("after eq. 145", "-λ² A", "-κ_1² A"),
+    Misprint("eqs. 155, 156", "a, b", "γ_1, γ_{i≠1}"),
     Misprint("App. D, eq. 175, last two lines", "right side without a factor on the left", "α_⊥ᵀ times it, as on the left side"),
     Misprint("App. D, display before eq. 228", "Hess L = J₀ + δH₁", "-Hess L = J₀ + δH₁"),
     Misprint("App. D, eq. 206, lower right block", "(1 - π₁)γ_l Var(p_l), after a factor 1 - π₁", "γ_l Var(p_l)"),

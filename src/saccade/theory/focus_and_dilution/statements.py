@@ -1,8 +1,9 @@
 r"""What Focus and Dilution [chen2026] states, and what we derived about it: each statement once, letters as NOTATION.md lists them.
 
-The paper's Propositions 3.3, 3.4 and 3.8 and its Theorem 3.7 assume equally frequent low tokens, Proposition 3.8 also saturated
-attention. What holds for any stationary law or at finite attention is ours; its `place` says what it extends. Angle brackets are
-averages over $\pi$. Not here: what is computed from the formulas (the other modules of this folder).
+The paper's Propositions 3.3, 3.4, 3.6 and 3.8, its Theorem 3.7 and all of Appendix C from Lemma C.1 on assume equally frequent low
+tokens, Proposition 3.8 also saturated attention. What holds for any stationary law or at finite attention is ours; its `place`
+says what it extends. Formulas are as printed; where they are wrong, both forms are in `errata.py`. Angle brackets are averages over
+$\pi$. Not here: what is computed from the formulas (the other modules of this folder).
 """
 
 from functools import partial
@@ -22,6 +23,28 @@ _FLOW = "population gradient flow"
 _CONDENSED = "rank-one weights near the unigram point"
 _RATE = r"c = \frac{|\zeta|}{|\pi|^5} (\sum_i \pi_i^2 \zeta \cdot (P_i - \pi)) (\sum_j \pi_j^3 - |\pi|^4)"
 
+DEFINITION_2_1 = _stated(
+    "Definition 2.1",
+    "Markovian data: sequences of a chain that repeats or draws afresh",
+    (
+        r"x_1 \sim \text{uniform}, \quad x_{j+1} \sim P_{x_j}, \quad P = \lambda I + (1 - \lambda) 1 \pi^\top,"
+        r" \quad 0 < \lambda < 1",
+        r"\pi_i = \frac{1 - \pi_1}{d - 1} + c_i \delta \text{ for } i \ge 2, \quad \frac{1 - \pi_1}{d - 1} < \pi_1 < 1,"
+        r" \quad \sum_{i \ge 2} c_i = 0",
+    ),
+    ("a definition, not a result",),
+    "section 2.2, eqs. 1 and 2",
+)
+DEFINITION_2_2 = _stated(
+    "Definition 2.2",
+    "One-layer transformer: attention on embeddings, no positions, no value matrix",
+    (
+        r"f = \mathrm{softmax}(Z W_Q W_K^\top Z^\top) Z W_1, \quad Z = E_X W_0",
+        r"L = -\frac{1}{N} \sum_i \ln \mathrm{softmax}(f(X_i)_s)_{y_i}",
+    ),
+    ("a definition, not a result", "logits not divided by the root of the width"),
+    "section 2.2, eq. 3",
+)
 PROPOSITION_2_3 = _stated(
     "Proposition 2.3",
     "Gradient flow and population-gradient limit: only token frequencies matter",
@@ -38,14 +61,20 @@ PROPOSITION_2_3 = _stated(
 LEMMA_3_1 = _stated(
     "Lemma 3.1",
     "Linearization near a saddle point: the fastest direction of the linear flow wins",
-    (r"\dot \delta = J \delta + O(|\delta|^2), \quad |\delta(t) - e^{J t} \delta(0)| \le C \epsilon^2 e^{2 \mu t}",),
     (
-        "a critical point with a growing direction",
-        "smooth gradient",
-        "the linear flow is still small",
-        "for the direction: J symmetric",
+        r"|F(\theta^* + \Delta) - J \Delta| \le L |\Delta|^2 \text{ for } |\Delta| \le r,"
+        r" \quad |\Delta(0)| = \epsilon \le \frac{r}{2}",
+        r"|\Delta(t) - e^{J t} \Delta(0)| \le C \epsilon^2 e^{2 \mu t}, \quad C = \frac{4 K^3 L}{\mu},"
+        r" \quad |e^{J t}| \le K e^{\mu t}",
+        r"\frac{\Delta(t)}{|\Delta(t)|} \to \pm v_u \text{ for } t \to \infty, \epsilon e^{\mu t} \to 0",
+    ),
+    (
+        "F twice differentiable, F(θ*) = 0",
+        "as printed: as long as the linear flow is smaller than r/2",
+        "for the direction: J symmetric, its largest eigenvalue positive and simple, the start not orthogonal to its mode",
     ),
     "section 3.1, eqs. 6 to 8, App. C.1",
+    errata=(errata.ERRATUM_1_3, errata.ERRATUM_1_4),
 )
 THEOREM_3_2 = _stated(
     "Theorem 3.2",
@@ -53,22 +82,50 @@ THEOREM_3_2 = _stated(
     (
         r"-\frac{\partial L}{\partial M} = \pi (\pi - \frac{1}{d})^\top,"
         r" \quad \frac{\partial L}{\partial \Phi} = 0 \text{ at the origin}",
-        r"\frac{W_0}{|W_0|} \to \frac{\pi}{|\pi|} \alpha^\top,"
-        r" \quad \frac{W_1}{|W_1|} \to \alpha \frac{(\pi - 1/d)^\top}{|\pi - 1/d|}",
-        r"\text{at the rate } \mu_0 = |\pi| |\pi - \frac{1}{d}|",
+        r"\frac{W_0}{|W_0|} \to \frac{\pi}{|\pi|} \alpha_1^\top,"
+        r" \quad \frac{W_1}{|W_1|} \to \alpha_1 \frac{(\pi - 1/d)^\top}{|\pi - 1/d|}",
+        r"\text{at } t = \Theta(\ln \frac{1}{\epsilon}), \quad |W_Q|, |W_K| = O(\epsilon)",
     ),
-    (_SMALL, _FLOW),
+    (_SMALL, _FLOW, "rephrased from Theorem 2 of Chen and Luo (2025)"),
     "section 3.1, eqs. 9 to 11, App. C.1",
+    errata=(errata.ERRATUM_1_2,),
+)
+PROPOSITION_3_3 = _stated(
+    "Proposition 3.3",
+    "Existence of a second critical point on the condensation ray",
+    (
+        r"W_0 = \kappa_1 \frac{\pi}{|\pi|} \alpha_1^\top, \quad W_1 = \kappa_1 \alpha_1 \frac{(\pi - 1/d)^\top}{|\pi - 1/d|},"
+        r" \quad W_Q = W_K = 0, \quad p_i = \pi",
+        r"\kappa_1^2 = \theta_c = \frac{1}{c_\pi} \ln \frac{(d - 1) \pi_1}{1 - \pi_1}, \quad c_\pi ="
+        r" \frac{|\pi| (\pi_1 - \pi_l)}{|\pi - 1/d|} = |\pi| \sqrt{\frac{d}{d - 1}}",
+    ),
+    (_EQUAL,),
+    "section 3.2, eq. 12, App. C.2, eqs. 100 and 104",
+    errata=(errata.ERRATUM_1_8,),
+)
+PROPOSITION_3_4 = _stated(
+    "Proposition 3.4",
+    "Linearized dynamics and its unique unstable direction: only attention grows",
+    (
+        r"\dot{\delta W_Q} = c \alpha \alpha^\top \delta W_K, \quad \dot{\delta W_K} = c \alpha \alpha^\top \delta W_Q,"
+        r" \quad J_{out} \text{ negative semi-definite}",
+        r"c = \frac{\lambda \kappa_1^4 (\pi^\top \mathrm{Var}(\pi) \pi)^2}{|\pi - 1/d| |\pi|^3}",
+    ),
+    (_EQUAL, _LAZY, "near the second critical point"),
+    "section 3.2, eqs. 13 and 14, App. C.2, eqs. 138 to 146",
+    errata=(errata.ERRATUM_1_1, errata.ERRATUM_1_2),
 )
 THEOREM_3_5 = _stated(
     "Theorem 3.5",
     "High frequency token bias: every query turns to the frequent tokens",
     (
         r"\frac{W_Q}{|W_Q|}, \frac{W_K}{|W_K|} \to \alpha \tilde \alpha^\top",
-        r"\frac{\Phi}{|\Phi|} \to \frac{\pi \pi^\top}{|\pi|^2}",
+        r"\frac{\Phi}{|\Phi|} = \pi \pi^\top \text{ for } W_Q = W_K = \kappa \alpha \tilde \alpha^\top",
+        r"A_i \to e_1 \text{ for } \kappa \to \infty, \quad W_0, W_1 \text{ fixed}",
     ),
-    ("the flow comes close to the unigram point", "generic queries and keys"),
-    "section 3.2, eqs. 15 to 17",
+    ("the flow comes as close as ε to the second critical point", "generic queries and keys", "eq. 17: frozen embeddings"),
+    "section 3.2, eqs. 15 to 17, stated without proof",
+    errata=(errata.ERRATUM_1_5, errata.ERRATUM_1_11),
 )
 PROPOSITION_3_6 = _stated(
     "Proposition 3.6",
@@ -76,19 +133,105 @@ PROPOSITION_3_6 = _stated(
     (
         r"W_0 = \gamma \alpha^\top, \quad W_1 = \alpha \beta^\top, \quad W_Q = \lambda_Q \alpha \tilde \alpha^\top,"
         r" \quad W_K = \lambda_K \alpha \tilde \alpha^\top",
+        r"\gamma_2 = \ldots = \gamma_d, \quad \beta_2 = \ldots = \beta_d \text{ stay equal}",
     ),
-    (_FLOW,),
-    "section 3.3, eqs. 18 to 20, App. C.3",
+    (_FLOW, "for the second line: low tokens equally frequent (the paper assumes it for both)"),
+    "section 3.3, eqs. 18 to 20, App. C.3, eqs. 147 and 148",
+    errata=(errata.ERRATUM_1_10,),
 )
 THEOREM_3_7 = _stated(
     "Theorem 3.7",
     "Mass redistribution: attention moves embedding mass to the frequent token",
     (
-        r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i \propto e^{c t} \text{ for } i \ne 1,"
-        r" \quad c \text{ twice that of Proposition 3.4}",
+        r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i \propto e^{c t} \text{ for } i \ne 1",
+        r"\frac{d}{d t} ((1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i) = 3 \lambda \pi_1^2 (1 - \pi_1)^2 \Delta \beta"
+        r" (\Delta \gamma)^2 \eta",
+        r"\eta = \lambda_Q \lambda_K = \eta(0) e^{c t} \text{, a letter of its own: twice the } c \text{ of Proposition 3.4}",
     ),
-    (_EQUAL, _LAZY, _CONDENSED),
-    "section 3.3, eq. 21, App. C.3, eq. 159",
+    (_EQUAL, _LAZY, "linearised at the second critical point"),
+    "section 3.3, eq. 21, App. C.3, eqs. 149 to 159",
+    errata=(errata.ERRATUM_1_6, errata.ERRATUM_1_7),
+)
+PROPOSITION_B_1 = _stated(
+    "Proposition B.1",
+    "Basic Markov properties: any start forgets itself",
+    (
+        r"\mu_0^\top P^t \to \pi^\top, \quad P^t = 1 \pi^\top + \lambda^t (I - 1 \pi^\top)",
+        r"\text{token frequencies} \to \pi, \quad \text{mean time of return to } i = \frac{1}{\pi_i}",
+    ),
+    (_LAZY, "every π positive"),
+    "App. B.1, eqs. 25 to 28",
+)
+LEMMA_C_1 = _stated(
+    "Lemma C.1",
+    "Refined error estimate: what does not condense stays of the size of the start",
+    (
+        r"|W_Q| + |W_K| \le C \epsilon, \quad |R_0| + |R_1| \le C \epsilon \text{ for } t \le \min(T_1, T_p)",
+        r"R_0 = (I - q q^\top) W_0, \quad R_1 = W_1 (I - u u^\top), \quad q = \frac{\pi}{|\pi|}, \quad"
+        r" u = \frac{\pi - 1/d}{|\pi - 1/d|}",
+        r"|\frac{\partial L}{\partial \Phi} W_0 W_{QK}^\top| \lesssim W_{out}^3 W_{in}^2, \quad"
+        r" |W_0^\top \frac{\partial L}{\partial \Phi} W_0 W_K| \lesssim W_{out}^4 W_{in}",
+    ),
+    (_EQUAL, _SMALL),
+    "App. C.1, eqs. 61 to 77",
+)
+PROPOSITION_C_2 = _stated(
+    "Proposition C.2",
+    "The linear flow serves until the weights have grown to ε^(1/n)",
+    (
+        r"T_p = \frac{1 - 1/n}{|\pi| |\pi - 1/d|} \ln \frac{1}{\epsilon} \le T_1 = \sup (t: W_{out} \lesssim \epsilon^{1/n})",
+        r"|a - \tilde a| + |b - \tilde b| \lesssim \epsilon^{2/n}, \quad a = q^\top W_0, \quad b = W_1 u",
+    ),
+    (_EQUAL, _SMALL, "an integer n > 1"),
+    "App. C.1, eqs. 74, 75 and 80 to 86",
+)
+REMARK_C_3 = _stated(
+    "Remark C.3",
+    "Off the ray this is sharper than Lemma 3.1",
+    (r"|R_0| + |R_1| = O(\epsilon) \text{ at } T_p \text{, where Lemma 3.1 allows } \epsilon^2 e^{2 \mu T_p} = \epsilon^{2/n}",),
+    (_EQUAL, _SMALL),
+    "App. C.1, after Proposition C.2",
+)
+LEMMA_C_4 = _stated(
+    "Lemma C.4",
+    "Refined error estimate up to the critical point",
+    (r"|W_Q| + |W_K| \le C \epsilon^{2/3}, \quad |R_0| + |R_1| \le C \epsilon \text{ for } t \le \min(T_2, T_3, T_d)",),
+    (_EQUAL, _SMALL),
+    "App. C.1, eqs. 88 to 92, stated without proof",
+)
+PROPOSITION_C_5 = _stated(
+    "Proposition C.5",
+    "Both amplitudes on the ray grow until the critical point",
+    (
+        r"z = \langle a, b \rangle \text{ and } |a|^2 + |b|^2 \text{ increase for } T_p \le t \le \min(T_2, T_3, T_d)",
+        r"(1 - \epsilon^{1/n}) \frac{|a|^2 + |b|^2}{2} \le z \le \frac{|a|^2 + |b|^2}{2}",
+    ),
+    (_EQUAL, _SMALL),
+    "App. C.1, eqs. 93 to 99",
+)
+PROPOSITION_C_6 = _stated(
+    "Proposition C.6",
+    "Time to the O(delta)-neighborhood of the critical point",
+    (
+        r"(2 - \epsilon^{1/2n}) c_\pi z G(z) \le \dot z \le (2 + \epsilon^{1/2n}) c_\pi z G(z),"
+        r" \quad G(z) = \pi_1 - \frac{1}{1 + (d - 1) e^{-c_\pi z}}",
+        r"T_2 - T_p = \frac{1}{2 c_\pi} \int_{z(T_p)}^{z_\delta} \frac{d z}{z G(z)} + o(1) ="
+        r" \frac{1}{n \mu_0} \ln \frac{1}{\epsilon} + \frac{1}{\rho} \ln \frac{1}{\delta} + O(1)",
+        r"\rho = 2 c_\pi^2 \theta_c \pi_1 (1 - \pi_1), \quad G(z_\delta) = \delta",
+    ),
+    (_EQUAL, "z(T_p) of the order of ε^(2/n)"),
+    "App. C.1, eqs. 100 to 126",
+    errata=(errata.ERRATUM_1_9,),
+)
+PROPOSITION_C_7 = _stated(
+    "Proposition C.7",
+    "Derivatives at the second critical point: both are explicit",
+    (
+        r"\frac{\partial L}{\partial \Phi} = -\lambda \kappa_1^2 \mathrm{Var}(\pi) u q^\top \mathrm{Var}(\pi)",
+        r"\delta \frac{\partial L}{\partial M} = \pi \pi^\top \delta M \mathrm{Var}(\pi)",
+    ),
+    (_EQUAL, _LAZY),
+    "App. C.2, eqs. 129 to 137",
 )
 OTHER_CHAINS = _shown(
     "section 4.1",
@@ -103,7 +246,7 @@ FIG_2 = _shown(
     (),
     ("four tokens, λ = 0.8, Adam",),
     "section 4.1, App. E.1",
-    errata=(errata.ERRATUM_2_6,),
+    errata=(errata.ERRATUM_1_12, errata.ERRATUM_2_6),
 )
 FIG_3 = _shown(
     "Fig. 3",
@@ -113,6 +256,13 @@ FIG_3 = _shown(
     "section 4.2",
 )
 
+FINITE_CONTEXTS = _ours(
+    "finite contexts",
+    "In short contexts the last token still remembers the uniform start",
+    (r"x_s \sim \pi + \lambda^{s - 1} (\frac{1}{d} - \pi)",),
+    (_LAZY, "first token uniform"),
+    "what chen2026, Proposition 2.3, leaves out at finite length",
+)
 LINEAR_FLOW_ERROR = _ours(
     "error of the linear flow",
     "The linear flow's error is of third order at the origin, of second elsewhere",
@@ -140,6 +290,35 @@ ATTENTION_AT_REST = _ours(
     (_SMALL, _ANY),
     "sharpens chen2026, Theorem 3.2",
 )
+ARRIVAL_FROM_THE_START = _ours(
+    "arrival from the start alone",
+    "The start alone tells when the unigram point is reached, without an O(1)",
+    (
+        r"T_2 = \int_0^{\tau_\delta} (\frac{1}{g} + \frac{h}{g^2}) d \tau, \quad g = c_\pi G(z),"
+        r" \quad z(\tau) = |s|^2 e^{2 \tau} - |r|^2 e^{-2 \tau}, \quad s, r = \frac{a(0) \pm b(0)}{2}",
+        r"h = \frac{|\pi|^2 p_l}{2 |s|^2} s^\top R_1 R_1^\top (s e^{-2 \phi} + r e^{-2 \tau}) \text{: the cost of the projection"
+        r" off the ray}, \quad \frac{d \phi}{d \tau} = |\pi|^2 p_l \frac{z}{g}",
+        r"\text{leading order: } T_2 = \frac{1}{2 c_\pi} (\frac{\ln(z_\delta / z_0)}{\pi_1 - 1/d}"
+        r" + \int_0^{z_\delta} (\frac{1}{G(z)} - \frac{1}{G(0)}) \frac{d z}{z}) + O(\epsilon^2),"
+        r" \quad z_0 = \frac{|a(0) + b(0)|^2}{4}",
+    ),
+    (_EQUAL, _SMALL),
+    "sharpens chen2026, Proposition C.6",
+)
+SHARPER_ORDERS = _ours(
+    "orders of the transition",
+    "Errors of the transition fall faster than the paper's bounds",
+    (r"|a - \tilde a| + |b - \tilde b| \sim \epsilon^{3/n} \text{ at } T_p, \quad |W_Q| + |W_K| \sim \epsilon \text{ at } T_2",),
+    (_EQUAL, _SMALL),
+    "sharpens chen2026, eq. 85 and Lemma C.4",
+)
+FROZEN_PARTS = _ours(
+    "parts that never move",
+    "Row sums of the projection are conserved; without attention so is W_0 off π",
+    (r"W_1 1 = \text{const}, \quad W_Q = W_K = 0 \Rightarrow R_0(t) = R_0(0)",),
+    (_ANY, _FLOW),
+    "sharpens chen2026, Lemma C.1",
+)
 UNIGRAM_POINT = _ours(
     "unigram point",
     "The critical point after condensation predicts token frequencies",
@@ -158,6 +337,18 @@ ATTENTION_RATE = _ours(
     (r"\dot W_Q = c \alpha \alpha^\top W_K, \quad \dot W_K = c \alpha \alpha^\top W_Q", _RATE),
     (_ANY, _CONDENSED),
     "extends chen2026, Proposition 3.4, to any stationary law",
+)
+SPECTRA = _ours(
+    "spectra of both critical points",
+    "Every growth rate at the origin and at the unigram point, with multiplicity",
+    (
+        r"\text{origin: } \pm \mu_0 \text{, each } m \text{-fold},"
+        r" \quad J_{att}: \pm c \text{, each } m \text{-fold; all others } 0",
+        r"J_{out}: \text{ eigenvalues of } -|\pi|^2 (g^2 I + \beta \beta^\top) \mathrm{Var}(\pi)",
+        r"\text{equal low tokens: } -\rho \text{ once}, \quad -\kappa_1^2 |\pi|^2 \pi_l \text{, } (d - 2) \text{-fold}",
+    ),
+    (_ANY,),
+    "completes chen2026, Proposition 3.4",
 )
 FIRST_ORDER_ATTENTION = _ours(
     "attention of first order",
@@ -191,6 +382,13 @@ TOKEN_DRIFT = _ours(
     ),
     (_ANY, _CONDENSED),
     "extends chen2026, Theorem 3.7, to any stationary law",
+)
+CONTRAST = _ours(
+    "contrast without a clock",
+    "How much mass has moved depends on the strength of attention alone",
+    (r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_l = \frac{3 |\pi| (\eta(t) - \eta(0))}{2 \kappa_1 (\pi_1 - \pi_l)}",),
+    (_EQUAL, _LAZY, _CONDENSED),
+    "closed form of chen2026, eq. 159",
 )
 TURNING_RULE = _ours(
     "turning rule",

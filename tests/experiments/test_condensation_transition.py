@@ -1,0 +1,51 @@
+"""From stage I to II: every verdict as expected, and wrong numbers fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution.condensation_transition import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS
+from tests.experiments.default_runs import record_of
+from tests.experiments.outcomes import assert_as_in_the_readme
+
+
+@pytest.fixture(scope="module")
+def record():
+    return record_of("condensation-transition")
+
+
+def verdicts(record, part):
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
+    assert found
+    return found
+
+
+def test_every_verdict_is_the_expected_one(record):
+    claims = list(EXPERIMENT.claims(record))
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert_as_in_the_readme("condensation-transition", claims)
+
+
+def test_an_arrival_a_thousandth_of_a_step_late_is_seen(record):
+    assert verdicts(record.assign(arrival=record.arrival + 1e-3), "against the start alone") == {FAILS}
+
+
+def test_another_clock_is_seen(record):
+    slower = record.assign(arrival=record.linear_end + 1.01 * (record.arrival - record.linear_end))
+    assert verdicts(slower, "T_2 - T_p") == {FAILS}
+
+
+def test_attention_that_grows_with_the_root_of_the_start_is_seen(record):
+    grown = record.assign(attention=record.attention / record.init_scale**0.5)
+    assert verdicts(grown, "|W_Q| + |W_K|, until T_2") == {FAILS}
+
+
+def test_an_amplitude_that_falls_once_is_seen(record):
+    assert verdicts(record.assign(falls=record.falls + 1e-3), "runs in which one falls") == {FAILS}
+
+
+def test_two_sizes_of_the_start_are_too_few():
+    with pytest.raises(InputError, match="init_scales"):
+        EXPERIMENT.run(Settings(init_scales=(1e-3, 1e-4)))

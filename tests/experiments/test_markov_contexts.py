@@ -1,0 +1,49 @@
+"""Contexts of a chain: every verdict as expected, and wrong numbers fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution.markov_contexts import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS
+from tests.experiments.default_runs import record_of
+from tests.experiments.outcomes import assert_as_in_the_readme
+
+
+@pytest.fixture(scope="module")
+def record():
+    return record_of("markov-contexts")
+
+
+def verdicts(record, part):
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
+    assert found
+    return found
+
+
+def test_every_verdict_is_the_expected_one(record):
+    claims = list(EXPERIMENT.claims(record))
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert_as_in_the_readme("markov-contexts", claims)
+
+
+@pytest.mark.parametrize(
+    "name, part", [("table_gap", "drawn transitions"), ("model_gap", "by position"), ("power_gap", "P^t"), ("return_gap", "return")]
+)
+def test_a_gap_is_seen(record, name, part):
+    assert verdicts(record.assign({name: record[name] + 10}), part) == {FAILS}
+
+
+def test_a_gradient_that_keeps_its_gap_is_seen(record):
+    assert verdicts(record.assign(gradient_gap=0 * record.gradient_gap + 0.1), "gradient's gap") == {FAILS}
+
+
+def test_a_last_token_that_has_forgotten_the_start_is_seen(record):
+    forgotten = record.last_token.copy(data=[[0.75, 0.19, 0.05, 0.01], [0.6, 0.4 / 3, 0.4 / 3, 0.4 / 3]])
+    assert FAILS in verdicts(record.assign(last_token=forgotten), "last of 19 tokens, largest gap")
+
+
+def test_one_length_is_too_few():
+    with pytest.raises(InputError, match="lengths"):
+        EXPERIMENT.run(Settings(lengths=(20,)))

@@ -1,0 +1,45 @@
+"""Theorem 3.7: every verdict as expected, and wrong numbers fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution.mass_redistribution import EXPERIMENT, Settings
+from saccade.lab.claim import FAILS
+from tests.experiments.default_runs import record_of
+from tests.experiments.outcomes import assert_as_in_the_readme
+
+
+@pytest.fixture(scope="module")
+def record():
+    return record_of("mass-redistribution")
+
+
+def verdicts(record, part):
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
+    assert found
+    return found
+
+
+def test_every_verdict_is_the_expected_one(record):
+    claims = list(EXPERIMENT.claims(record))
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert_as_in_the_readme("mass-redistribution", claims)
+
+
+def test_a_contrast_one_percent_off_is_seen(record):
+    assert verdicts(record.assign(contrast=1.01 * record.contrast), "largest relative gap") == {FAILS}
+
+
+def test_growth_at_the_rate_of_the_queries_is_seen(record):
+    assert verdicts(record.assign(rate=record.rate / 2), "twice the c") == {FAILS}
+
+
+def test_a_frequent_token_that_gains_would_agree_with_the_paper(record):
+    assert verdicts(record.assign(moved_high=abs(record.moved_high)), "at least 0, or falling too") == {FAILS}
+
+
+def test_too_strong_attention_is_refused():
+    with pytest.raises(InputError, match="attention_size"):
+        EXPERIMENT.run(Settings(attention_size=0.1))
