@@ -4,7 +4,7 @@ OUT ?= results
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: reproduce test bench browser docs tables package clean
+.PHONY: reproduce test attack bench browser docs tables package clean
 .DELETE_ON_ERROR:
 
 reproduce: .venv/core
@@ -16,6 +16,10 @@ test: .venv/test browser
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # two processes on two cores: their threads would only wait
+
+# The attacks of tests/attack at full size: fuzzed command lines, flipped bits, kills, full disks, bombs. Root gives its rights away.
+attack: .venv/test
+	SACCADE_ATTACK=full $(BIN)/python -m pytest tests/attack -n 2 --dist loadfile --durations 0
 
 # A browser for the tests of the pages: one that is there, else Debian's where we are root; without one those tests say that they skip.
 browser:

@@ -22,6 +22,7 @@ from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
 from saccade.terminal import JSON, console, flags, parsed, progress
 
+_TOO_LARGE = ("RESOURCE_EXHAUSTED", "Maximum allowed", "array is too big", "allocate memory")  # as JAX, NumPy and PyTorch say it
 REPLACE = (bool, False, "write over an earlier result that had other settings")
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
@@ -66,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}.")
         _print_no_more()
         return 2
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):  # as JAX says it
+    except (MemoryError, RuntimeError, ValueError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in _TOO_LARGE):
             raise
         _complain("there is not enough memory for this; choose smaller settings. What was finished before is kept.")
         return 2

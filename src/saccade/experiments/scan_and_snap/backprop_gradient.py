@@ -111,7 +111,7 @@ def _overlap_matrix(pairs: tuple[float, ...]) -> Array:
 
 def _rounds(looks: list[float], n_vocab: int, lr_decoder: float) -> list[int]:
     """Draws of each class at those multiples of t₀', at least one."""
-    rate = checked_number("lr_decoder", lr_decoder, low=0.0, high=1e3, open_low=True)
+    rate = checked_number("lr_decoder", lr_decoder, low=1e-9, high=1e3)
     rounds = [max(1, round(look * np.log(n_vocab) / rate)) for look in looks]
     if not rounds or len(set(rounds)) < len(rounds):
         raise InputError(f"`looks` must fall on different draws; {looks} are draws {rounds} at rate {rate:g}. Lower the rate.")

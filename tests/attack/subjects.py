@@ -1,0 +1,216 @@
+"""What is attacked: small folders of every kind that Saccade writes, and the ways that there are to read numbers from them.
+
+`make(name)` makes one in a folder of that name; `read(name)` gives what every reader finds there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from saccade.cli import main
+from saccade.data.text.corpus import corpus
+from saccade.errors import InputError
+from saccade.records.observation_log import watched
+from saccade.records.store import load_record
+from tests.sweeps.small_sweeps import NAME, SMALL, small_arguments
+
+RUN = ("run", NAME, *(word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", str(value))))
+CLASSES = "class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n"
+TEXT = " ".join(f"the {('cat', 'dog', 'owl')[i % 3]} number {i % 17} sat." for i in range(4000))
+N_STEPS = 6
+
+
+def fill(disk: str | Path, room: int) -> None:
+    """A file `ballast` that leaves so many bytes free on a disk."""
+    free = os.statvfs(disk)
+    with (Path(disk) / "ballast").open("ab") as ballast:
+        ballast.write(bytes(max(0, free.f_bavail * free.f_frsize - room)))
+
+
+def train(out: str | None, room: int | None = None, until: int | None = None) -> list[float]:
+    """A short training that is watched; its losses. A line is printed after each step, so that a killer knows what was done.
+
+    From the second step on the disk has only so much `room`, `until` a step.
+    """
+    import torch
+
+    from saccade.observe.recorder import watch
+    from tests.observe import model_zoo as zoo
+
+    torch.manual_seed(0)
+    model = zoo.HandWritten("fused")
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    with watch(model, zoo.ids(), every=1, budget=None, out=out) as recorder:
+        for step in range(N_STEPS):
+            if step == 1 and room is not None:
+                fill(".", room)
+            if step == until:
+                Path("ballast").unlink()
+            recorder.step(step)
+            print(f"step {step}", flush=True)
+            loss = model(zoo.ids()).square().mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+    return losses
+
+
+def make_result() -> None:
+    _done(*RUN, "--out", "result")
+
+
+def make_sweep() -> None:
+    _done(*small_arguments(Path("sweep"), 3), "--workers", "1")
+
+
+def make_forecast() -> None:
+    _write("sky.csv", CLASSES)
+    _done("forecast", "sky.csv", "--out", "forecast")
+
+
+def make_watched() -> None:
+    train("watched")
+
+
+def make_cache() -> None:
+    _write("text.txt", TEXT)
+    Path("cache").mkdir(exist_ok=True)
+    _read_cache()
+
+
+def _write(name: str, text: str) -> None:
+    if not Path(name).exists():
+        Path(name).write_text(text)
+
+
+def _done(*words: str) -> None:
+    if code := main([*words]):
+        raise _Refused(f"{words} ended with {code}")
+
+
+class _Refused(Exception):
+    """A command ended with another code than 0."""
+
+
+def _read_record(path: str) -> str:
+    record = load_record(path)
+    return _digest(*(values for name, values in sorted(record.variables.items())), dict(record.attrs))
+
+
+def steps_watched() -> dict[int, str]:
+    """What was seen at each step; how long a look took is another each time, and some is seen at some steps only."""
+    record = watched("watched").drop_vars("look_seconds")
+    seen = {int(step): record.sel(time=step) for step in record.time}
+    return {
+        step: _digest(*(values for _, values in sorted(at.data_vars.items()) if values.notnull().any()))
+        for step, at in seen.items()
+    }
+
+
+def _read_cache() -> str:
+    found = corpus("text.txt", cache="cache")
+    return _digest(found.train, found.valid, found.frequencies, found.bigrams.toarray(), found.vocabulary, found.encode("the owl"))
+
+
+def _resumed() -> str:
+    _done(*small_arguments(Path("sweep"), 3), "--workers", "1")
+    return _read_record("sweep/dataset.zarr")
+
+
+def _printed(*words: str) -> Callable[[], str]:
+    """What a command prints if it succeeds."""
+
+    def read() -> str:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            _done(*words)
+        return out.getvalue()
+
+    return read
+
+
+def _page(source: str) -> Callable[[], str]:
+    def read() -> str:
+        _done("report", source, "--out", "page.html")
+        return _digest(Path("page.html").read_bytes())
+
+    return read
+
+
+def _digest(*parts: Any) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(np.asarray(part).tobytes() if hasattr(part, "dtype") else repr(part).encode())
+    return found.hexdigest()
+
+
+class Subject(NamedTuple):
+    make: Callable[[], None]
+    readers: dict[str, Callable[[], str]]
+
+
+SUBJECTS = {
+    "result": Subject(
+        make_result,
+        {
+            "verify": _printed("verify", "result"),
+            "report": _page("result"),
+            "load_record": lambda: _read_record(f"result/{NAME}/record.zarr"),
+        },
+    ),
+    "sweep": Subject(
+        make_sweep,
+        {
+            "verify": _printed("verify", "sweep"),
+            "report": _page("sweep"),
+            "load_record": lambda: _read_record("sweep/dataset.zarr"),
+            "status": _printed("sweep", "--status", "sweep", "--json"),
+            "resume": _resumed,
+        },
+    ),
+    "watched": Subject(
+        make_watched,
+        {
+            "verify": _printed("verify", "watched"),
+            "report": _page("watched"),
+            "load_record": lambda: _read_record("watched/record.zarr"),
+            "watched": lambda: str(steps_watched()),
+        },
+    ),
+    "forecast": Subject(
+        make_forecast,
+        {
+            "verify": _printed("verify", "forecast"),
+            "report": _page("forecast"),
+            "load_record": lambda: _read_record("forecast/forecast/sky/record.zarr"),
+        },
+    ),
+    "cache": Subject(make_cache, {"corpus": _read_cache}),
+}
+
+
+def make(name: str) -> None:
+    SUBJECTS[name].make()
+
+
+def read(name: str, *, resume: bool = True) -> dict[str, str | None]:
+    """By reader, what it finds; None where it refuses, or says that something is damaged."""
+    readers = SUBJECTS[name].readers.items()
+    return {reader: _unless_refused(find) for reader, find in readers if resume or find is not _resumed}
+
+
+def _unless_refused(find: Callable[[], str]) -> str | None:
+    try:
+        return find()
+    except (InputError, _Refused):
+        return None

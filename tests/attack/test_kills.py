@@ -1,0 +1,90 @@
+"""Processes are killed at random moments, again and again: what they had finished stays as it was, and the same call does the rest.
+
+| killed    | what stays, and what the next call gives                                                              |
+|-----------|-------------------------------------------------------------------------------------------------------|
+| sweep     | every run of the manifest; the dataset of an uninterrupted sweep, to the last bit                     |
+| reproduce | the earlier result or the new one, whole; then the new one                                            |
+| watch     | every observation of a step that was over, as in an uninterrupted run; `verify` finds nothing wrong   |
+| cache     | nothing that is taken for a corpus; the same corpus                                                   |
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.attack.harness import SIZES
+from tests.attack.subjects import RUN, make, read, steps_watched
+from tests.sweeps.small_sweeps import assert_same_dataset, manifest_runs, small_arguments
+
+KINDS = ("sweep", "reproduce", "watch", "cache")
+SHARE = -(-SIZES.kills // len(KINDS))
+
+
+def drafts(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob(".*") if path.name.endswith((".unfinished", ".replaced"))]
+
+
+def test_a_sweep_goes_on_where_it_was_killed(arena):
+    rng = random.Random("sweep")
+    sweep = [*small_arguments(Path("sweep"), 20), "--workers", "1"]
+    with arena.scene() as whole, arena.scene() as scene:
+        uninterrupted = arena.command(*sweep, where=whole)
+        assert uninterrupted.code == 0, uninterrupted.err
+        finished: list[str] = []
+        for _ in range(SHARE):
+            arena.command(*sweep, where=scene, kill=rng.uniform(0, uninterrupted.seconds))
+            before, finished = finished, manifest_runs(scene / "sweep") if (scene / "sweep" / "manifest.jsonl").exists() else []
+            assert finished[: len(before)] == before
+        answer = arena.command(*sweep, where=scene)
+        assert answer.code == 0, answer.err
+        runs = manifest_runs(scene / "sweep")
+        assert len(runs) == len(set(runs)) == 40
+        assert_same_dataset(scene / "sweep", whole / "sweep")
+        assert not drafts(scene)
+        assert arena.command("verify", "sweep", where=scene).code == 0
+        manifest = (scene / "sweep" / "manifest.jsonl").read_bytes()
+        assert arena.command(*sweep, where=scene).out.startswith("40 finished\n")
+        assert (scene / "sweep" / "manifest.jsonl").read_bytes() == manifest
+
+
+def test_a_result_is_the_earlier_one_or_the_new_one(arena, subject):
+    rng = random.Random("reproduce")
+    again = [*RUN, "--out", "result"]
+    with arena.scene(subject("result") / "result") as scene:
+        seconds = arena.command(*again, where=scene).seconds
+        for _ in range(SHARE):
+            arena.command(*again, where=scene, kill=rng.uniform(0, seconds))
+            assert arena.command("verify", "result", where=scene).code == 0
+        assert arena.command(*again, where=scene).code == 0
+        assert not drafts(scene)
+
+
+def test_a_watched_run_keeps_what_was_over(arena, subject):
+    pytest.importorskip("torch")
+    rng = random.Random("watch")
+    reference = arena.call(steps_watched, where=subject("watched")).value
+    for _ in range(SHARE):
+        with arena.scene() as scene:
+            killed = arena.call(make, "watched", where=scene, kill=rng.uniform(0, 3))
+            over = killed.out.count("step")
+            if over:
+                found = arena.call(steps_watched, where=scene)
+                assert found.code == 0, found.err
+                assert len(found.value) >= over
+                assert found.value == {step: reference[step] for step in found.value}
+                assert arena.command("verify", "watched", where=scene).code == 0
+
+
+def test_a_cache_is_never_half_a_corpus(arena, subject):
+    rng = random.Random("cache")
+    reference = arena.call(read, "cache", where=subject("cache"))
+    for _ in range(SHARE):
+        with arena.scene() as scene:
+            arena.call(make, "cache", where=scene, kill=rng.uniform(0, reference.seconds))
+            answer = arena.call(make, "cache", where=scene)
+            assert answer.code == 0, answer.err
+            assert arena.call(read, "cache", where=scene).value == reference.value
+            assert not drafts(scene)
