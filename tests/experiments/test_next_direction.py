@@ -51,7 +51,7 @@ def test_a_state_that_moves_is_outside_the_rule(record):
 
 
 def test_table_and_figure_hold_every_direction(record):
-    assert len(EXPERIMENT.rows(record)) == 2 * 5
+    assert len(EXPERIMENT.rows(record)) == 2 + 5
     assert len(EXPERIMENT.figure(record).axes) == 2
 
 

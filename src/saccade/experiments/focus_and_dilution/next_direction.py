@@ -251,6 +251,16 @@ def _of_points(at: xr.Dataset, case: Case) -> Iterator[Claim]:
     )
 
 
+def table(record: xr.Dataset) -> list[dict[str, Any]]:
+    """A row for each direction that opened."""
+    numbers = ("time", "predicted_rate", "rate", "embedding_cosine", "other_cosine", "drift")
+    opened = [record.sel(law=law, opening=k) for law in record.law.values for k in _opened(record.sel(law=law))]
+    return [
+        {"law": one.law.item(), "direction": one.opening.item()} | {name: one[f"opening_{name}"].item() for name in numbers}
+        for one in opened
+    ]
+
+
 def panels(record: xr.Dataset) -> Layout:
     zipf = record.sel(law="zipf-6")
     return [_growth(zipf), _patterns(record)]
@@ -307,4 +317,5 @@ EXPERIMENT = Experiment(
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",
     time_unit=STEPS,
+    table=table,
 )
