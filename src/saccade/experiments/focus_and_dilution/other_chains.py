@@ -13,18 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
 
 import saccade
-from saccade.errors import checked_count, checked_number
+from saccade.errors import checked_number
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import FAILS, PUBLISHED, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.settings import Range
 from saccade.observe import fits
 from saccade.observe.measures import singular_values
 from saccade.theory import focus_and_dilution as theory
@@ -60,7 +61,7 @@ class Settings:
     """the stationary distribution that all chains share"""
     stay: float = 0.3
     """chance of repeating the last token in the lazy chains"""
-    n_random: int = 6
+    n_random: Annotated[int, Range(0, 1000)] = 6
     """random chains with this stationary distribution"""
     init_scale: float = 1e-3
     """size of the random start from which stages are followed"""
@@ -69,7 +70,7 @@ class Settings:
 
 
 def chains(settings: Settings) -> dict[str, saccade.MarkovChain]:
-    make, law, n_random = saccade.MarkovChain, settings.stationary, checked_count("n_random", settings.n_random, low=0)
+    make, law, n_random = saccade.MarkovChain, settings.stationary, settings.n_random
     named = {
         "lazy": make.lazy(law, settings.stay),
         "Metropolis": make.metropolis(law),
