@@ -24,6 +24,7 @@ TINY = {
     "attention-fates": {"descent_steps": 3, "descent_seeds": 1, "lengths": (32,), "steps": 5, "t1": 10.0},
     "condensation": {"init_scales": (1e-2, 1e-3), "n_times": 100},
     "focus-growth": {"init_scales": (1e-2, 1e-3), "n_times": 100},
+    "condensation-transition": {"init_scales": (1e-2, 1e-3, 1e-4), "d_model": 4},
     "symmetric-escape": {
         "n_vocabs": (4, 3),
         "highs": (0.75, 0.6),
