@@ -100,9 +100,12 @@ def _same(a: float, b: float) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     before, after, *names = arguments
-    wanted = names or sorted(path.parent.name for path in Path(after).glob("*/claims.json"))
+    there = [{path.parent.name for path in Path(folder).glob("*/claims.json")} for folder in (before, after)]
+    for folder, only in ((before, there[0] - there[1]), (after, there[1] - there[0])):
+        if only and not names:
+            print(f"only in {folder}: {', '.join(sorted(only))}")
     moved = 0
-    for name in wanted:
+    for name in names or sorted(there[0] & there[1]):
         old, new = (load_claims(Path(folder) / name) for folder in (before, after))
         lines = differences(old, new)
         controls = sum(bool(claim.get("breaks")) for claim in new)
