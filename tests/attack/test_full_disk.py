@@ -17,7 +17,7 @@ from tests.attack.subjects import CLASSES, N_STEPS, RUN, TEXT, fill, make, read,
 from tests.sweeps.small_sweeps import assert_same_dataset, small_disk
 
 SIZE = 2**23  # bytes of the disk
-ROOM = [2**12 * 4**i for i in range(SIZES.disks)]  # bytes left free, less than what is asked for needs
+ROOM = [2**12 * 2**i for i in range(SIZES.disks)]  # bytes left free: 4 kB to 128 kB, less than what is asked for needs
 
 
 @contextmanager

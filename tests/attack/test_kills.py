@@ -62,13 +62,15 @@ def test_a_result_is_the_earlier_one_or_the_new_one(arena, subject):
         assert not drafts(scene)
 
 
-def test_a_watched_run_keeps_what_was_over(arena, subject):
+def test_a_watched_run_keeps_what_was_over(arena):
     pytest.importorskip("torch")
     rng = random.Random("watch")
-    reference = arena.call(steps_watched, where=subject("watched")).value
+    with arena.scene() as scene:
+        seconds = arena.call(make, "watched", where=scene).seconds
+        reference = arena.call(steps_watched, where=scene).value
     for _ in range(SHARE):
         with arena.scene() as scene:
-            killed = arena.call(make, "watched", where=scene, kill=rng.uniform(0, 3))
+            killed = arena.call(make, "watched", where=scene, kill=rng.uniform(0, seconds))
             over = killed.out.count("step")
             if over:
                 found = arena.call(steps_watched, where=scene)
