@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 
 import pytest
 
@@ -61,6 +62,17 @@ def test_status_says_what_is_there_and_writes_nothing(swept):
     counts = json.loads(called("sweep", "--status", out, "--json")[1])
     assert (counts["name"], counts["runs"], counts["finished"], counts["missing"]) == (NAME, 4, 4, 0)
     assert {name: (out / name).stat().st_mtime_ns for name in os.listdir(out)} == before
+
+
+@pytest.mark.parametrize("place", [0, 100, -1], ids=["first byte", "middle", "last end of line"])
+def test_status_does_not_count_by_a_damaged_manifest(swept, tmp_path, place):
+    out = shutil.copytree(swept[0], tmp_path / "sweep")
+    manifest = bytearray((out / "manifest.jsonl").read_bytes())
+    manifest[place] ^= 64
+    (out / "manifest.jsonl").write_bytes(manifest)
+    code, printed, err = called("sweep", "--status", out)
+    assert (code, printed) == (2, "")
+    assert "(1 of its lines): what is finished cannot be told" in err
 
 
 def test_a_plan_times_a_sample_and_writes_nothing(tmp_path, swept):

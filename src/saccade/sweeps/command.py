@@ -245,6 +245,11 @@ def _sentence(counts: dict[str, int]) -> str:
 
 def _say_status(folder: SweepFolder, as_json: bool) -> int:
     """By the code as it is now: what the same command would find finished."""
+    if folder.n_unreadable:
+        raise InputError(
+            f"{folder.path / 'manifest.jsonl'} is damaged ({folder.n_unreadable} of its lines): what is finished cannot be told. "
+            "Give the sweep's command again: it takes up all files of runs that are whole."
+        )
     asked = Asked.read(folder.path)
     runs = asked.identities(asked.code_now())
     counts = _counts(runs, folder)

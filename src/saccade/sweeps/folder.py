@@ -181,7 +181,7 @@ class SweepFolder:
                     line = _line(text)
                     if line is not None:
                         yield text if as_written else line
-                    elif text.endswith(b"\n"):
+                    elif text.endswith(b"\n") or _line(text[:-1]) is not None:  # the second: only its end is not what was written
                         self.n_unreadable += 1
                     else:
                         self._ends_torn = True  # of a process that was killed

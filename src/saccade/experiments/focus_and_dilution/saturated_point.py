@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 import saccade
+from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import saturated_jets as jets
 from saccade.experiments.focus_and_dilution.saturated_jets import FORMULAS, Triple
 from saccade.lab.claim import CALCULUS, Case, Claim
@@ -65,6 +66,8 @@ class Settings:
 
     @property
     def triples(self) -> list[Triple]:
+        if not len(self.masses) == len(self.stays) == len(self.strengths):
+            raise InputError("`masses`, `stays` and `strengths` must list equally many numbers, one of each for every chain.")
         return [Triple(*each) for each in zip(self.masses, self.stays, self.strengths, strict=True)]
 
     def random_chain(self, n_vocab: int) -> tuple[saccade.MarkovChain, theory.RankOneState]:
