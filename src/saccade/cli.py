@@ -32,7 +32,7 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
   saccade run NAME|FILE.py [--setting value ...]     one experiment or your own file, with other settings; --help lists them
   saccade forecast TEXT|CLASSES [--out DIR] [--json] what theory predicts, before any training (extra `text` for texts)
   saccade sweep NAME|FILE.py --over key=1,2,4 --seeds N [--out DIR]  a grid of settings and seeds, resumable; --plan, --status DIR
-  saccade verify DIR [--repair]                      check all files against their checksums; --repair reruns damaged and missing ones
+  saccade verify DIR [--repair]                      check all files; --repair reruns what is damaged or missing
   saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  measure attention and weights over checkpoints (extra `torch`)
   saccade report RECORD ... [--out FILE]             one offline page from records, sweeps and watched runs
   saccade play [--port N]                            both theories live in the browser

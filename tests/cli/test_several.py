@@ -24,6 +24,13 @@ def test_several_experiments_give_the_claims_that_each_gives_alone_in_the_order_
         ]
 
 
+def test_a_result_of_other_settings_is_found_before_anything_runs(tmp_path):
+    assert called("run", "growth-figures", "--n-times", 41, "--out", tmp_path)[0] == 0
+    code, _, err = called("reproduce", *QUICK, "--out", tmp_path)
+    assert (code, one_sentence(err)) == (2, True), err
+    assert not (tmp_path / "decoder-dynamics").exists()
+
+
 def test_ctrl_c_ends_all_of_them_and_leaves_nothing_half_done(tmp_path):
     process = started("-m", "saccade", "reproduce", "syn-medium-entropy", "degenerate-stall", "--out", tmp_path)
     try:

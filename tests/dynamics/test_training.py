@@ -227,6 +227,16 @@ def test_settings_that_make_no_run_get_a_sentence(changes, sentence):
         trained(**changes)
 
 
+def test_a_damaged_checkpoint_is_still_damaged_after_the_next_is_saved(tmp_path):
+    trained(checkpoints=tmp_path, steps=2)
+    weights = next(tmp_path.glob("checkpoint-*/state.pt")).with_name("model.safetensors")
+    whole = weights.read_bytes()
+    trained(checkpoints=tmp_path, steps=4)
+    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    trained(checkpoints=tmp_path, steps=6)
+    assert "model.safetensors" in str(damaged_records(tmp_path)[0])
+
+
 def test_checkpoints_of_another_run_and_damaged_ones_get_a_sentence(tmp_path):
     trained(checkpoints=tmp_path, steps=2)
     with pytest.raises(InputError, match="another run: its `rates`"):

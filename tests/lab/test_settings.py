@@ -31,7 +31,18 @@ class Settings:
 
 @pytest.mark.parametrize(
     "good",
-    [{}, {"first": 0}, {"sizes": (0, 1)}, {"rate": -2.0}, {"stay": -1.0}, {"shift": -3}, {"seeds": (2**63 - 1,)}, {"n_vocab": 3}],
+    [
+        {},
+        {"rate": 10**12},
+        {"rate": -1},
+        {"first": 0},
+        {"sizes": (0, 1)},
+        {"rate": -2.0},
+        {"stay": -1.0},
+        {"shift": -3},
+        {"seeds": (2**63 - 1,)},
+        {"n_vocab": 3},
+    ],
 )
 def test_settings_in_range_are_taken(good):
     check_settings(replace(Settings(), **good))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -219,6 +220,18 @@ def test_words_that_cannot_be_printed_do_not_end_training(monkeypatch):
         monkeypatch.undo()
     assert losses == trained()
     assert recorder.record.sizes["time"] == STEPS + 1
+
+
+def test_a_users_own_way_of_showing_warnings_may_fail(monkeypatch, capsys):
+    def broken(*arguments, **named):
+        raise RuntimeError("no window to show it in")
+
+    with watching(forward=lambda step, values: 1 / 0) as recorder, warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", broken)
+        losses = trained(recorder)
+    assert losses == trained()
+    assert "division by zero" in capsys.readouterr().err
 
 
 def test_without_a_block_a_refusal_at_the_first_step_is_said_and_nothing_is_watched(tmp_path, monkeypatch, capsys):

@@ -329,6 +329,13 @@ def test_a_result_of_other_settings_is_replaced_only_if_that_is_asked_for(tmp_pa
         written_result(folder, Settings(steps=7))
 
 
+def test_a_result_of_other_settings_that_another_process_wrote_meanwhile_is_not_replaced_either(tmp_path):
+    folder = tmp_path / "mine"
+    with pytest.raises(InputError, match=r"`steps` was 5, now 7"), store.result_folder(folder, Settings(steps=7)):
+        written_result(folder, Settings())
+    assert '"steps": 5' in json.loads((folder / "about.json").read_text())["settings"]
+
+
 def test_a_result_of_another_file_with_an_experiment_of_that_name_is_not_replaced(tmp_path):
     for _ in range(2):
         written_result(tmp_path / "mine", Settings(), file="/home/good.py")

@@ -296,8 +296,11 @@ def test_a_result_whose_settings_are_damaged_is_not_run_again_with_others(tmp_pa
     (folder / "about.json").write_text(about.replace(r"\"n_times\": 40", r"\"n_times\": 41"))
     before = contents(folder)
     code, printed, _ = called("verify", tmp_path, "--repair")
-    assert (code, "about.json, which has its settings, is not what was written" in printed) == (1, True)
+    assert (code, "its settings cannot be trusted, since about.json is not what was written" in printed) == (1, True)
     assert contents(folder) == before
+    (folder / "checksums.json").unlink()
+    code, printed, _ = called("verify", tmp_path, "--repair")
+    assert (code, "since checksums.json is lost" in printed) == (1, True)
 
 
 TEXT = {"text": "sotu", "n_vocab": 97, "batch": 3, "context": 11, "n_windows": 5}

@@ -74,7 +74,7 @@ class Checkpoints:
             torch.save({"step": step, "optimiser": optimiser.state_dict()}, folder / "state.pt")
             seal(folder)
         for older in self._folder.glob("checkpoint-*"):
-            if older != path:
+            if older != path and (older / "state.pt").exists() and not damage(older):  # a damaged one stays as it is, to be seen
                 seal(older, [name for name in _KEPT if (older / name).exists()])  # first, so that what goes is not missed
                 (older / "state.pt").unlink(missing_ok=True)
                 shutil.rmtree(older / "record.zarr", ignore_errors=True)

@@ -16,7 +16,7 @@ from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome
 from saccade.processes import LostProcessError, Worker, computed, cores
 from saccade.records.json_files import write_json
-from saccade.records.store import OtherResultError, result_folder, save_record
+from saccade.records.store import OtherResultError, check_same_settings, result_folder, save_record
 from saccade.records.writing import clear_drafts, write_csv
 from saccade.report.style import save_figure
 
@@ -92,6 +92,9 @@ def reproduce_all(
         for job in jobs:
             yield reproduce(job.name, out, job.config, job.command, partial(on_progress, label=job.name), replace)
         return
+    for job in jobs:  # before the work of minutes
+        if not replace and (out / job.name).exists():
+            check_same_settings(out / job.name, experiment(job.name).settings() if job.config is None else job.config)
     in_turn = sorted(jobs, key=lambda job: -SYNTHETIC[job.name].seconds)
     try:
         with closing(computed(partial(_in_process, out, replace), in_turn, at_once)) as coming:

@@ -30,18 +30,20 @@ def check_settings(settings: Any) -> None:
     for field in fields(settings):
         if field.name in _SEEDS:
             continue
-        default = None if field.default is MISSING else field.default
+        default = field.default if field.default_factory is MISSING else field.default_factory()
         value, declared = getattr(settings, field.name), _declared(hints[field.name])
         if isinstance(default, tuple) and default and value == ():
             raise InputError(f"`{field.name}` must list at least one value; got none.")
         for number in _numbers(value):
-            _check(field.name, number, declared, min([1, *_numbers(default)]))
+            usual = _numbers(default)
+            counts = all(isinstance(one, int) for one in (number, *usual))  # 1 may stand for a setting that is 0.5 by default
+            _check(field.name, number, declared, min([1, *usual]), counts)
 
 
-def _check(name: str, number: float, declared: Range | None, low: float) -> None:
+def _check(name: str, number: float, declared: Range | None, low: float, counts: bool) -> None:
     if declared is not None:
         checked_number(name, number, low=declared.low, high=declared.high)
-    elif isinstance(number, int):
+    elif counts:
         checked_count(name, number, low=math.floor(low))
         checked_count(name, number, low=math.floor(low), high=_MOST_COUNT)
     elif not abs(number) <= _MOST:

@@ -53,10 +53,10 @@ def guarded(method: Callable[Concatenate[G, P], None]) -> Callable[Concatenate[G
 
 
 def warn(sentence: str) -> None:
-    """A warning; where warnings are errors, words on standard error."""
+    """A warning; where warnings are errors, or cannot be shown, words on standard error."""
     try:
         warnings.warn(f"saccade: {sentence}", stacklevel=2)
-    except Warning:
+    except Exception:  # a warning that is an error, or whatever the user's own way of showing one raises
         say(sentence)
 
 

@@ -45,14 +45,19 @@ def result_folder(path: Path, settings: Any, *, file: str = "", replace: bool = 
     An earlier result of the same settings, and of the same `file` if it is a user's own experiment, gives way; another one only
     if `replace` says so.
     """
-    if path.exists() and not replace:
-        _check_same_settings(path, settings, file)
+    if not replace:
+        check_same_settings(path, settings, file)
     with whole_folder(path) as folder:
         yield folder
+        if not replace:
+            check_same_settings(path, settings, file)  # again: another process may have put a result there meanwhile
         seal(folder)
 
 
-def _check_same_settings(folder: Path, settings: Any, file: str) -> None:
+def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
+    """An error that says what differs, if there is a result of other settings or of another file."""
+    if not folder.exists():
+        return
     other = "cannot be told"
     with suppress(InputError):
         about = read_json(folder / "about.json")

@@ -189,13 +189,15 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
     from saccade.experiments import experiment, own_file
     from saccade.experiments.reproduce import reproduce
     from saccade.records.checksums import damaged_files
+    from saccade.records.writing import CHECKSUMS
 
     found = {}
     for record in damaged:
         folder = Path(record).resolve()  # OUT/NAME: `reproduce` keeps it until the new one is whole
         try:
-            if wrong := damaged_files(folder).get("about.json"):  # a flipped bit there would be another experiment
-                raise InputError(f"about.json, which has its settings, {wrong}.")
+            wrong = damaged_files(folder)
+            for file in {"about.json", CHECKSUMS} & set(wrong):  # a flipped bit in its settings would be another experiment
+                raise InputError(f"its settings cannot be trusted, since {file} {wrong[file]}.")
             about = read_json(folder / "about.json")
             if about.get("file") and not named:
                 raise InputError(f"it is of the file {shortened(about['file'])}; if you trust that, add --file and its path.")

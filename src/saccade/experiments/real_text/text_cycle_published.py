@@ -204,7 +204,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _of_runs(record: xr.Dataset, text: str, reading: str) -> Iterator[Claim]:
-    case, at = Case({"text": text, "reading": reading}, against=PUBLISHED), {"text": text, "reading": reading}
+    at = {"text": text, "reading": reading}
+    case = Case(at, [EXPERIMENT.as_published(record, "seeds", "texts")], PUBLISHED)
     run = record.sel(at)
     n_seen = [seen_phases(phases(*_probe(record, **at, seed=seed))) for seed in record.seed.values]
     asked = {
