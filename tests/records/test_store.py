@@ -141,6 +141,18 @@ def test_saving_over_a_record_replaces_it_and_leaves_nothing_else(small, tmp_pat
     assert not (path / "stray").exists()
 
 
+def test_a_record_that_is_being_written_is_not_taken_for_a_leftover(small, tmp_path, monkeypatch):
+    seal = store.seal
+
+    def another_writer_comes(folder):
+        writing.clear_drafts(tmp_path)
+        seal(folder)
+
+    monkeypatch.setattr(store, "seal", another_writer_comes)
+    save_record(small, tmp_path / "mine")
+    xr.testing.assert_identical(load_record(tmp_path / "mine"), small)
+
+
 def test_folders_on_the_way_are_made(small, tmp_path):
     save_record(small, tmp_path / "a" / "b" / "r.zarr")
     assert same_bits(load_record(tmp_path / "a" / "b" / "r.zarr"), small)

@@ -84,7 +84,7 @@ def test_markup_in_a_record_is_text_and_runs_nothing(visit, hostile, tmp_path):
     assert page.locator("h1").inner_text() == hostile.name
     assert page.locator("#claims-table .opener").first.inner_text() == MARKUP
     assert page.locator("tr.detail").first.inner_text().count(MARKUP) >= 4
-    assert page.locator(".panel figcaption").all_inner_texts() == [MARKUP] * 3
+    assert page.locator(".panel figcaption").all_inner_texts() == [f"{number}. {MARKUP}" for number in (1, 2, 3)]
     assert page.locator("img[src=x]").count() == 0
     assert "The 60 largest of 10000" in page.locator('[data-figure="attention"]').first.inner_text()
 

@@ -61,7 +61,7 @@ def test_text_that_a_spreadsheet_would_run_is_saved_as_text(visit, report):
 def test_panels_are_drawn_in_place_of_the_picture(visit, results, tmp_path):
     page = visit(write_report(results / "descent", tmp_path / "one.html"))
     panels = page.locator("#story .panel")
-    assert panels.locator("figcaption").all_inner_texts() == ["Loss of ⟨two⟩ classes", "Fates", "Map", "Rates by law"]
+    assert panels.locator("figcaption").all_inner_texts() == ["1. Loss of ⟨two⟩ classes", "2. Fates", "3. Map", "4. Rates by law"]
     assert page.locator("img").count() == 0
     first, second = (panels.nth(place).bounding_box() for place in (0, 1))
     assert first["y"] == second["y"]  # side by side

@@ -78,4 +78,5 @@ def test_what_was_finished_is_kept(means, tmp_path):
     assert 0 < len(finished) == len(set(finished)) < 10_000
     counts = json.loads(called("sweep", "--status", out, "--json")[1])
     assert (counts["finished"], counts["missing"]) == (len(finished), 10_000 - len(finished))
-    assert called("verify", out)[0] == 0
+    code, printed, _ = called("verify", out)
+    assert (code, "missing" in printed, "not what was written" in printed) == (1, True, False), printed

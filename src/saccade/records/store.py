@@ -28,7 +28,7 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
     `claims` about it are kept there too, and `saccade report` shows them.
     """
     with whole_folder(Path(path)) as folder:
-        record.to_zarr(folder, mode="w", zarr_format=2, consolidated=True)
+        record.to_zarr(folder, mode="w-", zarr_format=2, consolidated=True)  # "w" makes the folder anew, without its lock
         if listed := [claim.as_dict() for claim in claims]:
             write_json(folder / CLAIMS, listed)
         seal(folder)
