@@ -7,12 +7,16 @@ What takes time to load is imported where it is used, so that `main` can answer 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from saccade import _EXTRAS, __version__
@@ -322,7 +326,7 @@ def _open_streams() -> None:
     printed; and print names that are not UTF-8 with escapes.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
-        pass
+        signal.signal(signal.SIGINT, _answer_ctrl_c)
     os.close(descriptor)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process
@@ -338,9 +342,33 @@ def _use_compilation_cache() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
+_collection = {"phase": "stop"}  # of Python's garbage collector
+
+
+def _note_phase(phase: str, _: object) -> None:
+    _collection["phase"] = phase
+
+
+def _answer_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """`KeyboardInterrupt`; but a moment later while garbage is collected, since what is raised in callbacks then is lost."""
+    name = "" if frame is None else frame.f_code.co_name
+    if _collection["phase"] == "start" or name in ("_note_phase", "_xla_gc_callback"):  # the second is JAX's, and comes after ours
+        threading.Timer(0.02, os.kill, (os.getpid(), number)).start()
+    else:
+        raise KeyboardInterrupt
+
+
+def answer_ctrl_c() -> None:
+    """From now on, Ctrl-C is never lost; where it is ignored, or somebody else answers it, that stays so."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        gc.callbacks.append(_note_phase)
+        signal.signal(signal.SIGINT, _answer_ctrl_c)
+
+
 def entry() -> None:
     """The process: after Ctrl-C it ends at once, without waiting for compiled code that is still running in threads."""
     _open_streams()
+    answer_ctrl_c()
     code = main()
     if code == 130:
         sys.stdout.flush()

@@ -70,3 +70,28 @@ entry()
     command = ["list"] if module in ("tyro", "rich.table") else ["run", "growth-figures", "--out", tmp_path / "results"]
     ended, _, err = finished("-c", code, module, *command)
     assert (ended, one_sentence(err)) == (130, True), err
+
+
+def test_ctrl_c_while_garbage_is_collected_is_not_lost():
+    code = """
+import gc, os, signal, time, weakref
+from saccade.cli import answer_ctrl_c
+
+class Garbage:
+    pass
+
+def pressed(_):
+    os.kill(os.getpid(), signal.SIGINT)
+    sum(range(100))  # the answer is given here, where it would be lost
+
+answer_ctrl_c()
+garbage = Garbage()
+garbage.itself, seen = garbage, weakref.ref(garbage, pressed)
+del garbage
+try:
+    gc.collect()
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    assert finished("-c", code) == (0, "interrupted\n", "")

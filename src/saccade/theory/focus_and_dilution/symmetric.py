@@ -125,6 +125,8 @@ def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: 
     x_1, x_l = log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
     m, a, a_1 = n_vocab - 1, float(logit(high)), float(logit(high_attention))
     a_l = _low_log_odds(x_1, x_l, a=a, a_1=a_1)
+    if a_l == a_1:
+        raise InputError(f"`high_attention` is too near {high:g} for its degenerate point to be told.")
     low, span = (a_l - a) / (a_1 - a_l), (x_1 - x_l) / (high_attention - expit(a_l))
     D = ((span**2 * m / n_vocab + 2 * (a_1 - a_l)) / ((1 + low) ** 2 + m * low**2)) ** 0.25
     gamma, beta = D * np.append(1 + low, np.full(m, low)), span / D * (np.eye(n_vocab)[0] - 1 / n_vocab)
