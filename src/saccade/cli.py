@@ -326,7 +326,7 @@ def _open_streams() -> None:
     printed; and print names that are not UTF-8 with escapes.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
-        signal.signal(signal.SIGINT, _answer_ctrl_c)
+        pass
     os.close(descriptor)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open as long as the process
