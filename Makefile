@@ -4,22 +4,39 @@ OUT ?= results
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: reproduce test attack bench browser docs tables package clean
+unexport PYTHONDONTWRITEBYTECODE  # or every process would compile the tests again
+
+.PHONY: reproduce test checks tests quick attack mutants bench browser docs tables package clean
 .DELETE_ON_ERROR:
 
 reproduce: .venv/core
 	$(BIN)/saccade reproduce --out $(OUT)
 
+# Checks run beside the tests. Two processes on two cores: their threads would only wait.
 test: .venv/test browser
+	@$(MAKE) --no-print-directory -j 2 checks tests
+
+checks: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # two processes on two cores: their threads would only wait
+
+tests: .venv/test
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(TESTS)
+
+# For the inner loop: checks, and the tests of what everything else stands on.
+QUICK := theory data model lab records agreement dynamics/test_flow.py dynamics/test_descent.py dynamics/test_systems.py
+quick: .venv/test
+	@$(MAKE) --no-print-directory -j 2 checks tests TESTS="$(addprefix tests/,$(QUICK))"
 
 # The attacks of tests/attack at full size: fuzzed command lines, flipped bits, kills, full disks, bombs. Root gives its rights away.
 attack: .venv/test
 	SACCADE_ATTACK=full $(BIN)/python -m pytest tests/attack -n 2 --dist loadfile --durations 0
+
+# Plants bugs in a copy of the project, one at a time, and counts those that no test notices.
+mutants: .venv/test
+	$(BIN)/python -m tools.mutants
 
 # A browser for the tests of the pages: one that is there, else Debian's where we are root; without one those tests say that they skip.
 browser:
@@ -29,13 +46,14 @@ browser:
 
 # Wheel and sdist in clean environments, with the oldest versions we say we support and the newest there are.
 package: .venv/test
-	$(BIN)/python -m tools.package
+	$(BIN)/python -m tools.package $(PACKAGE)
 
 # The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
 tables: .venv/core
 	$(BIN)/python -m tools.readme_tables README.md docs/outcomes.json $(OUT)
 	cp $(OUT)/errata.md docs/errata.md
 	[ ! -f $(OUT)/findings.md ] || cp $(OUT)/findings.md docs/findings.md
+	[ ! -d $(OUT)/figures ] || cp $(OUT)/figures/*.svg docs/figures/
 
 docs: .venv/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(OUT)/site

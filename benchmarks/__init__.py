@@ -7,6 +7,7 @@
 | `growth`         | how do time and memory grow with vocabulary and classes?                             | 4 GB             |
 | `flow_time`      | how long does the gradient flow to t = 1e12 take?                                    | 10 s             |
 | `focus_dilution` | how long does the flow of Focus and Dilution take, and how does it grow with tokens?  | 3 s              |
+| `windows`        | how does a step of training on all windows of a text grow, and is it below the bar?  | 60 ms            |
 | `watching`       | what do looks at a model cost in time and memory?                                    | 2 %, 5 %         |
 | `text_training`  | how fast and large is training on text beside a plain loop with whole logits?        | 1.0 x, 0.5 x     |
 | `tokenising`     | how many megabytes of text a second become token ids?                                | tens             |

@@ -12,6 +12,7 @@ from benchmarks import (
     text_training,
     tokenising,
     watching,
+    windows,
 )
 
 # First those that only start other processes: this one is small then, and leaves the cores to them.
@@ -24,6 +25,7 @@ for benchmark in (
     sweeps,
     text_training,
     tokenising,
+    windows,
     context_length,
     packing,
     compilation,

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.compiled_code import forget_old_code, keep_compiled_code
 from tests.leaks import long_lived, nothing_is_left_open
 
 __all__ = ["long_lived", "nothing_is_left_open"]  # fixtures of all tests
@@ -27,15 +28,17 @@ def _folder(name: str) -> str:
     return made
 
 
-# Before anything imports JAX. Processes that a test starts share it, so that they do not compile the same again; processes of
-# pytest-xdist do not share it, because JAX writes its cache files in place.
+# Compiled code stays out of the user's own cache. Processes that a test starts share a folder, so that they do not compile the same
+# again; each process of pytest-xdist has another for them, since JAX writes these files in place.
 os.environ["JAX_COMPILATION_CACHE_DIR"] = _folder("saccade-tests-")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+keep_compiled_code(os.environ["JAX_COMPILATION_CACHE_DIR"])
 
 # Runs that many tests read (tests/experiments/default_runs.py). The first process makes the folder; those that pytest-xdist starts
 # share it.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["SACCADE_TEST_RUNS"] = _folder("saccade-test-runs-")
+    forget_old_code()
 
 # A shell that starts the tests in the background makes them ignore Ctrl-C, and processes that they start would do so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments import finding_of, module_of
 from tools.file_crossings import crossings
 
 
 def test_each_pair_of_functions_in_different_files_counts_once():
-    found = crossings(lambda: [finding_of("focus-growth"), finding_of("condensation"), module_of("condensation")])
+    found = crossings(lambda: [finding_of("focus-growth"), module_of("condensation"), checked_seeds((2, 3)), checked_seeds((5,))])
     assert sorted(map(str, found)) == [
-        "experiments/__init__.py:finding_of -> errors.py:checked_choice",
-        "experiments/__init__.py:module_of -> errors.py:checked_choice",
+        "dynamics/randomness.py:checked_seeds -> errors.py:checked_seed",
+        "experiments/__init__.py:_entry -> errors.py:checked_choice",
     ]

@@ -1,4 +1,4 @@
-"""The figures of the two pages on theory, from runs of Saccade: `python -m tools.docs_figures [NAME ...]`, a minute on two cores.
+"""The figures of the docs, from runs of Saccade: `python -m tools.docs_figures [NAME ...]`, two minutes on two cores.
 
 The same code gives the same bytes on the same machine; libraries and processors differ in last digits, so tests ask for the files
 and their size, not for their bytes.
@@ -16,11 +16,15 @@ from matplotlib.figure import Figure
 
 import saccade
 from saccade.experiments import experiment
+from saccade.experiments.real_text.first_force_text import Scores
+from saccade.experiments.real_text.first_force_text import Settings as FirstForceText
 from saccade.experiments.scan_and_snap.scan_then_snap import EXPERIMENT as SCAN_THEN_SNAP
 from saccade.experiments.scan_and_snap.scan_then_snap import Settings
 from saccade.experiments.scan_and_snap.snap_cases import flows_of
 from saccade.observe.events import find_events
+from saccade.report.drawn import draw_panels
 from saccade.report.style import categorical, new_figure, sequential
+from saccade.theory import focus_and_dilution as theory
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
 WIDTH = 5.4  # inches: on a phone the letters are still 8 pixels high
@@ -60,6 +64,38 @@ def scan_and_snap_growth() -> Figure:
     axes.plot([], [], color="black", ls="--", lw=1, label=r"onset of snapping, $t_0$")
     axes.set(xscale="log", xlim=(0.1, None), xlabel="t (steps)", ylabel="log growth B")
     axes.set_ylim(0, None)
+    drawing.legend(loc="outside lower center", ncols=2, fontsize=8)
+    return drawing
+
+
+def plain_descent() -> Figure:
+    """Printed theory, corrected theory and plain descent side by side, and how fast each still grows."""
+    asked = experiment("plain-descent")
+    return draw_panels([[panel] for panel in asked.specs(asked.run())[0]], WIDTH, 7.0)
+
+
+def first_force_text() -> Figure:
+    """Both laws of the first movement of attention on a text, with the ceiling and frequency."""
+    settings = FirstForceText(texts=("sotu",), steps=(2, 3, 5, 10, 25, 50))
+    return drawn_first_force(experiment("first-force-text").run(settings), settings.least_count)
+
+
+def drawn_first_force(record: Any, least_count: int) -> Figure:
+    scores, steps = Scores(record.sel(text="sotu"), least_count), record.step.values
+    curves = {
+        "decoder first": (scores.order(scores.told[0], scores.run), categorical(0), "-"),
+        "first force": (scores.order(scores.force[0], scores.run), categorical(1), "-"),
+        "ceiling: a run on other windows": (scores.ceiling, "black", "--"),
+        "frequency": (scores.frequency, categorical(2), "-"),
+    }
+    drawing = new_figure(width=WIDTH, height=3.6)
+    axes = drawing.subplots()
+    for name, (curve, colour, style) in curves.items():
+        axes.plot(steps, curve, style, color=colour, marker="o", ms=3, label=name)
+    axes.axhline(0.0, color="black", lw=0.6)
+    axes.set(xscale="log", xlabel="updates", ylabel="rank correlation with training", ylim=(-1, 1.05))
+    axes.set_xticks(steps, [str(step) for step in steps])
+    axes.minorticks_off()
     drawing.legend(loc="outside lower center", ncols=2, fontsize=8)
     return drawing
 
@@ -118,7 +154,65 @@ def focus_and_dilution_sign() -> Figure:
     return drawing
 
 
-FIGURES = (scan_and_snap_attention, scan_and_snap_growth, focus_and_dilution_cycle, focus_and_dilution_sign)
+def focus_and_dilution_parting() -> Figure:
+    """Equal low tokens at the paper's stay: their spread along the first direction with the rate that theory gives, and the second
+    direction.
+    """
+    law = {"high": 0.75, "n_vocab": 4}
+    rate = theory.parting_rate(theory.stall_point(stay=0.8, **law))
+    chain, model = saccade.MarkovChain.two_level(4, 0.75, stay=0.8), saccade.Embedded(init_scale=1e-4)
+    run = saccade.flow(chain, t1=1500, n_times=500, model=model, seeds=1).isel(seed=0, time=slice(1, None))
+    _, sizes, directions = np.linalg.svd(run.embedding.values, full_matrices=False)
+    along = np.einsum("tiw,tw->ti", run.embedding.values, directions[:, 0])
+    spread, time = along[:, 1:].std(axis=1), run.time.values
+    parted = int(np.argmax((spread > 0.1) & (time > 50)))
+    near = np.linspace(time[parted] - 6 / rate, time[parted], 20)
+    drawing = new_figure(width=WIDTH, height=3.6)
+    axes = drawing.subplots()
+    axes.plot(time, spread, color=categorical(0), label="spread of the equal tokens")
+    label = f"rate {rate:.4f}, from the chain alone"
+    axes.plot(near, 0.15 * np.exp(rate * (near - time[parted])), color="black", ls="--", lw=1, label=label)
+    axes.plot(time, sizes[:, 1] / sizes[:, 0], color=categorical(1), label="second direction over the first")
+    axes.set(yscale="log", ylim=(1e-5, 2), xlim=(0, 1250), xlabel="t", ylabel="size")
+    drawing.legend(loc="outside lower center", ncols=2, fontsize=8)
+    return drawing
+
+
+def positional_prior() -> Figure:
+    return _as_reproduced("positional-prior")
+
+
+def adam_sign_limit() -> Figure:
+    return _as_reproduced("adam-sign-limit")
+
+
+def joint_laws() -> Figure:
+    return _as_reproduced("joint-laws")
+
+
+def layers_in_turn() -> Figure:
+    return _as_reproduced("layers-in-turn")
+
+
+def _as_reproduced(name: str) -> Figure:
+    """The figure of an experiment, as `saccade reproduce` draws it."""
+    asked = experiment(name)
+    return asked.figure(asked.run())
+
+
+FIGURES = (
+    scan_and_snap_attention,
+    scan_and_snap_growth,
+    first_force_text,
+    plain_descent,
+    focus_and_dilution_cycle,
+    focus_and_dilution_sign,
+    focus_and_dilution_parting,
+    positional_prior,
+    adam_sign_limit,
+    joint_laws,
+    layers_in_turn,
+)
 
 
 if __name__ == "__main__":

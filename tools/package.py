@@ -1,12 +1,13 @@
-"""Wheel and sdist in clean environments: `python -m tools.package` builds them, installs them, and runs the core's tests there.
+"""Wheel and sdist in clean environments: `python -m tools.package [--ends]` builds them, installs them, and runs the core's tests
+there, in two environments at a time.
 
 | environment | installs      | with                                                                                        |
 |-------------|---------------|---------------------------------------------------------------------------------------------|
 | oldest      | the wheel     | the lower bounds of pyproject.toml (`constraints-oldest.txt`), on the oldest Python, 3.11   |
 | newest      | the sdist     | the newest versions that the registry has, on each of Python 3.11, 3.12 and 3.13 that is here |
 
-Tests run from another folder, so that what is imported is what was installed. A Python is here if its command runs, or if pyenv
-has it.
+`--ends` tries the oldest and, on the newest Python that is here, the newest. Tests run from another folder, so that what is
+imported is what was installed. A Python is here if its command runs, or if pyenv has it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -31,16 +33,20 @@ CORE_TESTS = (
 )
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     shutil.rmtree(ENVIRONMENTS, ignore_errors=True)
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
-    _run(sys.executable, "-m", "build", "--outdir", ROOT / "dist", ROOT, quiet=True)
+    _run(sys.executable, "-m", "build", "--outdir", ROOT / "dist", ROOT)
     wheel, sdist = (next((ROOT / "dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
     pythons = dict(_pythons())
-    oldest = pythons.get(OLDEST, sys.executable)
-    _tried("oldest", oldest, wheel, "--constraint", ROOT / "constraints-oldest.txt")
-    for version, python in pythons.items():
-        _tried(f"newest-{version}", python, sdist)
+    tried: list[tuple[str | Path, ...]] = [
+        ("oldest", pythons.get(OLDEST, sys.executable), wheel, "--constraint", ROOT / "constraints-oldest.txt")
+    ]
+    newest: list[tuple[str | Path, ...]] = [(f"newest-{version}", python, sdist) for version, python in pythons.items()]
+    tried += newest[-1:] if "--ends" in arguments else newest
+    with ThreadPoolExecutor(2) as pool:
+        for said in pool.map(lambda environment: _tried(*environment), tried):
+            print(said, flush=True)
 
 
 def _pythons() -> Iterator[tuple[str, str]]:
@@ -58,25 +64,27 @@ def _runs(python: str | Path) -> bool:
     return shutil.which(python) is not None and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
 
 
-def _tried(name: str, python: str, archive: Path, *options: str | Path) -> None:
-    print(f"{name}: {archive.name}", flush=True)
+def _tried(name: str | Path, python: str | Path, archive: str | Path, *options: str | Path) -> str:
+    """What the tests say in an environment of that name."""
     folder = ENVIRONMENTS / name
     _run(python, "-m", "venv", folder)
     _run(folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", *options, archive, "pytest", "hypothesis")
-    _run(folder / "bin" / "saccade", "list", quiet=True)
+    _run(folder / "bin" / "saccade", "list")
     tests = [ROOT / path for path in CORE_TESTS]
     # Warnings of versions that we do not choose are theirs, not ours: here they do not fail a test.
-    _run(folder / "bin" / "python", "-m", "pytest", "-q", "-o", "filterwarnings=default", "-p", "no:cacheprovider", *tests)
+    said = _run(folder / "bin" / "python", "-m", "pytest", "-q", "-o", "filterwarnings=default", "-p", "no:cacheprovider", *tests)
+    return f"{name}: {Path(archive).name}\n{said}"
 
 
-def _run(*command: str | Path, quiet: bool = False) -> None:
-    output = subprocess.DEVNULL if quiet else None
+def _run(*command: str | Path) -> str:
+    """What a command prints; all is over if it fails."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as elsewhere:
-        done = subprocess.run([str(part) for part in command], cwd=elsewhere, env=environment, stdout=output)
+        done = subprocess.run([str(part) for part in command], cwd=elsewhere, env=environment, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}")
+        raise SystemExit(f"{done.stdout}{' '.join(map(str, command))}: exit code {done.returncode}")
+    return done.stdout
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,28 +1,27 @@
 """The tables of what is reproduced, made from the experiments: what, command, time, what to expect, verdicts of the last run.
 
-`docs/outcomes.json` keeps what came of the last full run of each experiment: how many claims hold, fail, or are outside their
-assumptions, and its `finding` with the measured numbers in it. The README shows the tables between two marks; tests hold it to
-that file, and the file to runs where those are short (`tests/experiments/outcomes.py`), on text to `docs/findings.md`.
+`docs/outcomes.json` keeps what came of the last full run of each experiment: how many claims hold, fail, are outside their
+assumptions or cannot be told at this size, and its `finding` with the measured numbers in it. The README shows the tables between
+two marks; tests hold it to that file, and the file to runs where those are short (`tests/experiments/outcomes.py`), on text to
+`docs/findings.md`.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 from saccade.experiments import EXPERIMENTS, FOCUS_AND_DILUTION, REAL_TEXT, SCAN_AND_SNAP, experiment
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.lab.claim import CALCULUS, CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, UNDECIDED
+from saccade.lab.findings import filled
 from saccade.records.store import CLAIMS, load_claims
 from saccade.records.writing import CHECKSUMS
 
 _KINDS = {"scan-and-snap": SCAN_AND_SNAP, "focus-and-dilution": FOCUS_AND_DILUTION, "real-text": REAL_TEXT}
-_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside"}
+_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside", CANNOT_TELL: "cannot be told"}
 
 
 def table(kind: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
@@ -37,12 +36,16 @@ def _row(name: str, outcome: Mapping[str, Any]) -> str:
 
 
 def _said(outcome: Mapping[str, Any]) -> str:
-    """`12 hold, 2 fail as expected`."""
+    """`12 hold, 2 fail as expected (5 published)`, then what is counted apart: `1 control, 4 replications`."""
     parts = [f"{outcome[verdict]} {word}" for verdict, word in _WORDS.items() if outcome.get(verdict)]
     known = " as expected" if outcome.get(FAILS) and not outcome.get("surprises") else ""
     parts = [part + (known if part.endswith(_WORDS[FAILS]) else "") for part in parts]
-    controls = outcome.get("controls", 0)
-    return ", ".join([*parts, *([f"{controls} control{'s' if controls > 1 else ''}"] if controls else [])]) or "not run yet"
+    kinds = [f"{outcome[kind]} {kind}" for kind in (PUBLISHED, CALCULUS) if outcome.get(kind)]
+    parts[-1:] = [f"{part} ({', '.join(kinds)})" if kinds else part for part in parts[-1:]]
+    for word in ("control", "replication"):
+        n = outcome.get(f"{word}s", 0)
+        parts += [f"{n} {word}{'s' if n > 1 else ''}"] if n else []
+    return ", ".join(parts) or "not run yet"
 
 
 def with_tables(readme: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
@@ -60,32 +63,17 @@ def outcome(name: str, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many claims have which verdict, how many are negative controls, and how many are not as expected."""
-    found = Counter(claim["verdict"] for claim in claims if not claim["breaks"])
-    surprises = sum(claim["verdict"] not in (claim["expected"], OUTSIDE) for claim in claims)
-    controls = sum(bool(claim["breaks"]) for claim in claims)
-    return {verdict: found[verdict] for verdict in _WORDS} | {"controls": controls, "surprises": surprises}
+    """How many claims have which verdict, and how many are not as expected.
 
-
-def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str:
-    """The template with measured numbers: `{growth rate*law paper:.3f}` is that of the one claim with such a label.
-
-    `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field.
+    Negative controls are counted apart, and so are comparisons with our own replication, which are regression tests. Of the others
+    it is told how many compare with published numbers, and how many are calculus on formulas.
     """
-    parts = Formatter().parse(template)
-    sentence = "".join(
-        text + (format(_measured(name, field, claims), form or "") if field else "") for text, field, form, _ in parts
-    )
-    return re.sub(r"(?<=\d)%", " %", sentence)  # as everywhere in the README
-
-
-def _measured(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> float:
-    found = [claim for claim in claims if fnmatchcase(claim["label"], field) and not claim.get("breaks")]
-    if len(found) != 1:
-        fitting = "".join(f"\n  {claim['label']}" for claim in found)
-        raise ValueError(f"finding of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")
-    measured = found[0]["measured"]
-    return float("nan") if measured is None else float(measured)  # `claims.json` has null for NaN
+    plain = [claim for claim in claims if not claim["breaks"]]
+    kinds = Counter(claim["against"] for claim in plain)
+    found = Counter(claim["verdict"] for claim in plain if claim["against"] != REPLICATION)
+    surprises = sum(claim["verdict"] not in (claim["expected"], *UNDECIDED) for claim in claims)
+    apart = {"controls": len(claims) - len(plain), "replications": kinds[REPLICATION], "surprises": surprises}
+    return {verdict: found[verdict] for verdict in _WORDS} | {kind: kinds[kind] for kind in (PUBLISHED, CALCULUS)} | apart
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -17,10 +17,13 @@ _PUBLIC = {
     "SequenceClasses": "saccade.data.sequence_classes",
     "MarkovChain": "saccade.data.markov",
     "corpus": "saccade.data.text.corpus",
+    "Windows": "saccade.data.text.windows",
     "System": "saccade.model.system",
     "Seen": "saccade.model.system",
     "Pairwise": "saccade.model.pairwise",
+    "PairwiseText": "saccade.model.pairwise_text",
     "ReducedPairwise": "saccade.model.reduced_pairwise",
+    "TokenEmbedded": "saccade.model.token_embedded",
     "Embedded": "saccade.model.embedded",
     "RankOneEmbedded": "saccade.model.rank_one",
     "SaturatedEmbedded": "saccade.model.saturated",
@@ -45,6 +48,7 @@ _PUBLIC = {
     "Variable": "saccade.lab.experiment",
     "grid": "saccade.lab.experiment",
     "Case": "saccade.lab.claim",
+    "Ceiling": "saccade.lab.ceiling",
     "Claim": "saccade.lab.claim",
     "Statement": "saccade.theory.statement",
     "Condition": "saccade.theory.condition",
@@ -75,9 +79,11 @@ if TYPE_CHECKING:
     from saccade.data.markov import MarkovChain as MarkovChain
     from saccade.data.sequence_classes import SequenceClasses as SequenceClasses
     from saccade.data.text.corpus import corpus as corpus
+    from saccade.data.text.windows import Windows as Windows
     from saccade.errors import InputError as InputError
     from saccade.experiments import EXPERIMENTS as EXPERIMENTS
     from saccade.forecasting.forecast import forecast as forecast
+    from saccade.lab.ceiling import Ceiling as Ceiling
     from saccade.lab.claim import Case as Case
     from saccade.lab.claim import Claim as Claim
     from saccade.lab.experiment import Experiment as Experiment
@@ -95,11 +101,13 @@ if TYPE_CHECKING:
     from saccade.laboratory import train as train
     from saccade.model.embedded import Embedded as Embedded
     from saccade.model.pairwise import Pairwise as Pairwise
+    from saccade.model.pairwise_text import PairwiseText as PairwiseText
     from saccade.model.rank_one import RankOneEmbedded as RankOneEmbedded
     from saccade.model.reduced_pairwise import ReducedPairwise as ReducedPairwise
     from saccade.model.saturated import SaturatedEmbedded as SaturatedEmbedded
     from saccade.model.system import Seen as Seen
     from saccade.model.system import System as System
+    from saccade.model.token_embedded import TokenEmbedded as TokenEmbedded
     from saccade.model.transformer import Transformer as Transformer
     from saccade.model.transformer_config import TransformerConfig as TransformerConfig
     from saccade.observe import measures as measures

@@ -1,7 +1,7 @@
 """The engines as users call them, for any system. Each record also says which assumptions of the theory it meets.
 
-A system is a model on its data (`saccade.System`). Data alone will do: `SequenceClasses` are learnt by the pairwise model of Scan
-and Snap, a `MarkovChain` by the embedded model of Focus and Dilution, a `Corpus` of real text by a Transformer.
+A system is a model on its data (`saccade.System`). Data alone will do: `SequenceClasses` and `Windows` of a text are learnt by the
+pairwise model of Scan and Snap, a `MarkovChain` by the embedded model of Focus and Dilution, a `Corpus` of text by a Transformer.
 Dynamics know no theory and theory knows no dynamics; this is where a run meets the validator.
 """
 
@@ -15,13 +15,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 import xarray as xr
 
 from saccade.data.markov import MarkovChain
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.data.text.corpus import Corpus
-from saccade.dynamics import descent, embedded_descent  # noqa: F401  # the first two register their `train`
+from saccade.data.text.windows import Windows
+from saccade.dynamics import descent, embedded_descent, window_descent  # noqa: F401  # these register their `train`
 from saccade.dynamics import linearise as near_rest
 from saccade.dynamics.flow import checked_parameters
 from saccade.dynamics.flow import flow as followed
@@ -30,10 +32,12 @@ from saccade.dynamics.train import train as trained
 from saccade.errors import InputError, checked_kind, shortened
 from saccade.model.embedded import Embedded
 from saccade.model.pairwise import OnClasses, Pairwise
+from saccade.model.pairwise_start import pairwise_start, reduced_start
+from saccade.model.pairwise_text import PairwiseText
 from saccade.model.rank_one import RankOneEmbedded
 from saccade.model.reduced_pairwise import ReducedPairwise
 from saccade.model.system import System
-from saccade.records.json_files import json_ready
+from saccade.records.json_files import json_ready, parsed_json
 from saccade.theory import focus_and_dilution, scan_and_snap
 
 if TYPE_CHECKING:
@@ -43,7 +47,7 @@ _MOST_ENTRIES = 10_000_000  # of P(l|n); beyond it the validator's dense overlap
 
 
 def train(
-    system: System | SequenceClasses | MarkovChain | Corpus,
+    system: System | SequenceClasses | Windows | MarkovChain | Corpus,
     *,
     steps: int | None = None,
     optimiser: str | None = None,
@@ -82,22 +86,22 @@ def train(
 
     | argument                     | for              | meaning [default]                                                          |
     |------------------------------|------------------|----------------------------------------------------------------------------|
-    | `system`                     |                  | a `System`, `SequenceClasses`, a `MarkovChain` or a `Corpus`               |
-    | `steps`                      | all              | updates [1000; 100 for classes, 3000 for a chain, none for a corpus]       |
+    | `system`                     |                  | a `System`, `SequenceClasses`, `Windows`, a `MarkovChain` or a `Corpus`    |
+    | `steps`                      | all              | updates [1000; 100 for classes and windows, 3000 for a chain]              |
     | `optimiser`                  | all              | `"sgd"` or `"adam"` [sgd; adam for a chain]; a corpus has more             |
     | `momentum`                   | all              | of SGD, in [0, 1) [0]                                                      |
     | `epsilon`                    | system, chain    | of Adam: gradients well below it are not rescaled [1e-8]                   |
-    | `lr_decoder`, `lr_attention` | classes, chain   | rates [1; 0.001 for a chain]; classes: also lists of one length, all pairs |
+    | `lr_decoder`, `lr_attention` | data             | rates [1; 0.001 for a chain]; classes: also lists of one length, all pairs |
     |                              |                  | on the same data. A system of your own has its `rates()`                   |
     | `batch`                      | data             | sequences a step [128; 512 for a chain]; `math.inf`: the population        |
     | `context`                    | data             | tokens a context [127; 200 for a chain]; `math.inf`: infinitely long ones  |
     | `sequences`                  | chain            | sequences that each seed draws to learn from [20,000]                      |
     | `model`                      | data             | `Pairwise(...)`, `Embedded(...)` or `TransformerConfig(...)`               |
-    | `seeds`                      | all but a corpus | a count n for the seeds 0 .. n-1, or a list [1]                            |
-    | `start`                      | system           | parameters to begin from [the system's]                                    |
+    | `seeds`                      | all but text     | a count n for the seeds 0 .. n-1, or a list [1]                            |
+    | `start`                      | system, classes  | parameters to begin from [the system's]; classes: as in `flow`             |
     | `save`                       | all but a corpus | `"log"`, `"linear"` or a list of steps ["log"]                             |
     | `keep`                       | all but a corpus | which variables the record keeps [attention for classes, else everything]  |
-    | `dtype`                      | classes, chain   | `"float32"` or `"float64"` [float32]; a system: float64                    |
+    | `dtype`                      | data             | `"float32"` or `"float64"` [float32]; a system: float64                    |
     | `on_progress`                | all              | called with the share of the work that is done                             |
     | `lr` and all after it        | corpus           | settings of `saccade.dynamics.training.train_text`, which needs PyTorch    |
     """
@@ -106,13 +110,16 @@ def train(
         from saccade.dynamics.training import train_text
 
         return train_text(system, **_accepted(train_text, "a corpus", given | ({} if model is None else {"model": model})))
-    bound = _system(system, model)
+    windows = isinstance(system, Windows | PairwiseText)  # whose rates are the system's, not settings of its training
+    rates = {name: given.pop(name) for name in ("lr_decoder", "lr_attention") if windows and name in given}
+    bound, begin = _begun(_system(system, model, **rates), start)
     own = trained.dispatch(type(bound))
-    return _with_assumptions(bound, own(bound, **_accepted(own, _called(system), given)))
+    accepted = _accepted(own, _called(system), given)
+    return _with_assumptions(bound, own(bound, **(accepted | ({} if begin is None else {"start": begin}))), begin)
 
 
 def flow(
-    system: System | SequenceClasses | MarkovChain,
+    system: System | SequenceClasses | Windows | MarkovChain,
     *,
     t1: float | None = None,
     n_times: int | None = None,
@@ -132,20 +139,21 @@ def flow(
 
     | argument                     | meaning [default]                                                                            |
     |------------------------------|----------------------------------------------------------------------------------------------|
-    | `system`                     | a `System`, `SequenceClasses` or a `MarkovChain`                                             |
+    | `system`                     | a `System`, `SequenceClasses`, `Windows` of a text or a `MarkovChain`                        |
     | `t1`                         | end; a unit of time is a step of descent at rate 1 [1e4; 1e12 for classes, 5000 for a chain] |
     | `n_times`                    | samples after t = 0 [200; 1500 for a chain]                                                  |
     | `lr_decoder`, `lr_attention` | rates of the built-in models [1]; a system of your own has its `rates()`                     |
     | `model`                      | `Pairwise(...)` for classes, `Embedded(...)` for a chain                                     |
     | `seeds`                      | a count n for the seeds 0 .. n-1, or a list; each draws its own start [1]                    |
     | `seed`                       | one run instead, without an axis for seeds [0, where the start is not random]                |
-    | `start`                      | parameters to begin from instead; then there is one run                                      |
+    | `start`                      | parameters to begin from instead, or one time of a record; then there is one run. Classes:   |
+    |                              | `{"decoder": Y, "attention_logits": Z}`, whole matrices; what is left out is zero            |
     | `method`                     | SciPy's LSODA, BDF or Radau (with JAX's Jacobian) or DOP853 [by the number of unknowns]      |
     | `rtol`, `atol`               | error allowed in each step, relative and absolute [1e-8, 1e-10; 1e-10, 1e-12 for a chain]    |
     | `keep`                       | which variables the record keeps beside the loss [all; no decoder for classes]               |
     | `on_progress`                | called with the share of the work that is done                                               |
     """
-    bound = _system(system, model, lr_decoder=lr_decoder, lr_attention=lr_attention)
+    bound, begin = _begun(_system(system, model, lr_decoder=lr_decoder, lr_attention=lr_attention), start)
     return _with_assumptions(
         bound,
         followed(
@@ -154,13 +162,14 @@ def flow(
             n_times=n_times,
             seeds=seeds,
             seed=seed,
-            start=start,
+            start=begin,
             method=method,
             rtol=rtol,
             atol=atol,
             keep=keep,
             on_progress=on_progress,
         ),
+        begin,
     )
 
 
@@ -181,7 +190,8 @@ def reduced_flow(
 ) -> xr.Dataset:
     """(C) The theory's own flow: `flow` of `ReducedPairwise(task)` for classes, of `RankOneEmbedded(chain)` for a chain.
 
-    Arguments as in `flow`. `model` is for a chain; classes start at zero and have the paper's model.
+    Arguments as in `flow`. `model` is for a chain; classes have the paper's model, and start at zero unless `start` gives their
+    `attention_logits`.
     """
     rates: dict[str, Any] = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}
     reduced: System
@@ -215,7 +225,7 @@ def critical_point(
     | `most_steps` | Newton steps before it gives up                                                                    |
     """
     bound = _system(system)
-    velocity, _, setting, _ = bound.equations()
+    velocity, _, setting, *_ = bound.equations()
     return near_rest.critical_point(velocity, _parameters("near", bound, near), setting, tolerance=tolerance, most_steps=most_steps)
 
 
@@ -235,7 +245,7 @@ def linearise(
     | `tolerance` | growth rate above which a mode counts as unstable                                                       |
     """
     bound = _system(system)
-    velocity, _, setting, _ = bound.equations()
+    velocity, _, setting, *_ = bound.equations()
     return near_rest.spectrum(velocity, _parameters("at", bound, at), setting, blocks=blocks, tolerance=tolerance)
 
 
@@ -244,21 +254,35 @@ def _system(given: Any, model: Any = None, **rates: float | None) -> System:
     wanted: dict[str, Any] = {name: rate for name, rate in rates.items() if rate is not None}
     if isinstance(given, SequenceClasses):
         return replace(Pairwise() if model is None else checked_kind("model", model, Pairwise), task=given, **wanted)
+    if isinstance(given, Windows):
+        options = {} if model is None else _shared_options(checked_kind("model", model, Pairwise))
+        return PairwiseText(given, **options, **wanted)
     if isinstance(given, MarkovChain):
         return replace(Embedded() if model is None else checked_kind("model", model, Embedded), chain=given, **wanted)
     _checked_data(given, System)
     if model is not None:
         raise InputError(f"`model` goes with data; {type(given).__name__} is a model on its data already.")
-    if wanted and not isinstance(given, Pairwise | Embedded):
+    if wanted and not isinstance(given, Pairwise | PairwiseText | Embedded):
         raise InputError(f"`{next(iter(wanted))}` is for the built-in models; {type(given).__name__} has its own `rates()`.")
     return replace(given, **wanted) if wanted else given
 
 
+def _shared_options(model: Pairwise) -> dict[str, Any]:
+    """What `PairwiseText` has of the options of `Pairwise`."""
+    if model.query_key or model.init != "zero":
+        raise InputError("windows of a text start at zero and without the query among its keys: leave out `init` and `query_key`.")
+    return {name: getattr(model, name) for name in ("normalise", "residual", "lr_decoder", "lr_attention")}
+
+
 def _checked_data(given: Any, kind: type) -> Any:
     if not isinstance(given, kind):
-        also = "a corpus has no flow" if isinstance(given, Corpus) else "for text, make a `saccade.corpus` first and train on it"
+        also = (
+            "the flow of a corpus is that of its `windows()`"
+            if isinstance(given, Corpus)
+            else "for text, make a `saccade.corpus` first and train on it"
+        )
         raise InputError(
-            f"the first argument must be a System, a SequenceClasses or a MarkovChain, got {shortened(given)}; {also}."
+            f"the first argument must be a System, a SequenceClasses, Windows or a MarkovChain, got {shortened(given)}; {also}."
         )
     return given
 
@@ -289,14 +313,25 @@ def _parameters(name: str, system: System, given: Any) -> Any:
     return checked_parameters(name, system, given.state if isinstance(given, CriticalPoint) else given)
 
 
-def _with_assumptions(system: System, record: xr.Dataset) -> xr.Dataset:
+def _begun(system: System, start: Any) -> tuple[System, Any]:
+    """The system, and parameters from what stands for them: a record at one time, or the whole matrices of the pairwise model."""
+    if isinstance(start, xr.Dataset):
+        return system, system.parameters_of(start)
+    if isinstance(start, Mapping) and isinstance(system, Pairwise):
+        return pairwise_start(system, start)
+    if isinstance(start, Mapping) and isinstance(system, ReducedPairwise):
+        return system, reduced_start(system, start)
+    return system, start
+
+
+def _with_assumptions(system: System, record: xr.Dataset, start: Any = None) -> xr.Dataset:
     """Keep the validator's answer as JSON in `attrs["assumptions"]`: an entry for each pair of rates."""
-    record.attrs["assumptions"] = json.dumps(json_ready(assumptions_of(system, record), str))
+    record.attrs["assumptions"] = json.dumps(json_ready(assumptions_of(system, record, start), str))
     return record
 
 
-def assumptions_of(system: System, record: xr.Dataset) -> list[dict[str, Any]]:
-    """Conditions of the theory that the system belongs to, for each pair of rates in its record.
+def assumptions_of(system: System, record: xr.Dataset, start: Any = None) -> list[dict[str, Any]]:
+    """Conditions of the theory that the system belongs to, for each pair of rates in its record; `start`: one that was given.
 
     None of a system of one's own, which no theory here is about, and none for a task of more than ten million probabilities, where
     the validator would cost more than the run.
@@ -304,7 +339,9 @@ def assumptions_of(system: System, record: xr.Dataset) -> list[dict[str, Any]]:
     check = next((check for kind, check in _CONDITIONS.items() if isinstance(system, kind)), None)
     if check is None or max(record[name].size for name in ("transition", "token_prob") if name in record) > _MOST_ENTRIES:
         return []
-    config = json.loads(record.attrs["config"])
+    config = parsed_json(record.attrs["config"])
+    if start is not None:
+        config["start_scale"] = max(float(np.max(np.abs(part), initial=0.0)) for part in jax.tree.leaves(start))
     pairs = np.atleast_2d(np.stack([record.lr_decoder, record.lr_attention], axis=-1))
     return [
         {
@@ -332,7 +369,7 @@ def _class_conditions(record: xr.Dataset, config: dict[str, Any], lr_decoder: fl
         lr_decoder=lr_decoder,
         lr_attention=max(lr_attention, sys.float_info.min),
         n_context=float(config.get("context", "inf")),
-        init_scale=(model.get("init_scale") or record.sizes["token"] ** -0.5) if uniform else 0.0,
+        init_scale=config.get("start_scale", (model.get("init_scale") or record.sizes["token"] ** -0.5) if uniform else 0.0),
         n_steps=config.get("steps"),
     )
 

@@ -43,9 +43,10 @@ class Sizes:
     patience: float  # s after which what still computes is interrupted
 
 
-_SMALL, _FULL = Sizes(20, 15, 4, 1, False, 0.3), Sizes(520, 200, 28, 6, True, 3.0)
+_SMALL, _FULL = Sizes(20, 15, 4, 1, False, 0.3), Sizes(520, 200, 30, 6, True, 3.0)
 SIZES = _FULL if os.environ.get("SACCADE_ATTACK") == "full" else _SMALL
 GIGABYTE = 2**30
+FUSE = 4 * GIGABYTE  # memory of those who are handed bombs: what goes off is seen, and harms nobody else
 _GRACE = 300.0  # s that anything has to end: by itself if it reads, after Ctrl-C if it computes
 
 
@@ -58,6 +59,12 @@ class Answer:
     err: str
     seconds: float
     value: Any = None
+    peak: int | None = None  # bytes that its memory grew by at most; None of a call that was ended
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it was done in a gigabyte."""
+        return self.peak is not None and self.peak < GIGABYTE
 
     @property
     def mistakes(self) -> list[str]:
@@ -106,10 +113,11 @@ class Arena:
                 reader.recv()  # it is about to begin
             begun = time.monotonic()
             code = _ended(process, interrupt, kill)
-            seconds, value = time.monotonic() - begun, None
+            seconds, told = time.monotonic() - begun, {}
             with suppress(EOFError):
-                value = reader.recv()
-            return Answer(code, *map(_text, (out, err)), seconds, value)
+                while True:
+                    told |= reader.recv()
+            return Answer(code, *map(_text, (out, err)), seconds, **told)
 
     @contextmanager
     def scene(self, *sources: Path) -> Iterator[Path]:
@@ -120,7 +128,7 @@ class Arena:
                 copied(source, place / source.name)
             given_away(place)
             yield place
-            _wait_until_deserted(place)
+            wait_until_deserted(place)
         finally:
             shutil.rmtree(place)
 
@@ -170,7 +178,7 @@ def _ended(process: Any, interrupt: float | None, kill: float | None) -> int | N
     return code
 
 
-def _wait_until_deserted(folder: Path) -> None:
+def wait_until_deserted(folder: Path) -> None:
     """Until no process works there: those of a sweep end with the one that started them, however that ended."""
     end = time.monotonic() + _GRACE
     while left := [process for process in Path("/proc").glob("[0-9]*") if _is_in(process, folder)]:
@@ -215,14 +223,23 @@ def _child(function: Callable[..., Any], arguments: Any, files: Any, writer: Any
         _become_ordinary(user)
     os.chdir(where)
     faulthandler.register(signal.SIGUSR1)
+    before = _memory("VmRSS")
     writer.send(None)
     try:
-        writer.send(function(*arguments))
+        writer.send({"value": function(*arguments)})
     except SystemExit:
         raise
     except BaseException:  # as the interpreter would
         traceback.print_exc()
         sys.exit(1)
+    finally:
+        writer.send({"peak": _memory("VmHWM") - before})
+
+
+def _memory(kind: str) -> int:
+    """Bytes of this process: `VmRSS` now, `VmHWM` at most. A fork begins with what it shares."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(kind))
 
 
 def _become_ordinary(user: int) -> None:

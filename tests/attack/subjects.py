@@ -26,6 +26,7 @@ RUN = ("run", NAME, *(word for name, value in SMALL.items() for word in (f"--{na
 CLASSES = "class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n"
 TEXT = " ".join(f"the {('cat', 'dog', 'owl')[i % 3]} number {i % 17} sat." for i in range(4000))
 N_STEPS = 6
+CHECKPOINTS = "checkpoints"
 
 
 def fill(disk: str | Path, room: int) -> None:
@@ -65,6 +66,30 @@ def train(out: str | None, room: int | None = None, until: int | None = None) ->
                         parameter -= 0.1 * parameter.grad
             losses.append(loss.item())
     return losses
+
+
+def train_with_checkpoints(room: int | None = None) -> str:
+    """A short training that leaves checkpoints; its losses. From the second step on the disk has so much `room`."""
+    from saccade.dynamics.training import train_text
+    from tests.dynamics.text_runs import CORPUS, SETTINGS
+
+    def measures(model: Any, step: int) -> dict[str, Any]:
+        if step == 1 and room is not None:
+            fill(".", room)
+        return {}
+
+    every = {"watch": False, "evaluate": 0, "every": 1, "steps": 8}
+    record = train_text(CORPUS, **SETTINGS, **every, measures=measures, checkpoints=CHECKPOINTS)  # type: ignore[arg-type]
+    return _digest(record.loss.values)
+
+
+def _observed() -> str:
+    from saccade.observe.checkpoints import observe_checkpoints
+
+    record = observe_checkpoints(CHECKPOINTS, heads=2)
+    if record.sizes["time"] < len(list(Path(CHECKPOINTS).iterdir())):
+        raise _Refused("a checkpoint was left out")
+    return _digest(*(values for name, values in sorted(record.variables.items()) if name != "look_seconds"))
 
 
 def make_result() -> None:
@@ -196,6 +221,10 @@ SUBJECTS = {
             "report": _page("forecast"),
             "load_record": lambda: _read_record("forecast/forecast/sky/record.zarr"),
         },
+    ),
+    CHECKPOINTS: Subject(
+        lambda: print(train_with_checkpoints()),
+        {"verify": _printed("verify", CHECKPOINTS), "resume": train_with_checkpoints, "observe": _observed},
     ),
     "cache": Subject(make_cache, {"corpus": _read_cache}),
 }

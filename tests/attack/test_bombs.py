@@ -1,5 +1,6 @@
 """Small files that would be huge: each is refused with a sentence, or read in part, in a gigabyte of memory and without waiting.
 
+The memory is measured, not limited: with a limit the sentence about too little memory would pass for a refusal.
 A bomb takes the place of a file of a subject, or is a file that a user is handed: a table, a text, a checkpoint.
 """
 
@@ -15,16 +16,17 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import xarray as xr
+from numcodecs import Blosc
 
+from saccade.records.checksums import seal
 from saccade.records.store import save_record
-from tests.attack.harness import GIGABYTE, SIZES, given_away
+from tests.attack.harness import FUSE, GIGABYTE, SIZES, given_away
 from tests.attack.subjects import CLASSES, NAME, read
 
 HUGE = 2 * GIGABYTE  # bytes that a bomb expands to
@@ -40,6 +42,11 @@ def endless(path: Path) -> None:
 
 def deep(path: Path) -> None:
     path.write_text("[" * 100_000 + "]" * 100_000)
+
+
+def texts(path: Path) -> None:
+    """Short texts, each of which takes ten times its size in memory."""
+    path.write_text('{"a": ["ab"' + ',"ab"' * 12_000_000 + "]}")
 
 
 def other_shape(path: Path) -> None:
@@ -72,7 +79,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "watched": ("observations/about.json", "about.json"),
     "cache": ("*/about.json",),
 }
-BOMBS = [(name, file, bomb) for name, files in FILES.items() for file in files for bomb in (endless, deep, other_shape)]
+BOMBS = [(name, file, bomb) for name, files in FILES.items() for file in files for bomb in (endless, deep, texts, other_shape)]
 BOMBS += [("watched", "observations/*.npz", zipped), ("sweep", "runs/*.npz", zipped)]
 
 
@@ -84,9 +91,10 @@ def test_a_bomb_in_a_folder_of_ours_is_refused(arena, subject, name):
         with arena.scene(subject(name)) as scene:
             place = scene / subject(name).name
             bomb(next((place / name).glob(file)))
-            answer = arena.call(partial(read, name, resume=False), where=place, memory=GIGABYTE)
-            if answer.code != 0 or "Traceback" in answer.err:
-                wrong.append(f"{bomb.__name__} as {name}/{file}: {answer.code}, {answer.seconds:.1f} s\n{answer.err[-600:]}")
+            answer = arena.call(partial(read, name, resume=False), where=place, memory=FUSE)
+            if answer.code != 0 or "Traceback" in answer.err or not answer.is_small:
+                found = f"{answer.code}, {answer.seconds:.1f} s, {answer.peak} bytes"
+                wrong.append(f"{bomb.__name__} as {name}/{file}: {found}\n{answer.err[-600:]}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -120,11 +128,11 @@ def rows(scene: Path) -> list[str]:
 
 
 def tensors(scene: Path) -> list[str]:
-    """A tensor of gigabytes, in a file that the disk holds next to nothing of."""
+    """A tensor of gigabytes, in a file of a megabyte."""
     side = 2**14
     about = json.dumps({"wte.weight": {"dtype": "F32", "shape": [HUGE // 4 // side, side], "data_offsets": [0, HUGE]}}).encode()
     (scene / "step-1.safetensors").write_bytes(struct.pack("<Q", len(about)) + about)
-    os.truncate(scene / "step-1.safetensors", 8 + len(about) + HUGE)
+    os.truncate(scene / "step-1.safetensors", 2**20)
     return ["observe", "step-1.safetensors", "--heads", "2"]
 
 
@@ -145,22 +153,43 @@ def layers(scene: Path) -> list[str]:
     return ["observe", "model"]
 
 
-class Lying:
-    """A record of two numbers that says on disk that it is one of gigabytes."""
-
-    def to_zarr(self, folder: Path, **options: Any) -> None:
-        xr.Dataset({"loss": ("time", [1.0, 2.0])}).to_zarr(folder, **options)
-        (folder / "loss" / "0").unlink()
-        for file in (folder / "loss" / ".zarray", folder / ".zmetadata"):
-            file.write_text(re.sub(r'("shape"|"chunks"): \[\s*2\s*\]', rf"\1: [{HUGE // 8}]", file.read_text()))
-
-
-def record(scene: Path) -> list[str]:
-    save_record(Lying(), scene / "record.zarr")  # type: ignore[arg-type]
+def of_zarr(scene: Path, shape: int, chunk: int, kind: str, files: dict[str, bytes]) -> list[str]:
+    """A record of one array that is what it says it is, to the last checksum, with these files of chunks."""
+    save_record(xr.Dataset({"loss": ("time", np.ones(2, kind))}), scene / "record.zarr")
+    (scene / "record.zarr" / "loss" / "0").unlink()
+    for file in (scene / "record.zarr" / "loss" / ".zarray", scene / "record.zarr" / ".zmetadata"):
+        text = re.sub(r'"shape": \[\s*2\s*\]', f'"shape": [{shape}]', file.read_text())
+        file.write_text(re.sub(r'"chunks": \[\s*2\s*\]', f'"chunks": [{chunk}]', text))
+    for name, content in files.items():
+        (scene / "record.zarr" / "loss" / name).write_bytes(content)
+    seal(scene / "record.zarr")
     return ["report", "record.zarr"]
 
 
-HANDED = [table, wide_table, pipe, endless_table, rows, tensors, expanded, record] + [
+def record_of_nothing(scene: Path) -> list[str]:
+    """Gigabytes of missing values, no file of which is there."""
+    return of_zarr(scene, HUGE // 8, HUGE // 8, "<f8", {})
+
+
+def record_of_zeros(scene: Path) -> list[str]:
+    """Gigabytes of zeros, each chunk a hundred times smaller."""
+    chunk = 2**27
+    zeros = Blosc("lz4", 5, 1).encode(bytes(chunk))
+    return of_zarr(scene, HUGE // 8, chunk // 8, "<f8", {str(number): zeros for number in range(HUGE // chunk)})
+
+
+def record_of_a_large_chunk(scene: Path) -> list[str]:
+    """Two numbers in a chunk that unpacks to a gigabyte and a half."""
+    return of_zarr(scene, 2, 3 * HUGE // 32, "<f8", {"0": Blosc("lz4", 5, 1).encode(bytes(3 * HUGE // 4))})
+
+
+def record_of_chunks(scene: Path) -> list[str]:
+    """A number in each chunk, and millions of them."""
+    return of_zarr(scene, 2**27, 1, "|i1", {})
+
+
+RECORDS = [record_of_nothing, record_of_zeros, record_of_a_large_chunk, record_of_chunks]
+HANDED = [table, wide_table, pipe, endless_table, rows, tensors, expanded, *RECORDS] + [
     layers
 ] * SIZES.thorough  # takes seconds to load
 
@@ -170,5 +199,6 @@ def test_a_bomb_that_is_handed_over_is_refused(arena, bomb: Callable[[Path], lis
     with arena.scene() as scene:
         words = bomb(scene)
         given_away(scene)
-        answer = arena.command(*words, where=scene, interrupt=LIMIT, memory=GIGABYTE)
+        answer = arena.command(*words, where=scene, interrupt=LIMIT, memory=FUSE)
         assert (answer.mistakes, answer.code) == ([], 2), f"{answer.seconds:.1f} s {answer.out[-200:]}\n{answer.err[-1500:]}"
+        assert answer.is_small, f"{answer.peak} bytes\n{answer.err}"

@@ -13,7 +13,19 @@ from pathlib import Path
 import pytest
 
 from tests.attack.harness import SIZES, Answer, given_away
-from tests.attack.subjects import CLASSES, N_STEPS, RUN, TEXT, fill, make, read, steps_watched, train
+from tests.attack.subjects import (
+    CHECKPOINTS,
+    CLASSES,
+    N_STEPS,
+    RUN,
+    TEXT,
+    fill,
+    make,
+    read,
+    steps_watched,
+    train,
+    train_with_checkpoints,
+)
 from tests.sweeps.small_sweeps import assert_same_dataset, small_disk
 
 SIZE = 2**23  # bytes of the disk
@@ -47,6 +59,21 @@ def test_training_goes_on_and_what_was_seen_is_saved_when_there_is_room_again(ar
         seen, whole = (arena.call(steps_watched, where=place).value for place in (disk, subject("watched")))
         assert seen == (whole if until else {step: whole[step] for step in seen})
         assert arena.command("verify", "watched", where=disk).code == 0
+
+
+@pytest.mark.parametrize("room", ROOM)
+def test_training_goes_on_without_checkpoints_and_those_that_were_written_stay(arena, room):
+    pytest.importorskip("torch")
+    with arena.scene() as scene, new_disk(scene / "disk") as disk:
+        whole, answer = (arena.call(train_with_checkpoints, *given, where=where) for given, where in (((), scene), ((room,), disk)))
+        assert (answer.code, answer.value) == (0, whole.value), answer.err
+        assert "Traceback" not in answer.err
+        assert "a checkpoint could not be written" in answer.err
+        assert (disk / CHECKPOINTS / "checkpoint-000000000000").is_dir()
+        assert arena.command("verify", CHECKPOINTS, where=disk).code == 0
+        (disk / "ballast").unlink()
+        again = arena.call(train_with_checkpoints, where=disk)
+        assert (again.code, again.value) == (0, whole.value), again.err
 
 
 @pytest.mark.parametrize("room", ROOM)

@@ -1,25 +1,29 @@
 """Processes are killed at random moments, again and again: what they had finished stays as it was, and the same call does the rest.
 
-| killed    | what stays, and what the next call gives                                                              |
-|-----------|-------------------------------------------------------------------------------------------------------|
-| sweep     | every run of the manifest; the dataset of an uninterrupted sweep, to the last bit                     |
-| reproduce | the earlier result or the new one, whole; then the new one                                            |
-| watch     | every observation of a step that was over, as in an uninterrupted run; `verify` finds nothing wrong   |
-| cache     | nothing that is taken for a corpus; the same corpus                                                   |
+| killed      | what stays, and what the next call gives                                                              |
+|-------------|-------------------------------------------------------------------------------------------------------|
+| sweep       | every run of the manifest; the dataset of an uninterrupted sweep, to the last bit                     |
+| run         | the earlier result or the new one, whole; then the new one                                            |
+| reproduce   | the same of several experiments in processes of their own, which end with the one that is killed      |
+| watch       | every observation of a step that was over, as in an uninterrupted run; `verify` finds nothing wrong   |
+| checkpoints | every checkpoint, whole; training goes on to the same bits                                            |
+| cache       | nothing that is taken for a corpus; the same corpus                                                   |
 """
 
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.attack.harness import SIZES
-from tests.attack.subjects import RUN, make, read, steps_watched
+from tests.attack.harness import SIZES, wait_until_deserted
+from tests.attack.subjects import CHECKPOINTS, RUN, make, read, steps_watched, train_with_checkpoints
 from tests.sweeps.small_sweeps import assert_same_dataset, manifest_runs, small_arguments
 
-KINDS = ("sweep", "reproduce", "watch", "cache")
+KINDS = ("sweep", "run", "reproduce", "watch", "checkpoints", "cache")
+TOGETHER = ("reproduce", "backprop-gradient", "growth-figures", "--out", "results")
 SHARE = -(-SIZES.kills // len(KINDS))
 
 
@@ -51,7 +55,7 @@ def test_a_sweep_goes_on_where_it_was_killed(arena):
 
 
 def test_a_result_is_the_earlier_one_or_the_new_one(arena, subject):
-    rng = random.Random("reproduce")
+    rng = random.Random("run")
     again = [*RUN, "--out", "result"]
     with arena.scene(subject("result") / "result") as scene:
         seconds = arena.command(*again, where=scene).seconds
@@ -60,6 +64,46 @@ def test_a_result_is_the_earlier_one_or_the_new_one(arena, subject):
             assert arena.command("verify", "result", where=scene).code == 0
         assert arena.command(*again, where=scene).code == 0
         assert not drafts(scene)
+
+
+@pytest.mark.skipif(not SIZES.thorough, reason="its processes load everything anew: seconds each")
+def test_of_several_experiments_each_result_is_whole_or_not_there(arena):
+    rng = random.Random("reproduce")
+    with arena.scene() as scene:
+        whole = arena.command(*TOGETHER, where=scene)
+        assert whole.code == 0, whole.err
+        for number in range(SHARE):
+            if number % 2:  # half of the time there is no earlier result
+                shutil.rmtree(scene / "results")
+            arena.command(*TOGETHER, where=scene, kill=rng.uniform(0, whole.seconds))
+            wait_until_deserted(scene)
+            there = [name for name in TOGETHER if (scene / "results" / name).exists()]
+            assert number % 2 or len(there) == 2
+            for name in there:
+                assert arena.command("verify", f"results/{name}", where=scene).code == 0
+            assert arena.command(*TOGETHER, where=scene).code == 0
+            assert arena.command("verify", "results", where=scene).code == 0
+            assert not drafts(scene)
+
+
+def test_training_goes_on_from_a_whole_checkpoint_to_the_same_bits(arena):
+    pytest.importorskip("torch")
+    rng = random.Random("checkpoints")
+    with arena.scene() as scene:
+        whole = arena.call(train_with_checkpoints, where=scene)
+        assert whole.code == 0, whole.err
+        saved = sorted(path.name for path in (scene / CHECKPOINTS).iterdir())
+    with arena.scene() as scene:
+        before: list[str] = []
+        for _ in range(SHARE):
+            arena.call(train_with_checkpoints, where=scene, kill=rng.uniform(0, whole.seconds))
+            there = sorted(path.name for path in (scene / CHECKPOINTS).glob("checkpoint-*"))
+            assert there[: len(before)] == before
+            before = there
+            assert not there or arena.command("verify", CHECKPOINTS, where=scene).code == 0
+        answer = arena.call(train_with_checkpoints, where=scene)
+        assert (answer.code, answer.value) == (0, whole.value), answer.err
+        assert sorted(path.name for path in (scene / CHECKPOINTS).iterdir()) == saved  # and no draft
 
 
 def test_a_watched_run_keeps_what_was_over(arena):

@@ -43,6 +43,10 @@ def started(*command: object, **options) -> subprocess.Popen:
 
 
 def finished(*command: object) -> tuple[int, str, str]:
-    process = started(*command)
-    out, err = process.communicate(timeout=100)
+    """Long enough for a busy machine; what hangs is ended, so that it is not another test's."""
+    with started(*command) as process:
+        try:
+            out, err = process.communicate(timeout=300)
+        finally:
+            process.kill()
     return process.returncode, out, err

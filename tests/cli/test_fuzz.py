@@ -216,7 +216,7 @@ def test_each_argument_of_training_refuses_what_it_cannot_be(name, value):
 @pytest.mark.parametrize("task", [None, "syn-small", [[0.5, 0.5]], {}])
 def test_a_task_that_is_none_is_refused(task):
     for dynamics in (train, flow):
-        with pytest.raises(InputError, match="must be a System, a SequenceClasses or a MarkovChain"):
+        with pytest.raises(InputError, match="must be a System, a SequenceClasses, Windows or a MarkovChain"):
             dynamics(task)
 
 

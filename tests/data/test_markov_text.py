@@ -99,11 +99,11 @@ def test_ids_and_words_make_the_same_chain():
     assert np.array_equal(by_id.transition, by_name.transition)
 
 
-def test_a_million_words_take_less_than_five_seconds():  # about one
+def test_a_million_words_take_less_than_five_seconds():  # of the processor: about one
     ids = (np.random.default_rng(0).zipf(1.3, 1_000_000) % 50_000).astype(str).tolist()
-    start = time.perf_counter()
+    start = time.process_time()
     chain = MarkovChain.from_tokens(ids, n_vocab=503)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert chain.n_vocab == 503
 
 

@@ -16,11 +16,13 @@ import pytest
 import saccade
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, experiment
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case
+from saccade.lab.ceiling import Ceiling
+from saccade.lab.claim import CALCULUS, CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, SIMULATION, Case
+from saccade.lab.findings import filled
 from saccade.theory.condition import met
 from saccade.theory.statement import Statement
 from tests.report.made_results import written
-from tools.readme_tables import filled, main, table, verdict_counts, with_tables
+from tools.readme_tables import main, table, verdict_counts, with_tables
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -66,10 +68,22 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     known = Case().near(lemma, "a", 2.0, 1.0, within=0.1, expected=FAILS)
     surprising = Case().near(lemma, "b", 2.0, 1.0, within=0.1)
     outside = Case(given=[met("x", False)]).near(lemma, "c", 2.0, 1.0, within=0.1)
-    counts = verdict_counts([claim.as_dict() for claim in (known, surprising, outside)])
-    assert counts == {HOLDS: 0, FAILS: 2, OUTSIDE: 1, "controls": 0, "surprises": 1}
+    noisy = Case().under(Ceiling("two seeds", 0.2)).at_least(lemma, "d", 0.3, 0.5)
+    counts = verdict_counts([claim.as_dict() for claim in (known, surprising, outside, noisy)])
+    verdicts, kinds = {HOLDS: 0, FAILS: 2, OUTSIDE: 1, CANNOT_TELL: 1}, {PUBLISHED: 0, CALCULUS: 0}
+    assert counts == verdicts | kinds | {"controls": 0, "replications": 0, "surprises": 1}
+    assert "| 1 cannot be told |" in table("scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])})
     assert "1 fail as expected |" in table("scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])})
     assert "1 fail |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
+
+
+def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_numbers_apart():
+    lemma, kinds = Statement("nobody1999", "Lemma 1", "all is well"), (SIMULATION, PUBLISHED, CALCULUS, REPLICATION)
+    claims = [Case(against=kind).near(lemma, kind, 1.0, 1.0, within=0.1).as_dict() for kind in kinds]
+    assert verdict_counts(claims)[HOLDS] == 3
+    assert "| 3 hold (1 published, 1 calculus), 1 replication |" in table(
+        "scan-and-snap", {"growth-figures": verdict_counts(claims)}
+    )
 
 
 THEORY, MODEL, DATA, WATCHING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -10,6 +10,7 @@ import pytest
 import saccade
 from saccade.data.markov import MarkovChain
 from saccade.dynamics import embedded_descent
+from saccade.dynamics.randomness import Purpose, generator
 from saccade.errors import InputError
 from saccade.laboratory import train
 from saccade.model.embedded import Embedded
@@ -34,6 +35,12 @@ def test_counts_are_of_the_context_and_the_target_is_not_in_them():
     contexts = embedded_descent.contexts(CHAIN, seed=6, sequences=101, context=23)
     assert (contexts.counts.sum(axis=1) == 23).all()
     assert (np.take_along_axis(contexts.counts, contexts.last_token[:, None], axis=1) > 0).all()
+
+
+def test_batches_are_not_picked_by_the_stream_that_drew_the_sequences():
+    drew = generator(4, Purpose.DATA).integers(101, size=17, dtype=np.int32)
+    picks = embedded_descent.picked(4, range(3), batch=17, sequences=101)
+    assert len({tuple(row) for row in (drew, *picks)}) == 4
 
 
 def test_all_sequences_at_once_is_the_mean_over_batches():

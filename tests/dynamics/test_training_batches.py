@@ -25,6 +25,15 @@ def test_streams_are_read_from_beginning_to_end_and_begin_again():
     np.testing.assert_array_equal(windows.at(28)[0].ids, windows.at(0)[0].ids)
 
 
+def test_a_window_whose_last_target_is_in_the_next_stream_is_left_out():
+    """Streams of 144 tokens hold 24 windows of 6, but only 23 with the token that follows them."""
+    windows = Windows(COUNTING, batch=7, context=6, order="stream", seed=0)
+    for step in range(30):
+        ids, following = windows.at(step)[0]
+        np.testing.assert_array_equal(following[:, -1] // 144, ids[:, 0] // 144)
+    np.testing.assert_array_equal(windows.at(23)[0].ids, windows.at(0)[0].ids)
+
+
 def test_random_windows_start_everywhere_alike_and_end_inside_the_text():
     windows = Windows(COUNTING, batch=997, context=11, order="random", seed=5)
     ids, following = windows.at(0)[0]

@@ -4,7 +4,8 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.backprop_gradient import EXPERIMENT, Settings
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Erratum
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.lab.relation import Erratum
 from tests.experiments.default_runs import record_of
 
 

@@ -30,7 +30,9 @@ def verdicts(record, words):
 def test_every_verdict_is_the_expected_one(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
-    assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [22, 2]
+    plain = [claim for claim in claims if not claim.breaks]
+    assert [sum(claim.verdict == verdict for claim in plain) for verdict in (HOLDS, FAILS)] == [20, 2]
+    assert len(claims) - len(plain) == 2
     assert_as_in_the_readme("condensation", claims)
 
 

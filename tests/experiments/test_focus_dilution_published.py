@@ -9,7 +9,8 @@ import saccade
 from saccade import InputError
 from saccade.dynamics.embedded_descent import contexts, distinct
 from saccade.experiments.focus_and_dilution import focus_dilution_published as published
-from saccade.experiments.focus_and_dilution.focus_dilution_published import EVENTS, EXPERIMENT, PEAK, Path, Settings
+from saccade.experiments.focus_and_dilution.focus_dilution_published import EXPERIMENT, Settings
+from saccade.experiments.focus_and_dilution.published_events import EVENTS, PEAK, Path
 from saccade.lab.claim import OUTSIDE
 from saccade.model.embedded import Weights
 from tests.experiments.default_runs import record_of

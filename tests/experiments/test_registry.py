@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments import EXPERIMENTS, experiment, finding_of
+from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment, finding_of
 from saccade.lab.experiment import Experiment
 
 
@@ -20,6 +20,13 @@ def test_an_experiment_states_its_finding_first(name):
     assert finding_of(name).endswith(".")
     assert asked.caption
     assert asked.settings() == asked.settings()  # settings have values that can be compared, and defaults for all
+
+
+@pytest.mark.parametrize("name", REAL_TEXT)
+def test_an_experiment_on_text_asks_a_question_and_says_what_would_change_its_answer(name):
+    asked = experiment(name)
+    assert asked.question.endswith("?")
+    assert asked.caveat.endswith(".")
 
 
 @pytest.mark.parametrize("command", ["list", "--help"])

@@ -6,7 +6,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.saturated_point import EXPERIMENT, Settings
-from saccade.lab.claim import FAILS, HOLDS
+from saccade.lab.claim import FAILS
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
@@ -56,11 +56,18 @@ def test_a_flat_loss_is_no_descent(record):
 def test_a_chain_without_the_point_is_named():
     with pytest.raises(InputError, match="`stay`"):
         EXPERIMENT.run(Settings(stays=(0.3, 0.8, 0.5, 0.5)))
+    for changed in ({"masses": 0.0}, {"stays": 1e30}, {"stays": 1.0}, {"strengths": 1e30}, {"strengths": -6.0}):
+        with pytest.raises(InputError, match=f"`{next(iter(changed))}` must be"):
+            EXPERIMENT.run(
+                Settings(**{"masses": (0.6,), "stays": (0.6,), "strengths": (6.0,)} | {k: (v,) for k, v in changed.items()})
+            )
+    with pytest.raises(InputError, match=r"`asymmetries` must be below the mass of a low token, 0\.005"):
+        EXPERIMENT.run(Settings(masses=(0.99,), stays=(0.97,), strengths=(6.0,)))
     with pytest.raises(InputError, match="tokens"):
         EXPERIMENT.run(Settings(tokens=(2,)))
 
 
 def test_other_random_chains_hold_as_well():
     other = EXPERIMENT.run(Settings(masses=(0.55,), stays=(0.7,), strengths=(3.0,), tokens=(4,), seed=5))
-    assert {claim.verdict for claim in EXPERIMENT.claims(other)} == {HOLDS}
+    assert all(claim.as_expected for claim in EXPERIMENT.claims(other))
     assert len(EXPERIMENT.figure(other).axes) == 3

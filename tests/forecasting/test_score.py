@@ -1,22 +1,17 @@
-"""Scores and naive forecasts against what they must give for forecasts whose quality is known."""
+"""Scores against what they must give for forecasts whose quality is known."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from saccade.forecasting import naive, score
+from saccade.forecasting import score
 
 
 def test_times_count_within_a_factor_either_way_and_missed_events_count_against():
     predicted = [10.0, 10.0, 10.0, np.nan, 7.0, np.nan]
     measured = [19.0, 5.1, 21.0, 3.0, np.nan, np.nan]
     np.testing.assert_array_equal(score.in_time(predicted, measured, factor=2), [1, 1, 0, 0, 0, np.nan])
-
-
-def test_the_naive_forecast_ranks_tokens_by_frequency_for_every_query_alike():
-    gain = naive.follows_frequency([0.5, 0.1, 0.4], n_queries=2)
-    assert gain.tolist() == [[1, -1, 0], [1, -1, 0]]
 
 
 def test_growth_rate_is_that_of_an_exponential_between_its_start_and_its_plateau():

@@ -71,6 +71,18 @@ def test_the_sign_of_focus_is_that_of_the_flow(stay):
     assert (np.sign(moved) == int(predicted.focus_sign)).all()
 
 
+@pytest.mark.parametrize("stay", [0.4, -0.03])
+def test_a_focus_turns_at_its_height_on_the_side_of_c(stay):
+    chain = saccade.MarkovChain.zipf(5, stay=stay)
+    predicted = forecast(chain, starts=1)
+    height, turned = predicted.turn_height.values[0], predicted.turn_time.values[0]
+    assert (np.sign(height) == np.sign(stay)).all()
+    assert np.isfinite(turned).any()
+    for word in np.flatnonzero(np.isfinite(turned)):
+        away = predicted.on_frequent.values[:, word] - chain.stationary[0]
+        assert height[word] == pytest.approx(np.interp(turned[word], predicted.stage_time.values, away), abs=1e-12)
+
+
 def test_twice_the_rates_halve_every_time():
     chain = saccade.MarkovChain.zipf(5, stay=0.4)
     slow, fast = (forecast(chain, starts=1, lr_decoder=rate, lr_attention=rate) for rate in (0.5, 1.0))

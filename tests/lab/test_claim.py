@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case
+from saccade.lab.ceiling import Ceiling
+from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Case
 from saccade.observe.fits import Interval
 from saccade.theory.condition import above, at_most, below, met
 from saccade.theory.statement import Correction, Statement
@@ -34,7 +35,7 @@ CASE = Case({"K": 5})
         (CASE.at_least(LEMMA, "x", [0.1, 0.3], 0.2), FAILS, "measured 0.1, needed ≥ 0.2"),
         (
             CASE.at_least(LEMMA, "x", Interval(0.43, 0.4, 0.47), 0.42, strict=True),
-            FAILS,
+            CANNOT_TELL,
             "measured 0.43 [0.4, 0.47], needed > 0.42",
         ),
         (CASE.at_least(LEMMA, "x", Interval(0.43, 0.4, 0.47), 0.39), HOLDS, "measured 0.43 [0.4, 0.47], needed ≥ 0.39"),
@@ -105,3 +106,86 @@ def test_near_needs_one_way_of_telling_how_near():
     for wrong in ({}, {"within": 1.0, "relative": 0.1}):
         with pytest.raises(TypeError, match="either `within` or `relative`"):
             CASE.near(LEMMA, "x", 1.0, 1.0, **wrong)
+
+
+SEEDS = Ceiling("two seeds", 0.27)
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict", "says"),
+    [
+        (CASE.under(SEEDS).at_least(LEMMA, "x", 0.1, 0.2), FAILS, "fails"),
+        (CASE.under(SEEDS).at_least(LEMMA, "x", 0.3, 0.2), HOLDS, "holds"),
+        (
+            CASE.under(SEEDS, Ceiling("two samples", 0.5)).at_least(LEMMA, "x", Interval(0.43, 0.4, 0.47), 0.56),
+            CANNOT_TELL,
+            "cannot be told at this size; about 3.4 times the windows would do",
+        ),
+        (CASE.under(SEEDS).at_most(LEMMA, "x", -0.1, -0.2), FAILS, "fails"),
+        (
+            CASE.under(SEEDS).at_most(LEMMA, "x", -0.1, -0.5),
+            CANNOT_TELL,
+            "cannot be told at this size; about 2.7 times the windows would do",
+        ),
+        (
+            CASE.under(Ceiling("two seeds", 0.6, "seeds", chance=0.5)).at_least(LEMMA, "x", 0.55, 0.65),
+            CANNOT_TELL,
+            "cannot be told at this size; about 1.7 times the seeds would do",
+        ),
+        (
+            CASE.under(Ceiling("two seeds", -0.1)).at_least(LEMMA, "x", 0.1, 0, strict=True),
+            CANNOT_TELL,
+            "cannot be told at this size; repetitions do not agree at all, so no size can be named",
+        ),
+        (CASE.under(Ceiling("two samples", 0.3, limits=False)).at_least(LEMMA, "x", 0.9, 0.85), HOLDS, "holds"),
+        (
+            CASE.under(Ceiling("two seeds", 0.9)).at_least(LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.2),
+            CANNOT_TELL,
+            "cannot be told at this size; about 4 times the repetitions would do",
+        ),
+        (
+            CASE.under(Ceiling("two seeds", 0.9)).at_least(LEMMA, "x", Interval(0.3, math.nan, math.nan), 0.2),
+            CANNOT_TELL,
+            "cannot be told at this size; more repetitions would do",
+        ),
+        (
+            CASE.under(Ceiling("two seeds", 0.9)).near(LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.4, within=0.05),
+            CANNOT_TELL,
+            "cannot be told at this size; about 16 times the repetitions would do",
+        ),
+        (CASE.under(Ceiling("two seeds", 0.9)).near(LEMMA, "x", Interval(0.3, 0.2, 0.34), 0.4, within=0.05), FAILS, "fails"),
+        (CASE.under(Ceiling("two seeds", 0.9)).at_least(LEMMA, "x", Interval(*[math.nan] * 3), 0.2), FAILS, "fails"),
+        (CASE.under(Ceiling("two seeds", 0.3)).at_least(LEMMA, "x", Interval(-0.5, -0.6, -0.4), 0.5), FAILS, "fails"),
+        (CASE.under(Ceiling("two seeds", 0.3)).at_most(LEMMA, "x", Interval(0.5, 0.4, 0.6), -0.5), FAILS, "fails"),
+        (CASE.under(Ceiling("two seeds", 0.45)).at_least(LEMMA, "x", Interval(0.62, 0.58, 0.66), 0.5), HOLDS, "holds"),
+        (
+            CASE.under(Ceiling("two seeds", math.nan)).at_least(LEMMA, "x", 0.62, 0.5),
+            CANNOT_TELL,
+            "cannot be told at this size; how far repetitions agree is not known: there must be two of them at least",
+        ),
+        (
+            CASE.at_least(LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.2),
+            CANNOT_TELL,
+            "cannot be told at this size; about 4 times the repetitions would do",
+        ),
+        (
+            Case(given=[met("one query", False)]).under(SEEDS).at_least(LEMMA, "x", 0.1, 0.5),
+            OUTSIDE,
+            "outside (1 of 1 assumptions); cannot be told at this size",
+        ),
+        (
+            Case(given=[met("one query", False)]).under(SEEDS).at_least(LEMMA, "x", 0.1, 0.2),
+            OUTSIDE,
+            "outside (1 of 1 assumptions); 0.1 too low",
+        ),
+    ],
+)
+def test_a_claim_that_asks_for_more_than_its_ceiling_cannot_be_told(claim, verdict, says):
+    assert (claim.verdict, claim.verdict_says) == (verdict, says)
+    assert claim.is_surprise == (verdict == FAILS)
+    json.dumps(claim.as_dict())
+
+
+def test_ceilings_are_said_beside_the_score():
+    claim = CASE.under(SEEDS, Ceiling("two samples", 0.4)).at_least(LEMMA, "x", Interval(0.43, 0.4, 0.47), 0.56, strict=True)
+    assert claim.says == "measured 0.43 [0.4, 0.47], needed > 0.56; ceiling 0.27 (two seeds), 0.4 (two samples)"

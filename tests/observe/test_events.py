@@ -157,6 +157,15 @@ def test_attention_is_frozen_when_the_loss_has_fallen_and_attention_has_not_move
     assert event.time == pytest.approx(5 * np.log(100), rel=0.3)
 
 
+def test_the_level_that_counts_is_that_of_the_last_sample_before_attention_moves():
+    """Loss 1 + e^(-t/5); at t = 100 attention jumps and the loss falls on: what counts is its fall until then."""
+    time = np.linspace(0, 300, 301)
+    again = np.clip(time - 100, 0, 20)
+    loss, attention = 1 + np.exp(-time / 5) - 0.015 * again, 0.4 + 0.2 * (time > 100)
+    (event,) = of_kind(find_events(time, attention_on_frequent=attention[:, None], loss=loss), "attention_frozen")
+    assert event.time == pytest.approx(5 * np.log(100), abs=1.1)
+
+
 def test_attention_that_moves_before_the_loss_was_never_frozen():
     time = np.linspace(0, 300, 3001)
     loss = 2 - 1 / (1 + np.exp(200 - time))

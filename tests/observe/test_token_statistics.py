@@ -87,6 +87,7 @@ def test_pairs_are_counted_once_a_window_and_within_documents():
         assert np.isnan(value) or size >= LEAST_COUNT
         assert np.isnan(value) or value == pytest.approx(np.clip(expected, 0, 1), abs=1e-6)
     assert n_known >= 5
+    assert not np.isnan(told(found, 0, 0))  # an earlier copy of the query is a key like any other
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,9 @@ def test_more_classes_and_tokens_make_more_bars(visit):
     page = visit()
     page.locator("#field-classes").press("End")
     page.locator("#field-distinct").press("Home")
-    until(page, "document.querySelectorAll('#bars figure').length === 4")
+    until(page, "JSON.stringify(Page.run.task.tokenProb.map((row) => row.filter((p) => p > 0).length)) === '[2,2,2,2]'")
+    assert page.locator("#bars figure").count() == 4
     assert page.locator(".law-bar").count() == 8
-    assert page.evaluate("Page.run.task.tokenProb.map((row) => row.filter((p) => p > 0).length)") == [2, 2, 2, 2]
 
 
 @pytest.mark.parametrize("optimiser", ["reduced", "sgd", "momentum", "adam"])

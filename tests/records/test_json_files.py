@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_a_file_at_the_depth_that_is_read_is_read(tmp_path):
 
 
 def test_files_that_are_too_large_pipes_and_missing_ones_are_refused_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_files, "_MOST_BYTES", 100)
+    monkeypatch.setattr(json_files, "MOST_BYTES", 100)
     (tmp_path / "large").write_text(json.dumps(list(range(101))))
     os.mkfifo(tmp_path / "pipe")
     for name, sentence in (
@@ -91,6 +92,33 @@ def test_only_the_shape_that_is_asked_for_is_read(tmp_path, changed, sentence):
         return
     with pytest.raises(InputError, match=re.escape(sentence)):
         read_json(tmp_path / "a.json", SHAPE)
+
+
+def test_a_text_of_nothing_but_short_texts_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "_MOST_ITEMS", 100)
+    (tmp_path / "a.json").write_text(json.dumps(["ab"] * 101))
+    assert len(read_json(tmp_path / "a.json", list)) == 101
+    (tmp_path / "a.json").write_text(json.dumps(["ab"] * 102))
+    with pytest.raises(InputError, match="it has more than 100 items"):
+        read_json(tmp_path / "a.json", list)
+    monkeypatch.setattr(json_files, "_MOST_FIELDS", 10)
+    for n_fields in (10, 11):
+        (tmp_path / "a.json").write_text(json.dumps({str(number): "" for number in range(n_fields)}))
+    with pytest.raises(InputError, match="it has more than 10 fields"):
+        read_json(tmp_path / "a.json")
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "MOST_BYTES", 100)
+    with pytest.raises(InputError, match=r"a\.json cannot be written: it has more than the 100 bytes that are read"):
+        write_sealed(tmp_path / "a.json", {"a": "b" * 101})
+    assert not (tmp_path / "a.json").exists()
+
+
+def test_json_is_read_by_one_reader():
+    source = Path(json_files.__file__).parents[1]
+    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if re.search(r"json\.loads?\(", path.read_text())}
+    assert found == {"records/json_files.py"}
 
 
 def test_every_flipped_bit_of_a_sealed_file_is_found(tmp_path):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -15,8 +17,10 @@ torch = pytest.importorskip("torch")
 
 import saccade  # noqa: E402
 from saccade.cli import main  # noqa: E402
-from saccade.records import observation_log  # noqa: E402
+from saccade.errors import InputError  # noqa: E402
+from saccade.records import observation_log, writing  # noqa: E402
 from saccade.records.json_files import read_sealed, write_sealed  # noqa: E402
+from saccade.records.observation_log import ObservationLog, watched  # noqa: E402
 from saccade.records.store import damaged_records  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 
@@ -46,6 +50,11 @@ def watched_run(folder: Path) -> Path:
     return folder
 
 
+def about_of() -> dict[str, Any]:
+    definitions = {"loss": ["nats", "loss"], "time": ["", "step"]}
+    return {"config": {}, "axes": {"loss": []}, "coords": {}, "definitions": definitions, "wall_time_s": 0.0}
+
+
 def harmed(path: Path, harm: str) -> None:
     content = path.read_bytes()
     path.unlink()
@@ -64,6 +73,32 @@ def test_damage_to_any_file_of_a_watched_run_is_found(tmp_path, harm):
         assert list(damaged_records(tmp_path)[0]) == [str(folder)], path
         path.write_bytes(content)
     assert damaged_records(tmp_path) == ({}, 1)
+
+
+def test_of_two_runs_that_find_a_folder_empty_the_second_is_refused(tmp_path):
+    (tmp_path / "out").mkdir()
+    first, second = (ObservationLog(tmp_path / "out", about_of()) for _ in range(2))
+    first.append(0, {"loss": np.asarray(1.0)})
+    second.append(0, {"loss": np.asarray(2.0)})
+    first.save()
+    for _ in range(2):
+        with pytest.raises(InputError, match="out is not empty"):
+            second.save()
+    first.append(1, {"loss": np.asarray(3.0)})
+    first.save(ended=True)
+    assert watched(tmp_path / "out").loss.values.tolist() == [1.0, 3.0]
+
+
+def test_a_folder_that_nothing_could_be_written_to_is_left_empty(tmp_path, monkeypatch):
+    log = ObservationLog(tmp_path / "out", about_of())
+    real = writing._new_file
+    monkeypatch.setattr(writing, "_new_file", lambda path: os.open("/nowhere/at/all", os.O_RDONLY))
+    with pytest.raises(InputError, match="cannot write"):
+        log.save()
+    assert os.listdir(tmp_path / "out") == []
+    monkeypatch.setattr(writing, "_new_file", real)
+    log.save()
+    assert os.listdir(tmp_path / "out") == ["observations"]
 
 
 def test_a_watched_run_that_was_killed_is_whole_and_damage_to_it_is_found(tmp_path):

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from numcodecs import Zlib
 
 from saccade import Case, InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train, write_report
-from saccade.records import store, writing
-from saccade.records.checksums import damage, damaged_files, file_hash
+from saccade.records import expansion, store, writing, zarr_content
+from saccade.records.checksums import damage, damaged_files, file_hash, seal
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record, with_settings
 from saccade.report.sources import results_of
@@ -133,12 +134,11 @@ def test_a_variable_without_a_definition_is_a_defect():
 
 def test_saving_over_a_record_replaces_it_and_leaves_nothing_else(small, tmp_path):
     path = tmp_path / "r.zarr"
-    save_record(small, path)
-    (path / "stray").write_text("from the old record")
+    save_record(small.assign(more=1.0), path)
     save_record(numbered(2), path)
     assert same_bits(load_record(path), numbered(2))
     assert os.listdir(tmp_path) == ["r.zarr"]
-    assert not (path / "stray").exists()
+    assert not (path / "more").exists()
 
 
 def test_a_record_that_is_being_written_is_not_taken_for_a_leftover(small, tmp_path, monkeypatch):
@@ -151,6 +151,64 @@ def test_a_record_that_is_being_written_is_not_taken_for_a_leftover(small, tmp_p
     monkeypatch.setattr(store, "seal", another_writer_comes)
     save_record(small, tmp_path / "mine")
     xr.testing.assert_identical(load_record(tmp_path / "mine"), small)
+
+
+def test_a_record_that_is_replaced_while_it_is_read_is_the_old_one_or_the_new_one(tmp_path, monkeypatch):
+    path = tmp_path / "r.zarr"
+    read, n_read = zarr_content.content, 0
+
+    def and_another_writer(folder, name, *rest):
+        nonlocal n_read
+        n_read += 1
+        if n_read == replaced_at:
+            save_record(numbered(2), path)
+        return read(folder, name, *rest)
+
+    monkeypatch.setattr(zarr_content, "content", and_another_writer)
+    for replaced_at in range(1, 14):
+        n_read = 0
+        save_record(numbered(1), path)
+        loaded = load_record(path)
+        assert same_bits(loaded, numbered(json.loads(loaded.attrs["config"])["value"])), replaced_at
+    assert n_read >= 13
+
+
+def test_a_file_that_is_not_listed_is_not_read(tmp_path):
+    missing = numbered(1).assign(loss=("time", np.full(5, np.nan)))
+    save_record(missing, tmp_path / "r.zarr")
+    assert not (tmp_path / "r.zarr" / "loss" / "0").exists()  # Zarr leaves such chunks out
+    save_record(numbered(7), tmp_path / "other.zarr")
+    shutil.copy(tmp_path / "other.zarr" / "loss" / "0", tmp_path / "r.zarr" / "loss" / "0")
+    assert np.isnan(load_record(tmp_path / "r.zarr").loss).all()
+
+
+def test_a_record_that_packs_so_well_that_it_would_be_refused_is_written_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(expansion, "_ANY", 2**16)
+    large = numbered(1).assign(loss=("step", np.zeros(2**18)), more=("step", np.full(2**18, np.nan)))
+    save_record(large, tmp_path / "r.zarr")
+    xr.testing.assert_identical(load_record(tmp_path / "r.zarr"), large)
+    monkeypatch.setattr(store, "check_zarr", lambda folder: None)
+    save_record(large, tmp_path / "r.zarr")
+    with pytest.raises(InputError, match="would take"):
+        load_record(tmp_path / "r.zarr")
+
+
+@pytest.mark.parametrize("told", [{"compressor": {"id": "zlib"}}, {"filters": [{"id": "delta"}]}, {"shape": [-1]}, {"chunks": [0]}])
+def test_a_record_that_is_packed_as_we_do_not_pack_is_refused(tmp_path, told):
+    save_record(numbered(1), tmp_path / "r.zarr")
+    about = json.loads((tmp_path / "r.zarr" / ".zmetadata").read_text())
+    about["metadata"]["loss/.zarray"] |= told
+    write_json(tmp_path / "r.zarr" / ".zmetadata", about)
+    seal(tmp_path / "r.zarr")
+    with pytest.raises(InputError, match=r"does not describe 'loss'|a way that Saccade does not write"):
+        load_record(tmp_path / "r.zarr")
+
+
+def test_how_a_record_was_packed_elsewhere_is_not_kept(tmp_path):
+    record = numbered(1)
+    record.loss.encoding = {"chunks": (1,), "compressors": Zlib(level=1), "filters": None}
+    save_record(record, tmp_path / "r.zarr")
+    assert same_bits(load_record(tmp_path / "r.zarr"), numbered(1))
 
 
 def test_folders_on_the_way_are_made(small, tmp_path):
@@ -404,7 +462,7 @@ def test_a_name_in_the_checksums_is_never_taken_for_a_place(tmp_path):
     (tmp_path / "thesis.tex").write_text("of somebody else")
     listed = json.loads((tmp_path / "mine" / "checksums.json").read_text())
     write_json(tmp_path / "mine" / "checksums.json", listed | {"../thesis.tex": file_hash(tmp_path / "thesis.tex")})
-    assert damaged_files(tmp_path / "mine") == {"../thesis.tex": "is lost"}
+    assert damaged_files(tmp_path / "mine") == {"checksums.json": "is not what was written"}
 
 
 def test_the_draft_of_a_killed_process_is_no_damage(small, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -16,8 +17,10 @@ import xarray as xr
 
 from saccade import InputError, load_record, save_record
 from saccade.cli import main
-from saccade.records import writing
-from saccade.records.writing import whole_file, whole_folder, write_csv, write_text
+from saccade.records import folders, writing
+from saccade.records.checksums import seal
+from saccade.records.folders import whole_folder
+from saccade.records.writing import make_folder, set_aside, whole_file, write_csv, write_text
 from saccade.report.sources import results_of
 
 SOURCE = Path(writing.__file__).parents[1]
@@ -79,6 +82,67 @@ def test_a_folder_that_saccade_did_not_write_is_refused(place):
     assert os.listdir(place) == ["own"]
 
 
+def ours(place: Path) -> None:
+    """A result with a record in it, each with its checksums."""
+    with whole_folder(place) as folder:
+        save_record(xr.Dataset({"x": 1.0}), folder / "record.zarr")
+        (folder / "about.json").write_text("{}")
+        seal(folder)
+
+
+@pytest.mark.parametrize("name", ["about.json", "checksums.json", ".zmetadata", "record.zarr"])
+def test_a_file_named_like_one_of_ours_does_not_make_a_folder_ours(place, name):
+    place.mkdir()
+    (place / name).write_text("{}")
+    (place / "thesis.tex").write_text("a thesis")
+    with pytest.raises(InputError, match="did not write"):
+        save_record(xr.Dataset({"x": 1.0}), place)
+    assert sorted(os.listdir(place)) == sorted([name, "thesis.tex"])
+
+
+@pytest.mark.parametrize("stranger", ["thesis.tex", "record.zarr/thesis.tex", "own/thesis.tex"])
+def test_a_file_that_we_did_not_list_is_never_removed(place, stranger):
+    ours(place)
+    ours(place)
+    (place / stranger).parent.mkdir(exist_ok=True)
+    (place / stranger).write_text("a thesis")
+    with pytest.raises(InputError, match=f"did not write or no longer knows .{stranger}.; move them away"):
+        ours(place)
+    assert (place / stranger).read_text() == "a thesis"
+    (place / stranger).unlink()
+    (place / "checksums.json").unlink()
+    with pytest.raises(InputError, match="did not write"):
+        ours(place)
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_file_that_comes_while_folders_change_places_is_put_back(place, monkeypatch, exchange):
+    ours(place)
+    move = folders.move_into_place
+
+    def moved(draft, path):
+        monkeypatch.setattr(folders, "move_into_place", move)
+        (place / "thesis.tex").write_text("a thesis")
+        return move(draft, path)
+
+    if not exchange:
+        monkeypatch.setattr(writing, "_exchanged", lambda one, other: False)
+    monkeypatch.setattr(folders, "move_into_place", moved)
+    with pytest.raises(InputError, match=r"thesis\.tex"):
+        ours(place)
+    assert (place / "thesis.tex").read_text() == "a thesis"
+    assert sorted(os.listdir()) == ["target", "victim"]
+
+
+def test_names_in_checksums_that_lead_out_of_their_folder_or_in_a_circle_are_refused(place):
+    for name in ("../checksums.json", "a/../checksums.json", "./checksums.json", "/checksums.json", "a//b"):
+        ours(place)
+        write_text(place / "checksums.json", f'{{"{name}": ""}}')
+        with pytest.raises(InputError, match=r"no longer knows .checksums\.json."):
+            ours(place)
+        shutil.rmtree(place)
+
+
 @pytest.mark.parametrize("exchange", [True, False])
 def test_a_folder_takes_the_place_of_an_earlier_one_of_ours_whole(place, monkeypatch, exchange):
     if not exchange:
@@ -87,8 +151,9 @@ def test_a_folder_takes_the_place_of_an_earlier_one_of_ours_whole(place, monkeyp
         with whole_folder(place) as folder:
             (folder / "about.json").write_text(content)
             (folder / content).write_text("")
+            seal(folder)
             assert not (place / content).exists()
-    assert sorted(os.listdir(place)) == ["about.json", "second"]
+    assert sorted(os.listdir(place)) == ["about.json", "checksums.json", "second"]
     assert sorted(os.listdir()) == ["target", "victim"]
 
 
@@ -124,6 +189,40 @@ def test_file_and_folder_are_flushed_before_and_after_the_rename(place, monkeypa
     write_text(place, "text")
     assert done[0].endswith(".unfinished")
     assert done[1:] == ["renamed", os.getcwd()]
+    done.clear()
+    make_folder(Path("a/b/c"))
+    assert done == [os.getcwd(), f"{os.getcwd()}/a", f"{os.getcwd()}/a/b"]
+    done.clear()
+    make_folder(Path("a/b/c"))
+    assert done == []
+
+
+def test_what_is_set_aside_takes_no_other_file_s_name(place):
+    for content in ("first", "second", "third"):
+        place.write_text(content)
+        set_aside(place, "damaged")
+    assert [Path(name).read_text() for name in ("damaged", "damaged.1", "damaged.2")] == ["first", "second", "third"]
+
+
+def test_a_draft_that_we_may_not_remove_keeps_nobody_from_writing(place, monkeypatch):
+    Path(f".other.{'0' * 16}.unfinished").write_text("of another user, in a folder like /tmp")
+
+    unlink = Path.unlink
+
+    def refused(self, missing_ok=False):
+        if self.name.startswith(".other"):
+            raise PermissionError(1, "Operation not permitted")
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    ours(place)
+    assert load_record(place / "record.zarr").x == 1.0
+
+
+def test_the_draft_of_a_name_with_a_line_break_is_removed_too(place):
+    Path(f".a\nb.{'0' * 16}.unfinished").write_text("")
+    writing.clear_drafts(Path())
+    assert os.listdir() == ["victim"]
 
 
 def killed_while_writing(place: Path, what: str) -> None:
@@ -131,7 +230,8 @@ def killed_while_writing(place: Path, what: str) -> None:
     code = f"""
 import os, signal, sys
 from pathlib import Path
-from saccade.records.writing import whole_file, whole_folder
+from saccade.records.folders import whole_folder
+from saccade.records.writing import whole_file
 with {what}(Path({str(place)!r})):
     print("begun", flush=True)
     signal.pause()

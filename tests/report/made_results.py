@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import FAILS, PUBLISHED, Case, Claim
 from saccade.lab.panel import DASHES, POINTS, RINGS, Bars, Heat, Layout, Line, Lines, specs
 from saccade.observe.fits import Interval
@@ -107,6 +108,8 @@ def growth_claims() -> Iterable[Claim]:
     yield case.erratum(THEOREM_4, "growth bound at zero", 0.0, number="0.4", printed=0.5, corrected=0.0, within=1e-3)
     yield case.none(INVARIANTS, "gain is conserved", [False] * 36)
     yield case.at_most(INVARIANTS, "drift of the norm", 1e-9, 1e-6, expected=FAILS)
+    few = case.under(Ceiling("two seeds", 0.27))
+    yield few.at_least(INVARIANTS, "rank correlation with the forecast", Interval(0.2, 0.1, 0.3), 0.5)
     yield case.near(INVARIANTS, "a number that is missing", float("nan"), 1.0, within=0.1)
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from saccade.lab.claim import Case
-from saccade.report.equations import equation_of, theorem
+from saccade.report.claims_table import equation_of, theorem
 from saccade.report.mathml import mathml
 from saccade.theory.scan_and_snap.statements import PLAIN_SNAP, THEOREM_4
 from saccade.theory.statements import STATEMENTS
@@ -82,7 +82,7 @@ def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(statement, erratum)
     key, lines = equation_of(claim)
     assert key == f"{statement.key}, erratum {erratum.number}"
     names = [name for name, _ in lines]
-    printed, corrected = lines[names.index(erratum.said)][1], lines[names.index("corrected")][1]
+    printed, corrected = lines[names.index(erratum.said)][1], lines[names.index(erratum.instead)][1]
     assert printed == mathml(erratum.printed[0])
     assert corrected == mathml(erratum.corrected[0])
     assert printed != corrected

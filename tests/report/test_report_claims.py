@@ -28,7 +28,7 @@ def shown(page) -> list[str]:
 def test_the_first_screen_says_what_was_asked_and_how_it_came_out(visit, report, results, claims):
     page = visit(report)
     tiles = page.locator(".tile b").all_inner_texts()
-    assert tiles == ["8", "0", "1", "1", "3"]  # hold, fail as expected, controls, outside, surprises
+    assert tiles == ["8", "0", "1", "1", "1", "3"]  # hold, fail as expected, controls, outside, cannot be told, surprises
     assert sum(map(int, tiles)) == len(claims)
     assert "published numbers (5)" in page.locator(".tiles + .note").inner_text()
     assert page.locator(".commands code", has_text="saccade reproduce growth").count() == 1
@@ -138,7 +138,7 @@ def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claim
     page = visit(report)
     assert len(shown(page)) == len(claims)
     page.select_option('[data-filter="statement"]', "saccade, invariants")
-    assert len(shown(page)) == 4
+    assert len(shown(page)) == 5
     page.select_option('[data-filter="statement"]', "")
     page.select_option('[data-filter="against"]', "published")
     assert len(shown(page)) == 5
@@ -156,7 +156,7 @@ def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
     page.get_by_role("button", name="verdict", exact=True).click()
     page.get_by_role("button", name="verdict", exact=True).click()  # the other way round: surprises on top
     kinds = page.locator("#claims-table tr[data-kind]").evaluate_all("rows => rows.map((row) => row.dataset.kind)")
-    assert kinds == ["surprise"] * 3 + ["outside", "control"] + ["holds"] * 8
+    assert kinds == ["surprise"] * 3 + ["cannot", "outside", "control"] + ["holds"] * 8
     page.get_by_role("button", name="claim", exact=True).click()
     assert sorted(claim["title"] for claim in claims) == sorted(shown(page), key=str.lower)
     assert shown(page)[0] == "a number that is missing"
@@ -171,6 +171,9 @@ def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report)
     outside = page.locator("tr[data-kind=outside]")
     assert outside.locator(".verdict").inner_text() == "outside (1 of 2 assumptions); 0.1 too high"
     assert outside.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
+    cannot = page.locator("tr[data-kind=cannot]")
+    assert cannot.locator("td").nth(2).inner_text() == "measured 0.2 [0.1, 0.3], needed ≥ 0.5; ceiling 0.27 (two seeds)"
+    assert cannot.locator(".verdict").inner_text() == "cannot be told at this size; about 2.7 times the windows would do"
     control = page.locator("tr[data-kind=control]")
     assert control.locator(".verdict").inner_text() == "fails, as a control must (broken: one common token)"
     assert "control: one common token is broken" in control.inner_text()

@@ -133,6 +133,26 @@ def test_claims_that_are_not_what_was_written_are_not_shown_and_the_page_and_the
         load_claims(tmp_path / "harmed")
 
 
+def test_a_page_that_is_not_ours_is_not_written_over(results, tmp_path):
+    shutil.copytree(results / "growth", tmp_path / "growth")
+    (tmp_path / "report.html").write_text("<title>a thesis</title>")
+    for _ in range(2):
+        assert write_page(tmp_path) == tmp_path / "saccade-report.html"
+    assert (tmp_path / "report.html").read_text() == "<title>a thesis</title>"
+    (tmp_path / "report.html").unlink()
+    for _ in range(2):
+        assert write_page(tmp_path) == tmp_path / "report.html"
+
+
+def test_files_that_are_not_listed_are_neither_shown_nor_waited_for(results, tmp_path):
+    shutil.copytree(results / "growth", tmp_path / "growth")
+    (before,) = results_of([tmp_path / "growth"])
+    os.mkfifo(tmp_path / "growth" / "pipe.csv")
+    (tmp_path / "growth" / "own.csv").write_text("mine")
+    (after,) = results_of([tmp_path / "growth"])
+    assert list(after.tables) == list(before.tables)
+
+
 def test_a_file_that_is_damaged_does_not_hide_the_others(results, tmp_path):
     folder = tmp_path / "cycle"
     shutil.copytree(results / "cycle", folder)

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
+from saccade.records import json_files
 from saccade.sweeps.asked import Asked
+from saccade.sweeps.axes import Axis
 from saccade.sweeps.folder import SweepFolder
-from saccade.sweeps.grid import Grid
+from saccade.sweeps.grid import MOST_RUNS, Grid
 from saccade.sweeps.outcome_file import FAILED, Outcome
 from saccade.sweeps.sweep import missing
 from tests.sweeps.small_sweeps import (
@@ -159,6 +161,44 @@ def test_another_experiment_needs_another_folder(path):
     assert f"holds a sweep of {NAME} of /home/good.py; give {NAME} a folder of its own" in err
 
 
+@pytest.mark.parametrize("harm", ["flipped", "lost"])
+def test_a_damaged_description_lets_no_other_experiment_take_over_the_folder(path, grid, harm):
+    Asked.of(grid).write(path)
+    before = {file: (path / file).read_bytes() for file in os.listdir(path) if (path / file).is_file()}
+    description = before["sweep.json"]
+    (path / "sweep.json").write_bytes(description[:200] + bytes([description[200] ^ 1]) + description[201:])
+    if harm == "lost":
+        (path / "sweep.json").unlink()
+    code, _, err = called("sweep", "growth-figures", "--over", "n_times=5,6", "--out", path, "--workers", 1)
+    assert (code, one_sentence(err)) == (2, True), err
+    assert "None of the 5 runs there is among those that are asked for now" in err
+    assert {file: (path / file).read_bytes() for file in before if file != "sweep.json"} == {
+        file: content for file, content in before.items() if file != "sweep.json"
+    }
+    assert called(*small_arguments(path, 3, "--workers", 1))[0] == 0  # its own command goes on
+    assert (path / "sweep.json").read_bytes() == description
+
+
+@pytest.mark.parametrize("name", ["summary.csv", "figure.png", "dataset.zarr"])
+def test_a_folder_with_a_file_of_somebody_else_under_a_name_of_ours_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("a thesis")
+    code, _, err = called(*small_arguments(tmp_path, 3, "--workers", 1))
+    assert (code, one_sentence(err)) == (2, True), err
+    assert f"holds {name}, which Saccade did not write there" in err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "a thesis"}
+
+
+def test_a_sweep_of_as_many_runs_as_there_may_be_can_be_read_back(tmp_path):
+    n_runs = 10_000  # the last of them, the longest to write
+    values = tuple(((seed,),) for seed in range(MOST_RUNS - n_runs, MOST_RUNS))
+    replace(Asked.of(small_grid()), axes=(Axis(("seeds",), values),)).write(tmp_path)
+    assert Asked.read(tmp_path).axes[0].values[-1] == ([MOST_RUNS - 1],)
+    text, times = (tmp_path / "sweep.json").read_text(), MOST_RUNS / n_runs
+    assert times * len(text) < json_files.MOST_BYTES
+    assert times * text.count("[[") * 2 < json_files._MOST_PARTS - 1000
+    assert times * text.count(",") < json_files._MOST_ITEMS
+
+
 def test_a_file_in_place_of_the_folder_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -214,8 +254,8 @@ def test_what_was_being_written_at_ctrl_c_is_written_once(moment, outcomes, tmp_
         real(descriptor)
 
     folder = SweepFolder(tmp_path)
-    monkeypatch.setattr(os, "fsync", interrupted)
     with folder.writing():
+        monkeypatch.setattr(os, "fsync", interrupted)
         with pytest.raises(KeyboardInterrupt):
             folder.commit(outcomes)
         folder.commit(outcomes)  # as a sweep does, whatever ended it

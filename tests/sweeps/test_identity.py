@@ -11,8 +11,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 import saccade
 from saccade.experiments import experiment
+from saccade.sweeps import identity
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.identity import code_version, identities, text_version
 from tests.sweeps.small_sweeps import NAME, small_config, small_grid
@@ -21,8 +24,8 @@ _HASHES = """
 import json, pathlib, sys
 from saccade.sweeps import identity
 
-edits = json.load(sys.stdin)
-root, module = pathlib.Path(identity.saccade.__file__).parent, "saccade.experiments.scan_and_snap.decoder_dynamics"
+module, edits = json.load(sys.stdin)
+root = pathlib.Path(identity.saccade.__file__).parent
 found = {}
 for name, (file, old, new) in edits.items():
     text = (root / file).read_text()
@@ -51,12 +54,26 @@ EDITS = {  # name -> file, what stands there, what stands there then
 }
 
 
-def test_comments_docstrings_and_layout_do_not_matter_but_a_constant_anywhere_behind_the_numbers_does(tmp_path):
+OWN = """import saccade as lab
+
+record = lab.train(lab.SequenceClasses.syn_small(), steps=3)
+events = lab.find_events(record)
+"""
+OWN_EDITS = {
+    "nothing": ("dynamics/train.py", "import", "import"),
+    "what is reached through a public name": ("dynamics/descent.py", "\nimport ", "\nANOTHER = 1\nimport "),
+    "an instrument that the numbers come from": ("observe/turning_points.py", "VISIBLE = 0.01", "VISIBLE = 0.02"),
+    "only shown": ("report/style.py", "0.92", "0.93"),
+}
+
+
+def _hashes(tmp_path, module, edits):
+    """Code versions of a module after each edit of a copy of the package."""
     package = Path(saccade.__file__).parent
     shutil.copytree(package, tmp_path / "saccade", ignore=shutil.ignore_patterns("__pycache__"))
     ended = subprocess.run(
         [sys.executable, "-c", _HASHES],
-        input=json.dumps(EDITS),
+        input=json.dumps([module, edits]),
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
@@ -64,11 +81,35 @@ def test_comments_docstrings_and_layout_do_not_matter_but_a_constant_anywhere_be
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout)
+    return json.loads(ended.stdout)
+
+
+def test_comments_docstrings_and_layout_do_not_matter_but_a_constant_anywhere_behind_the_numbers_does(tmp_path):
+    found = _hashes(tmp_path, "saccade.experiments.scan_and_snap.decoder_dynamics", EDITS)
     unmoved = ("nothing", "a comment", "a docstring", "layout", "only shown", "how a sweep is gathered", "another experiment")
     assert {found[name] for name in unmoved} == {code_version("saccade.experiments.scan_and_snap.decoder_dynamics")}
     moved = [found[name] for name in found if name not in unmoved]
     assert len({*moved, found["nothing"]}) == len(moved) + 1
+
+
+def test_what_a_users_file_reaches_through_public_names_is_part_of_its_runs(tmp_path):
+    own = tmp_path / "mine.py"
+    own.write_text(OWN)
+    found = _hashes(tmp_path, str(own), OWN_EDITS)
+    assert found["only shown"] == found["nothing"]
+    assert len(set(found.values())) == len(found) - 1
+
+
+@pytest.mark.parametrize("library", ["jax", "jaxlib", "numpy", "optax", "scipy"])
+def test_another_version_of_a_numerical_library_is_other_code(monkeypatch, library):
+    module, version = "saccade.experiments.scan_and_snap.decoder_dynamics", identity._version
+    before = code_version(module)
+    monkeypatch.setattr(identity, "_version", lambda name: "another" if name == library else version(name))
+    identity._code_version.cache_clear()
+    try:
+        assert code_version(module) != before
+    finally:
+        identity._code_version.cache_clear()
 
 
 def test_a_change_of_any_setting_is_another_run():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 
@@ -13,8 +14,10 @@ import xarray as xr
 from saccade import load_record
 from saccade.experiments import experiment
 from saccade.experiments.reproduce import reproduce
-from saccade.records.writing import whole_file, whole_folder
+from saccade.records.folders import whole_folder
+from saccade.records.writing import whole_file
 from saccade.sweeps import identity
+from saccade.sweeps import repair as repair_module
 from saccade.sweeps.folder import SweepFolder, _written
 from saccade.sweeps.sweep import sweep
 from tests.sweeps.small_sweeps import assert_same_dataset, called, kept, manifest_runs, one_sentence, small_arguments, small_grid
@@ -200,6 +203,7 @@ def test_damaged_results_are_found_and_written_again_without_a_run(whole, tmp_pa
     flipped(path / file) if kind == "flipped" else (path / file).unlink()
     assert called("verify", path)[0] == 1
     assert called("verify", path, "--repair")[0] == 0
+    shutil.rmtree(path / "dataset.zarr.damaged", ignore_errors=True)  # what can no longer be told to be ours is kept
     assert contents(path) == contents(whole)
 
 
@@ -267,6 +271,72 @@ def test_a_damaged_description_is_a_sentence(whole, tmp_path, text):
     for arguments in (("sweep", "--status", path), ("verify", path, "--repair")):
         code, _, err = called(*arguments)
         assert (code, one_sentence(err)) == (2, True), err
+
+
+def test_beside_a_process_that_writes_verify_finds_no_damage_in_what_is_under_way(whole, tmp_path):
+    path = tmp_path / "sweep"
+    shutil.copytree(whole, path)
+    with SweepFolder(path).writing():
+        for file in (path / "runs").iterdir():
+            shutil.copy(file, path / "runs" / f"{'0' * 20}.npz")  # it has no line yet
+        (path / "summary.csv").write_text("half of the results are new")
+        code, out, _ = called("verify", path)
+        assert (code, "damaged" in out) == (1, False)
+        assert "a sweep is at work there" in out
+        assert json.loads(called("verify", path, "--json")[1])["damaged"] == {}
+    code, out, _ = called("verify", path)
+    assert (code, "at work" in out) == (1, False)
+    assert "summary.csv" in out
+
+
+def test_what_changes_while_it_is_verified_is_looked_at_again(whole, tmp_path, monkeypatch):
+    path = tmp_path / "sweep"
+    shutil.copytree(whole, path)
+    summary = (path / "summary.csv").read_bytes()
+    (path / "summary.csv").write_text("half of the results are new")
+    look = repair_module._damage
+
+    def and_the_writer_ends(folder):
+        found = look(folder)
+        (path / "summary.csv").write_bytes(summary)
+        os.utime(path / "checksums.json")
+        monkeypatch.setattr(repair_module, "_damage", look)
+        return found
+
+    monkeypatch.setattr(repair_module, "_damage", and_the_writer_ends)
+    assert called("verify", path)[0] == 0
+
+
+def test_a_dataset_without_its_checksums_is_kept_and_made_again(whole, tmp_path):
+    path = tmp_path / "sweep"
+    shutil.copytree(whole, path)
+    (path / "dataset.zarr" / "checksums.json").unlink()
+    (path / "dataset.zarr" / "thesis.tex").write_text("a thesis")
+    assert called("verify", path, "--repair", "--workers", 1)[0] == 0
+    assert (path / "dataset.zarr.damaged" / "thesis.tex").read_text() == "a thesis"
+    assert_same_dataset(path, whole)
+
+
+def test_runs_are_not_written_through_a_link(whole, tmp_path):
+    path = tmp_path / "sweep"
+    shutil.copytree(whole, path)
+    (path / "runs").rename(tmp_path / "elsewhere")
+    (path / "runs").symlink_to(tmp_path / "elsewhere")
+    before = contents(tmp_path / "elsewhere")
+    code, _, err = called(*small_arguments(path, 4, "--workers", 1))
+    assert (code, one_sentence(err)) == (2, True), err
+    assert contents(tmp_path / "elsewhere") == before
+
+
+def test_a_pipe_in_place_of_a_file_of_runs_is_set_aside(whole, tmp_path):
+    path = tmp_path / "sweep"
+    shutil.copytree(whole, path)
+    file = next((path / "runs").iterdir())
+    file.unlink()
+    os.mkfifo(file)
+    assert called("verify", path)[0] == 1
+    assert called("verify", path, "--repair", "--workers", 1)[0] == 0
+    assert_same_dataset(path, whole)
 
 
 def test_a_folder_without_anything_is_a_sentence(tmp_path):

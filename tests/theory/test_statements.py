@@ -12,10 +12,12 @@ from saccade.theory import questions
 from saccade.theory import statements as every
 from saccade.theory.focus_and_dilution import stage_four
 from saccade.theory.focus_and_dilution import statements as focus_and_dilution
+from saccade.theory.joma import statements as joma
+from saccade.theory.scan_and_snap import open_statements
 from saccade.theory.scan_and_snap import statements as scan_and_snap
 from saccade.theory.statement import FIGURE, OURS, QUESTION, THEOREM
 
-MODULES = [scan_and_snap, focus_and_dilution, stage_four, questions]
+MODULES = [scan_and_snap, open_statements, focus_and_dilution, stage_four, joma, questions]
 LISTED = [each for module in MODULES for each in module.STATEMENTS]
 ROOT = Path(__file__).parents[2]
 by_key = pytest.mark.parametrize("statement", LISTED, ids=lambda each: each.key)
@@ -53,7 +55,7 @@ def test_numbers_rise(module):
         assert order == sorted(order)
 
 
-@pytest.mark.parametrize("module", MODULES[:3], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", MODULES[:4], ids=lambda module: module.__name__)
 def test_constants_are_named_after_their_numbers(module):
     names = {name: value for name, value in vars(module).items() if value in module.STATEMENTS}
     for name, statement in names.items():
@@ -69,7 +71,8 @@ def test_papers_are_in_the_references():
 def errata() -> set[tuple[str, str]]:
     """Number and statement of every erratum on the page that is made from the claims."""
     page = (ROOT / "docs" / "errata.md").read_text("utf-8")
-    return set(re.findall(r"^### ([\d.]+) .+\n\nAs [^(]+ \((\w+, [^,]+),", page, re.MULTILINE))
+    entries = re.findall(r"^### ([\d.]+) .+\n\nAs [^(]+ \((.+)\):$", page, re.MULTILINE)
+    return {(number, key) for number, places in entries for key in re.findall(r"[a-z]+\d{4}, [^,;]+", places)}
 
 
 def test_errata_are_those_that_claims_measure():

@@ -12,10 +12,12 @@ import saccade.experiments
 from saccade.theory import questions
 from saccade.theory.focus_and_dilution import stage_four
 from saccade.theory.focus_and_dilution import statements as focus_and_dilution
+from saccade.theory.joma import statements as joma
+from saccade.theory.scan_and_snap import open_statements
 from saccade.theory.scan_and_snap import statements as scan_and_snap
 from saccade.theory.statement import Statement
 
-MODULES = [scan_and_snap, focus_and_dilution, stage_four, questions]
+MODULES = [scan_and_snap, open_statements, focus_and_dilution, stage_four, joma, questions]
 FILES = sorted(Path(saccade.experiments.__file__).parent.rglob("*.py"))
 
 

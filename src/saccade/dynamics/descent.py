@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from saccade.dynamics.descent_scan import Plan, Saved, descend
+from saccade.dynamics.flow import checked_parameters
 from saccade.dynamics.optimiser import checked_optimiser
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.schedule import save_steps
@@ -40,6 +41,7 @@ def _train(
     batch: float = 128,
     context: float = 127,
     seeds: int | Sequence[int] = 1,
+    start: Any = None,
     save: str | Sequence[int] = "log",
     keep: Sequence[str] = ("attention",),
     dtype: str = "float32",
@@ -63,6 +65,7 @@ def _train(
         saves=save_steps(n_steps, save),
         keep_decoder="decoder" in kept,
         dtype=checked_choice("dtype", dtype, ("float32", "float64")),
+        start=None if start is None else checked_parameters("start", system, start),
     )
     if math.isinf(plan.batch) and not math.isinf(plan.context):
         raise InputError("`batch=math.inf` is the population, whose contexts are infinite: set `context=math.inf` too.")
@@ -83,6 +86,7 @@ def _record(system: Pairwise, plan: Plan, saved: Saved, blocks: TokenBlocks, kee
     if saved.decoder is not None:
         seen["decoder"] = Seen(("token", "next_token"), blocks.dense_decoder(*saved.decoder))
     settings = {name: getattr(plan, name) for name in ("steps", "batch", "context", "dtype")}
+    settings["start"] = "its own" if plan.start is None else "given"
     return trajectory(
         system,
         dynamics=system.label("A: mini-batch training"),

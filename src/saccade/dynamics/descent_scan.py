@@ -49,6 +49,7 @@ class Plan:
     saves: np.ndarray
     keep_decoder: bool
     dtype: str
+    start: Parameters | None = None  # of every run; None: the model's
 
 
 class DescentState(NamedTuple):
@@ -141,7 +142,8 @@ def _advance(
 
 def _start(plan: Plan, blocks: TokenBlocks, seeds: list[int]) -> tuple[DescentState, Saved]:
     """Initial parameters with the leading axis run, optimisers at rest, nothing saved."""
-    drawn = {s: plan.model.initial(blocks, generator(s, Purpose.INITIALISATION), plan.dtype) for s in set(seeds)}
+    begin = None if plan.start is None else jax.tree.map(lambda part: np.asarray(part, plan.dtype), plan.start)
+    drawn = {s: begin or plan.model.initial(blocks, generator(s, Purpose.INITIALISATION), plan.dtype) for s in set(seeds)}
     parameters = jax.tree.map(lambda *parts: np.stack(parts), *[drawn[s] for s in seeds])
     memories = (_at_rest(plan.optimiser, rows) for rows in parameters)
     n_runs, n_looks = len(seeds), len(plan.saves) + 1

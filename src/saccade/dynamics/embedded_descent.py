@@ -31,6 +31,8 @@ from saccade.model.embedded import Embedded, Weights, composite, context_log_pro
 
 _MOST_SEQUENCES, _MOST_TOKENS = 1e7, 1e6  # beyond these is a typing error, not an experiment
 
+_CONTEXTS_AT_ONCE = 1024  # numbers of contexts are rounded up to these, so that chains and seeds share compiled code
+
 _RATE = 1e-3  # what Adam is usually given
 
 
@@ -121,7 +123,7 @@ def _data(
     if math.isfinite(batch):
         return drawn
     found = {seed: distinct(drawn(seed)) for seed in seeds}
-    longest = max(len(one.last_token) for one in found.values())
+    longest = -(-max(len(one.last_token) for one in found.values()) // _CONTEXTS_AT_ONCE) * _CONTEXTS_AT_ONCE
 
     def filled(seed: int) -> Distinct:
         """Up to the same length, with contexts that never came."""
@@ -138,9 +140,13 @@ def _data(
 
 def distinct(found: Contexts) -> Distinct:
     """The mean loss needs each context once, with how often every token followed it."""
-    unlike, place = np.unique(np.column_stack([found.counts, found.last_token]), axis=0, return_inverse=True)
+    rows = np.column_stack([found.counts, found.last_token])
+    order = np.lexsort(rows.T[::-1])
+    is_new = np.append(True, (np.diff(rows[order], axis=0) != 0).any(axis=1))
+    unlike, place = rows[order][is_new], np.empty(len(rows), int)
+    place[order] = np.cumsum(is_new) - 1
     share = np.zeros((found.counts.shape[1], len(unlike)))
-    np.add.at(share, (found.next_token, place.ravel()), 1 / len(found.last_token))
+    np.add.at(share, (found.next_token, place), 1 / len(found.last_token))
     return Distinct(unlike[:, :-1].T.astype(np.int32), unlike[:, -1], share)
 
 

@@ -20,6 +20,7 @@ from saccade.errors import checked_choice
 from saccade.model.system import Equations
 
 _METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
+_TIMES_AT_ONCE = 512  # numbers of times are rounded up to these, so that flows share compiled code
 _MOST_UNKNOWNS_FOR_A_JACOBIAN = 8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
 
 
@@ -53,6 +54,8 @@ def integrate(
     checked_choice("`method`", method, _METHODS)
     with jax.enable_x64(True):
         right_hand_side, jacobian, looked_at = _compiled(equations.velocity, equations.loss)
+        if equations.without_jax is not None:
+            right_hand_side, looked_at = _in_numpy(equations.without_jax)
         start, setting = jax.tree.map(jnp.asarray, (start, equations.setting))
         y0 = np.asarray(ravel_pytree(start)[0])
         if method == "auto":
@@ -68,8 +71,8 @@ def integrate(
         # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
         with np.errstate(invalid="ignore", over="ignore"):
             solved = solve_ivp(watched, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian)
-        path = _finite_part(solved.y.T, len(times))
-        states, losses = jax.tree.map(np.asarray, looked_at(path, start, setting))
+        path = _finite_part(solved.y.T, -(-len(times) // _TIMES_AT_ONCE) * _TIMES_AT_ONCE)
+        states, losses = jax.tree.map(lambda part: np.asarray(part)[: len(times)], looked_at(path, start, setting))
     n_reached = int(np.isfinite(path).all(axis=1).sum())
     reason = "finished" if n_reached == len(times) else "diverged" if solved.success else "solver failed"
     settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": len(y0), "n_evaluations": int(solved.nfev)}
@@ -89,6 +92,28 @@ def _compiled(velocity: Callable[[Any, Any], Any], loss: Callable[[Any, Any], An
         return states, jax.vmap(lambda state: loss(state, setting))(states)
 
     return jax.jit(in_log_time), jax.jit(jax.jacfwd(in_log_time, argnums=1)), jax.jit(looked_at)
+
+
+def _in_numpy(step: Callable[[Any], tuple[float, Any]]) -> tuple[Any, Any]:
+    """Right-hand side, and states with their losses, from a function that gives loss and velocity in NumPy."""
+
+    def in_log_time(s: float, y: np.ndarray, start: Any, setting: Any, unit: float) -> np.ndarray:
+        velocity = step(_tree(y, start))[1]
+        return unit * np.exp(s) * np.concatenate([np.ravel(part) for part in jax.tree.leaves(velocity)])
+
+    def looked_at(path: np.ndarray, start: Any, setting: Any) -> tuple[Any, np.ndarray]:
+        states = [_tree(y, start) for y in path]
+        losses = [step(state)[0] if np.isfinite(y).all() else np.nan for state, y in zip(states, path, strict=True)]
+        return jax.tree.map(lambda *parts: np.stack(parts), *states), np.array(losses)
+
+    return in_log_time, looked_at
+
+
+def _tree(y: np.ndarray, like: Any) -> Any:
+    """A flat state, in the order of `ravel_pytree`, in the shapes of another."""
+    leaves, structure = jax.tree.flatten(like)
+    ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
+    return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in zip(np.split(y, ends), leaves, strict=True)])
 
 
 def _finite_part(path: np.ndarray, n_times: int) -> np.ndarray:

@@ -32,6 +32,7 @@ from saccade.model.system import System, rates_by_leaf
 MOST_STEPS = 1e12  # beyond it is a typing error, not an experiment
 _BYTES_AT_ONCE = 2**27  # parameters of every step of a stretch are held at once; a stretch is as long as fits here,
 _STEPS_AT_ONCE = 500  # and no longer, so that progress is seen and Ctrl-C is heard
+_LARGE = 2**16  # numbers of a model that fill a core's cache by themselves
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,17 @@ def _of_population(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any],
 
 def descend(plan: Plan, on_progress: Callable[[float], None]) -> DescentInfo:
     """Run the plan; arrays of the result have the leading axes seed and saved step."""
-    n_packs = min(len(plan.seeds), os.cpu_count() or 1)
-    packs = [pack.tolist() for pack in np.array_split(np.array(plan.seeds), n_packs)]
-    with workers(n_packs) as pool:
+    packs = _packs(plan)
+    with workers(min(len(packs), os.cpu_count() or 1)) as pool:
         done = list(pool.map(partial(_trained, plan, on_progress=on_progress), packs))
     return jax.tree.map(lambda *parts: np.concatenate(parts), *done)
+
+
+def _packs(plan: Plan) -> list[list[int]]:
+    """Seeds that are computed together: small models gain by it, large ones do not."""
+    n_numbers = sum(np.size(part) for part in jax.tree.leaves(plan.start(plan.seeds[0])))
+    n_packs = len(plan.seeds) if n_numbers >= _LARGE else min(len(plan.seeds), os.cpu_count() or 1)
+    return [pack.tolist() for pack in np.array_split(np.array(plan.seeds), n_packs)]
 
 
 def _trained(plan: Plan, seeds: list[int], *, on_progress: Callable[[float], None]) -> DescentInfo:
@@ -131,12 +138,15 @@ def _trained(plan: Plan, seeds: list[int], *, on_progress: Callable[[float], Non
         data = _stacked([plan.data(seed) for seed in seeds])
         parameters = jax.tree.map(lambda part: jnp.asarray(part, plan.dtype), _stacked([plan.start(seed) for seed in seeds]))
         state = DescentState(parameters, jax.vmap(plan.optimiser.at(1.0).init)(parameters))
-        saved = []
-        for steps in _stretches(plan, parameters):
-            batches = _stacked([plan.batches(seed, steps) for seed in seeds])
-            state, info = _advance(state, data, batches, plan.rates, plan.loss, plan.optimiser)
-            wanted = np.isin(steps, plan.saves)
-            saved.append(jax.tree.map(lambda part, wanted=wanted: np.asarray(part)[:, wanted], info))
+        saved, stretches = [], list(_stretches(plan, parameters))
+        n_saved = max(int(np.isin(steps, plan.saves).sum()) for steps in stretches)
+        for steps in stretches:
+            is_saved, filled = np.isin(steps, plan.saves), len(stretches[0]) - len(steps)
+            batches = _stacked([_lengthened(plan.batches(seed, steps), filled) for seed in seeds])
+            places = np.pad(np.where(is_saved, np.cumsum(is_saved) - 1, n_saved), (0, filled))
+            state, info = _advance(state, data, batches, places, len(steps), plan.rates, plan.loss, plan.optimiser, n_saved)
+            seen = jax.tree.map(np.asarray, info)
+            saved.append(jax.tree.map(lambda part, count=is_saved: part[:, : count.sum()], seen))
             on_progress(steps.stop / (plan.steps + 1))
     return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *saved)
 
@@ -145,24 +155,55 @@ def _stacked(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *parts: np.stack(parts), *trees)
 
 
+def _lengthened(batches: Any, more: int) -> Any:
+    """With steps that are never taken, copies of the last."""
+    return jax.tree.map(lambda part: np.concatenate([part, np.repeat(part[-1:], more, axis=0)]), batches)
+
+
 def _stretches(plan: Plan, parameters: Any) -> Iterator[range]:
     """Consecutive ranges of steps; the last step of all is only looked at."""
     n_numbers = sum(part.size for part in jax.tree.leaves(parameters))
-    most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (8 * n_numbers)))
+    most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (8 * n_numbers), plan.steps + 1))
     for start in range(0, plan.steps + 1, most):
         yield range(start, min(start + most, plan.steps + 1))
 
 
-@partial(jax.jit, static_argnames=("loss", "optimiser"))
+@partial(jax.jit, static_argnames=("loss", "optimiser", "n_saved"))
 def _advance(
-    state: DescentState, data: Any, batches: Any, rates: Any, loss: Callable[..., Any], optimiser: Optimiser
+    state: DescentState,
+    data: Any,
+    batches: Any,
+    places: Any,
+    count: Any,
+    rates: Any,
+    loss: Callable[..., Any],
+    optimiser: Optimiser,
+    n_saved: int,
 ) -> tuple[DescentState, DescentInfo]:
-    """All seeds through a stretch of steps (leading axes of `batches`: seed, step)."""
+    """All seeds through the first `count` steps of a stretch (leading axes of `batches`: seed, step); the others fill it up, so
+    that one length is compiled. What a step looks at is kept at its place; that of steps that are not saved is the last.
+    """
 
     def one_seed(state: DescentState, data: Any, batches: Any) -> tuple[DescentState, DescentInfo]:
-        return lax.scan(lambda s, batch: descent_step(s, batch, data, rates, loss, optimiser), state, batches)
+        def step(at: Any, carried: tuple[DescentState, DescentInfo]) -> tuple[DescentState, DescentInfo]:
+            before, kept = carried
+            after, info = descent_step(before, _at(batches, at), data, rates, loss, optimiser)
+            return after, jax.tree.map(
+                lambda all_kept, one: lax.dynamic_update_index_in_dim(all_kept, one, places[at], 0), kept, info
+            )
 
-    return jax.vmap(one_seed)(state, data, batches)
+        value = jax.eval_shape(loss, state.parameters, _at(batches, 0), data)
+        nothing = jax.tree.map(lambda part: jnp.zeros((n_saved + 1, *part.shape), part.dtype), DescentInfo(state.parameters, value))
+        return lax.fori_loop(0, count, step, (state, nothing))
+
+    if len(jax.tree.leaves(state)[0]) > 1:
+        return jax.vmap(one_seed)(state, data, batches)
+    alone = one_seed(*_at((state, data, batches), 0))  # products of matrices are faster so than in a stack
+    return jax.tree.map(lambda part: part[None], alone)
+
+
+def _at(tree: Any, place: Any) -> Any:
+    return jax.tree.map(lambda part: lax.dynamic_index_in_dim(part, place, keepdims=False), tree)
 
 
 def descent_step(

@@ -12,6 +12,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ from saccade.errors import (
     shortened,
 )
 from saccade.model.transformer import Transformer, TransformerConfig
+from saccade.observe.guard import Guard
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -209,6 +211,8 @@ def _trained(
     if resumed is not None and first == last:
         return resumed.record
 
+    guard = Guard()  # a disk that is full from the start is a mistake; one that fills up does not end training
+
     def record(stop_reason: str, step: int) -> xr.Dataset:
         later = looks.record(config, stop_reason, step, time.perf_counter() - started)
         return later if resumed is None else continued(resumed.record, later, resumed.step)
@@ -228,7 +232,9 @@ def _trained(
             and step in looks.checkpoint_steps
             and step >= first + (resumed is not None)
         ):
-            store.save(step, run.model, run.optimiser, record("finished" if step == last else "running", step))
+            seen = record("finished" if step == last else "running", step)
+            with nullcontext() if step == 0 else guard("a checkpoint could not be written; those before it stay"):
+                store.save(step, run.model, run.optimiser, seen)
         if step < last:
             run.update(loss)
             on_progress((step + 1) / last)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,9 +19,9 @@ import torch
 
 from saccade.errors import InputError, shortened
 from saccade.records.checksums import damage, seal
+from saccade.records.folders import whole_folder
 from saccade.records.json_files import json_ready, read_json, write_json
 from saccade.records.store import load_record, save_record
-from saccade.records.writing import whole_folder
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,23 +62,28 @@ class Checkpoints:
     def resumed(self, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Resumed | None:
         """The newest checkpoint, with `model` and `optimiser` put into its state; None if there is none."""
         found = sorted(path.parent for path in self._folder.glob("checkpoint-*/state.pt"))
+        if not found and any(self._folder.glob("checkpoint-*")):
+            raise InputError(f"{self._folder} holds checkpoints, but no state.pt to go on from; give `checkpoints` a new folder.")
         return self._restored(found[-1], model, optimiser) if found else None
 
     def save(self, step: int, model: torch.nn.Module, optimiser: torch.optim.Optimizer, record: xr.Dataset) -> None:
-        from safetensors.torch import save_model
-
+        """Whole or not at all; an `InputError` if it cannot be written."""
         path = self._folder / f"checkpoint-{step:012d}"
-        with whole_folder(path, any_folder=True) as folder:
-            save_model(model, str(folder / "model.safetensors"))  # knows of tied tables
+        with whole_folder(path) as folder:
+            _write_tensors(folder, model, {"step": step, "optimiser": optimiser.state_dict()})
             save_record(record, folder / "record.zarr")
             write_json(folder / "settings.json", self._settings)
-            torch.save({"step": step, "optimiser": optimiser.state_dict()}, folder / "state.pt")
             seal(folder)
+        self._lighten(path)
+
+    def _lighten(self, newest: Path) -> None:
+        """Of older checkpoints only the weights stay."""
         for older in self._folder.glob("checkpoint-*"):
-            if older != path and (older / "state.pt").exists() and not damage(older):  # a damaged one stays as it is, to be seen
+            if older != newest and (older / "state.pt").exists() and not damage(older):  # a damaged one stays as it is, to be seen
                 seal(older, [name for name in _KEPT if (older / name).exists()])  # first, so that what goes is not missed
-                (older / "state.pt").unlink(missing_ok=True)
                 shutil.rmtree(older / "record.zarr", ignore_errors=True)
+                with suppress(OSError):
+                    (older / "state.pt").unlink()  # last: while it is there, this is done again
 
     def _restored(self, path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Resumed:
         from safetensors.torch import load_model
@@ -104,6 +110,17 @@ class Checkpoints:
                     f"{self._folder} holds another run: its `{name}` was {shortened(then)}, now it is {shortened(now)}; "
                     "give `checkpoints` a new folder."
                 )
+
+
+def _write_tensors(folder: Path, model: torch.nn.Module, state: dict[str, Any]) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_model
+
+    try:
+        save_model(model, str(folder / "model.safetensors"))  # knows of tied tables
+        torch.save(state, folder / "state.pt")
+    except (SafetensorError, RuntimeError) as error:  # how they say that the disk is full
+        raise InputError(f"cannot write to {folder.parent}: {shortened(error)}.") from None
 
 
 def continued(earlier: xr.Dataset, later: xr.Dataset, step: int) -> xr.Dataset:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +23,7 @@ from saccade.model.blocked_loss import blocked_cross_entropy
 from saccade.model.transformer import Transformer
 from saccade.observe.recorder import Recorder, watch
 from saccade.observe.undisturbed import undisturbed, unwrapped
+from saccade.records.json_files import parsed_json
 from saccade.records.schema import VARIABLES, make_record
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Looks:
             | {"stop_reason": stop_reason, "stop_time": stop_time},
             coords={"time": list(self._found)},
             time_unit="updates",
-            config=dict(config) | {"watching": None if seen is None else json.loads(seen.attrs["config"])},
+            config=dict(config) | {"watching": None if seen is None else parsed_json(seen.attrs["config"])},
             wall_time=wall_time,
             definitions={name: about for name, (_, _, about) in series.items()},
         )

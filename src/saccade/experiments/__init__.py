@@ -49,8 +49,18 @@ SCAN_AND_SNAP = {
     "relative-gain": Entry("scan_and_snap", "relative_gain", "Theorem 3, frequency order", 5),
     "scan-then-snap": Entry("scan_and_snap", "scan_then_snap", "Theorem 4", 6),
     "plain-snap": Entry("scan_and_snap", "plain_snap", "Theorem 4, asked of plain gradient flow", 8),
+    "plain-descent": Entry("scan_and_snap", "plain_descent", "Theorems 1 and 4, replaced for plain descent", 10),
+    "break-conditions": Entry("scan_and_snap", "break_conditions", "Assumption 1(c): rate ratios from .01 to 100", 6),
+    "starts": Entry("scan_and_snap", "starts", "Theorems 2 and 3 from any start", 5),
+    "reparameterisation": Entry("scan_and_snap", "reparameterisation", "section 3: U, W_Q, W_K, W_V for Y and Z", 4),
+    "four-stages": Entry("scan_and_snap", "four_stages", "Fig. 2: start, suppression, winners, freeze", 3),
     "snap-phase-diagram": Entry("scan_and_snap", "snap_phase_diagram", "Theorem 4, over both rates", 15),
+    "first-force": Entry("scan_and_snap", "first_force", "where attention moves first, from counts alone", 3),
     "growth-figures": Entry("scan_and_snap", "growth_figures", "Figs. 3, 9, Theorem 4 as calculus", 2),
+    "positional-prior": Entry("scan_and_snap", "positional_prior", "Lemma 4, Theorems 2-4 with places", 4),
+    "joint-laws": Entry("scan_and_snap", "joint_laws", "JoMA: Theorems 1, 2, 4, Fig. 4", 5),
+    "layers-in-turn": Entry("scan_and_snap", "layers_in_turn", "two and three layers, JoMA", 6),
+    "adam-sign-limit": Entry("scan_and_snap", "adam_sign_limit", "Fig. 5 explained, momentum", 5),
 }
 FOCUS_AND_DILUTION = {
     "markov-contexts": Entry("focus_and_dilution", "markov_contexts", "Definitions 2.1, 2.2, Propositions 2.3, B.1", 5),
@@ -69,20 +79,23 @@ FOCUS_AND_DILUTION = {
     "other-chains": Entry("focus_and_dilution", "other_chains", "same law, other transitions", 12),
     "focus-dilution-cycle": Entry("focus_and_dilution", "focus_dilution_cycle", "the whole cycle", 8),
     "focus-dilution-adam": Entry("focus_and_dilution", "focus_dilution_adam", "Adam, with and without noise", 20),
-    "focus-dilution-published": Entry("focus_and_dilution", "focus_dilution_published", "Fig. 2, the published settings", 40),
+    "focus-dilution-published": Entry("focus_and_dilution", "focus_dilution_published", "Fig. 2, the published settings", 25),
 }
 REAL_TEXT = {  # need the extras `torch` and `text`
     "wikitext-attention": Entry("real_text", "wikitext_attention", "Fig. 7 of Scan and Snap", 100),
-    "wikitext-entropy": Entry("real_text", "wikitext_entropy", "Fig. 10", 70),
-    "text-fates": Entry("real_text", "text_fates", "Theorem 2, asked of text", 85),
-    "text-cycle": Entry("real_text", "text_cycle", "Focus and Dilution, four stages", 105),
-    "text-cycle-published": Entry("real_text", "text_cycle_published", "Fig. 3, the published settings", 80),
-    "positions": Entry("real_text", "positions", "does the scan survive positions?", 110),
-    "optimisers": Entry("real_text", "optimisers", "which tokens win?", 60),
-    "depth": Entry("real_text", "depth", "which layer stops first?", 75),
-    "context-length": Entry("real_text", "context_length", "how long is long?", 25),
-    "sparse-then-dense": Entry("real_text", "sparse_then_dense", "sparse, then dense", 150),
-    "forecast": Entry("real_text", "forecast", "forecast, scored", 80),
+    "wikitext-entropy": Entry("real_text", "wikitext_entropy", "Fig. 10", 55),
+    "text-fates": Entry("real_text", "text_fates", "Theorems 2 and 3, asked of text", 140),
+    "first-force-text": Entry("real_text", "first_force_text", "where attention moves first, told from counts", 50),
+    "text-cycle": Entry("real_text", "text_cycle", "Focus and Dilution, four stages", 210),
+    "text-first-move": Entry("real_text", "text_first_move", "sign of the focus, asked of text", 60),
+    "text-cycle-published": Entry("real_text", "text_cycle_published", "Fig. 3, the published settings", 170),
+    "positions": Entry("real_text", "positions", "do positions change who gains?", 60),
+    "optimisers": Entry("real_text", "optimisers", "do SGD and Adam choose alike?", 65),
+    "depth": Entry("real_text", "depth", "which layer slows first?", 55),
+    "context-length": Entry("real_text", "context_length", "how long is long?", 30),
+    "sparse-then-dense": Entry("real_text", "sparse_then_dense", "sparse, then dense", 270),
+    "forecast-transformer": Entry("real_text", "forecast_transformer", "first force, asked of a Transformer", 50),
+    "forecast": Entry("real_text", "forecast", "forecast, scored", 60),
 }
 SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
@@ -114,8 +127,12 @@ def module_of(name: str) -> str:
     """The module of an experiment, or the path of a user's own file."""
     if name.endswith(".py"):
         return own_file(name)
-    entry = EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)]
+    entry = _entry(name)
     return f"saccade.experiments.{entry.part}.{entry.file}"
+
+
+def _entry(name: str) -> Entry:
+    return EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)]
 
 
 def finding_of(name: str) -> str:
@@ -123,7 +140,7 @@ def finding_of(name: str) -> str:
     if name.endswith(".py"):
         path = Path(name)
     else:
-        entry = EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)]
+        entry = _entry(name)
         path = Path(__file__).parent / entry.part / f"{entry.file}.py"
     with path.open(encoding="utf-8") as file:  # up to the first thing said: parsing whole files would make `saccade list` slow
         told = (token for token in tokenize.generate_tokens(file.readline) if token.type not in (tokenize.COMMENT, tokenize.NL))

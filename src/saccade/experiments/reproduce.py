@@ -18,6 +18,7 @@ from saccade.processes import LostProcessError, Worker, computed, cores
 from saccade.records.json_files import write_json
 from saccade.records.store import OtherResultError, check_same_settings, result_folder, save_record
 from saccade.records.writing import clear_drafts, write_csv
+from saccade.report.drawn import draw_panels
 from saccade.report.style import save_figure
 
 
@@ -142,8 +143,9 @@ def _write(folder: Path, asked: Experiment, outcome: Outcome, command: str) -> N
     write_csv(folder / "table.csv", asked.rows(record))
     for name, (columns, extra_rows) in (asked.files(record) if asked.files is not None else {}).items():
         write_csv(folder / name, extra_rows, columns)
-    write_json(folder / "panels.json", asked.specs(record))
-    save_figure(asked.figure(record), folder / "figure")
+    panels = asked.specs(record)
+    write_json(folder / "panels.json", panels)
+    save_figure(draw_panels(panels), folder / "figure")
     attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
     about = {"statement": outcome.finding, "caption": asked.caption_of(record), "command": command, **attributes}
     write_json(folder / "about.json", about)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import saccade
 from saccade.errors import InputError
+from saccade.records.json_files import parsed_json
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,7 +54,7 @@ def parts(record: xr.Dataset, shares: Sequence[Share]) -> list[xr.Dataset]:
     pairs = zip(record.lr_decoder.values.tolist(), record.lr_attention.values.tolist(), strict=True)
     place_of_pair = {pair: place for place, pair in enumerate(pairs)}
     place_of_seed = {seed: place for place, seed in enumerate(record.seed.values.tolist())}
-    assumptions = json.loads(record.attrs.get("assumptions", "[]"))
+    assumptions = parsed_json(record.attrs.get("assumptions", "[]"), list)
     attributes, found = dict(record.attrs), []
     if "wall_time_s" in attributes:
         attributes["wall_time_s"] /= len(shares)

@@ -2,6 +2,6 @@
 
 A source of statistics (a corpus, sequence classes, a Markov chain) and the learning rates go in; a record of predictions comes
 out, each with the assumptions it leans on. Nothing here has seen a training run: closed forms come from `theory`, and paths from
-flows of the population, which know the statistics and no sample. `naive.py` holds forecasts that need no theory, `score.py`
-compares any of them with what was measured.
+flows of the population, which know the statistics and no sample. `score.py` compares them with
+what was measured.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING
 from saccade.forecasting.figure import figure
 from saccade.forecasting.page import page, table
 from saccade.records.checksums import seal
+from saccade.records.folders import whole_folder
+from saccade.records.json_files import parsed_json
 from saccade.records.store import save_record
-from saccade.records.writing import whole_folder, write_csv, write_text
+from saccade.records.writing import write_csv, write_text
 from saccade.report.style import save_figure
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def write_forecast(record: xr.Dataset, out: str | Path) -> Path:
     """The folder that was written, named after the source; an earlier one gives way when all is there."""
-    name = re.sub(r"[^\w.-]+", "-", json.loads(record.attrs["config"])["source"]).strip("-.") or "forecast"
+    name = re.sub(r"[^\w.-]+", "-", parsed_json(record.attrs["config"])["source"]).strip("-.") or "forecast"
     folder = Path(out) / "forecast" / name
     with whole_folder(folder) as unfinished:
         save_record(record, unfinished / "record.zarr")

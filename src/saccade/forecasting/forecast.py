@@ -2,11 +2,12 @@
 
 | part of the record                       | from                                                       | file                 |
 |------------------------------------------|------------------------------------------------------------|----------------------|
-| query, token: gains, attention, times    | sequence classes, the pairwise model of Scan and Snap      | `attention_order.py` |
+| query, token: gains, attention, trust    | windows of a text, the pairwise model of Scan and Snap     | `text_order.py`      |
+| query, token: gains, attention, times    | sequence classes, the same model, endless contexts         | `attention_order.py` |
 | start, word: rates, times of the stages  | a Markov chain, the embedded model of Focus and Dilution   | `stages.py`          |
 | `attrs["predictions"]`                   | both, as sentences with the assumptions they lean on       | `*_predictions.py`   |
 
-A text gives both parts, classes the first, a chain the second. Nothing is trained.
+A text gives the first and the third part, classes the second, a chain the third. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from saccade.forecasting.prediction import Prediction, prediction_of
 from saccade.forecasting.sources import Statistics, statistics
 from saccade.forecasting.stage_predictions import chain_conditions, stage_predictions
 from saccade.forecasting.stages import stages
+from saccade.forecasting.text_order import text_order
+from saccade.forecasting.text_predictions import text_predictions
 from saccade.model.embedded import Embedded
-from saccade.records.json_files import json_ready
+from saccade.records.json_files import json_ready, parsed_json
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -37,6 +40,14 @@ _DEFINITIONS = {
     "gain": ("1", "the same at the end of the forecast: what tokens are ranked by"),
     "attention_start": ("1", "attention of the query before training, mean over its classes: the share of each token"),
     "attention_end": ("1", "predicted attention at the end of the forecast"),
+    "attention_path": ("1", "predicted attention of the query on each token, mean over its windows"),
+    "told": ("", "the token's movement can be told: seen often enough, and two halves of the windows push it to the same side"),
+    "seen": ("", "the token stands in windows of the query"),
+    "order_agreement": ("1", "rank correlation of both paths of decoder first among the tokens told, mean over queries"),
+    "size_error": ("1", "distance of both paths over the size of the second: the error that the forecast tells of itself"),
+    "order_until": (_STEPS, "until when the order of tokens is told"),
+    "size_until": (_STEPS, "until when sizes are told to a tenth"),
+    "n_windows": ("1", "windows counted"),
     "distinct": ("", "one class of the query shows the token more than all its other classes together"),
     "half_way_time": (_STEPS, "attention is half as far from its start as at the end, in total variation"),
     "scan_time": (_STEPS, "t_0' of the query's most frequent class: end of scanning"),
@@ -78,8 +89,8 @@ def forecast(
     queries: int | Sequence[str | int] = 8,
     steps: float | None = None,
     window: int = 32,
-    n_next: int = 4,
-    n_tokens: int = 256,
+    n_windows: int = 20_000,
+    n_tokens: int = 500,
     n_chain: int = 64,
     context: float | None = None,
     model: Embedded | None = None,
@@ -94,9 +105,9 @@ def forecast(
     | `lr_decoder`, `lr_attention` | rates of SGD, above 0: decoder (embedding and projection), attention                         |
     | `init_scale`                 | standard deviation of every weight of the embedded model at the start                        |
     | `queries`                    | of a text: how many of its most frequent tokens, or which                                    |
-    | `steps`                      | steps to predict; default: twice the median snap time of the queries                         |
-    | `window`, `n_next`           | of a text: context tokens before a query, next tokens of a query                             |
-    | `n_tokens`, `n_chain`        | of a text: context tokens kept for the classes, tokens of the chain                          |
+    | `steps`                      | steps to predict; default: as long as it can be trusted; classes: twice the median snap time |
+    | `window`, `n_windows`        | of a text: context tokens before a query, windows counted                                    |
+    | `n_tokens`, `n_chain`        | of a text: tokens told apart, of attention and of the chain; rarer ones are one              |
     | `context`                    | tokens in a training context, for the assumptions; default: `window` of a text, else infinite |
     | `model`                      | `Embedded(...)` instead of the default with `init_scale`: widths, scale of attention logits  |
     | `starts`                     | random starts of the stages, for the spread of their times                                   |
@@ -110,10 +121,12 @@ def forecast(
     if steps is not None:
         checked_number("steps", steps, low=0.0, high=1e300, open_low=True)
     chosen = Embedded(init_scale=init_scale) if model is None else checked_kind("model", model, Embedded)
-    known = statistics(source, queries=queries, window=window, n_next=n_next, n_tokens=n_tokens, n_chain=n_chain)
+    known = statistics(source, window=window, n_windows=n_windows, n_tokens=n_tokens, n_chain=n_chain)
     length = (window if known.identity else math.inf) if context is None else checked_number("context", context, low=1.0)
     parts: dict[str, Any] = {}
-    if known.classes is not None:
+    if known.windows is not None:
+        parts |= text_order(known.windows, queries=queries, steps=steps, **rates, on_progress=on_progress)
+    elif known.classes is not None:
         parts |= attention_order(
             known.classes,
             lr_decoder=rates["lr_decoder"],
@@ -128,6 +141,7 @@ def forecast(
         parts |= {"word": list(known.chain.labels)}
     config = {"source": known.name, "hash": known.identity, **rates, "context": length, "model": vars(chosen), "window": window}
     record = _record(parts, config, started)
+    record.attrs["window"] = window
     record.attrs["predictions"] = json.dumps(
         json_ready([said.as_dict() for said in _said(record, known, chosen, rates, length)], str)
     )
@@ -136,12 +150,14 @@ def forecast(
 
 def predictions(record: xr.Dataset) -> list[Prediction]:
     """What the forecast says, in the order in which it is to be read."""
-    return [prediction_of(entry) for entry in json.loads(record.attrs["predictions"])]
+    return [prediction_of(entry) for entry in parsed_json(record.attrs["predictions"], list)]
 
 
 def _said(record: xr.Dataset, known: Statistics, model: Embedded, rates: dict[str, float], context: float) -> list[Prediction]:
     said = []
-    if known.classes is not None:
+    if known.windows is not None:
+        said += text_predictions(record, context)
+    elif known.classes is not None:
         said += order_predictions(record, class_conditions(known.classes, **rates, context=context))
     if known.chain is not None:
         said += stage_predictions(record, chain_conditions(known.chain, model, **rates, context=context))

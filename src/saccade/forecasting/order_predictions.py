@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LISTED = 6  # tokens of a query that a sentence names; the table has all
 _ADAM_ORDER = "not carried over: Adam's steps do not scale with the gradient, and which distinct tokens win depends on its rate"
-_ADAM_LOSS = "expected, since Adam keeps the sign of a gradient, but on text it was not seen (`saccade reproduce forecast`)"
+_ADAM_LOSS = "not carried over: on text Adam lets other tokens gain than SGD (`saccade reproduce optimisers`)"
 _ADAM_CLOCK = "not carried over: the time of a step is not the rate times the gradient"
 
 

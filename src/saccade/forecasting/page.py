@@ -5,23 +5,25 @@ Short and ranked: query by query, the most frequent first, then the stages in or
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
 from saccade.forecasting.forecast import predictions
 from saccade.forecasting.prediction import Prediction
+from saccade.records.json_files import parsed_json
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _COLUMNS = ("part", "name", "token", "rank", "value", "kind")
+_NUMBERS = ("condensation_rate", "focus_rate", "focus_sign", "next_rate", "coverage", "n_windows")
+_UNTIL = ("order_until", "size_until")
 _EVENTS = ("condensed_time", "half_time", "plateau_time", "focus_onset", "focus_growth")
 
 
 def page(record: xr.Dataset) -> str:
     """What will happen, in Markdown."""
-    said, config = predictions(record), json.loads(record.attrs["config"])
+    said, config = predictions(record), parsed_json(record.attrs["config"])
     both = "gain" in record and "condensation_rate" in record
     rates = f"decoder rate {config['lr_decoder']:g}, attention rate {config['lr_attention']:g}"
     lines = [
@@ -71,6 +73,9 @@ def _gains(record: xr.Dataset) -> list[dict[str, Any]]:
     rows = []
     for name in record["query"].values if "gain" in record else ():
         query = record.sel(query=name)
+        if "told" in record:
+            rows += _told(query)
+            continue
         for rank, i in enumerate((-query.gain.values).argsort(kind="stable"), start=1):
             if query.attention_start.values[i] > 0:
                 kind = "distinct" if query.distinct.values[i] else "not distinct"
@@ -81,8 +86,17 @@ def _gains(record: xr.Dataset) -> list[dict[str, Any]]:
     return rows
 
 
+def _told(query: xr.Dataset) -> list[dict[str, Any]]:
+    """Words of a text in the order of their gains: all that the query's windows show, and whether they can be told."""
+    seen, gain = query.seen.values, query.gain.values
+    order = [i for i in (-gain).argsort(kind="stable") if seen[i]]
+    kinds = ["told" if told else "cannot be told" for told in query.told.values]
+    name = str(query["query"].values)
+    return [_row("gain", name, str(query.token.values[i]), rank, float(gain[i]), kinds[i]) for rank, i in enumerate(order, start=1)]
+
+
 def _times(record: xr.Dataset) -> list[dict[str, Any]]:
-    rates = [name for name in ("condensation_rate", "focus_rate", "focus_sign", "next_rate", "coverage") if name in record]
+    rates = [name for name in (*_NUMBERS, *_UNTIL) if name in record]
     rows = [_row("rate", name, "", "", float(record[name]), name) for name in rates]
     for name in _EVENTS:
         if name in record:

@@ -13,6 +13,7 @@ from typing import Any
 from saccade.theory.condition import Condition
 
 CLOSED_FORM, FLOW, RANK_ONE = "closed form", "population flow of the classes", "rank-one flow from random starts"
+DECODER_FIRST = "attention's force along the decoder's path"
 
 
 @dataclass(frozen=True)

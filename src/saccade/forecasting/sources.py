@@ -1,11 +1,13 @@
-"""What a forecast is made from: whatever the user has, turned into sequence classes, a Markov chain, or both.
+"""What a forecast is made from: whatever the user has, turned into windows, sequence classes or a Markov chain.
 
-| source                                           | classes                     | chain                             |
+| source                                           | attention from              | stages from a chain               |
 |--------------------------------------------------|-----------------------------|-----------------------------------|
-| `Corpus`, or the name or path of a text          | counted, for some queries   | counted, the most frequent tokens |
-| `SequenceClasses`, CSV file with a column `class`| as given                    |                                   |
+| `Corpus`, or the name or path of a text          | windows of the text         | counted, the most frequent tokens |
+| `SequenceClasses`, CSV file with a column `class`| classes as given            |                                   |
 | `MarkovChain`, CSV file of a transition table    |                             | as given                          |
 | `Statistics`: counted already                    | as given                    | as given                          |
+
+`class_statistics` turns a text into classes instead, the papers' picture of it.
 
 A model that trains on text meets the classes in some of its positions only. `coverage` is that share: between two such positions
 attention of these queries stands still, so every time in steps is longer by 1 / coverage.
@@ -25,6 +27,7 @@ from saccade.errors import InputError, checked_count, shortened
 
 if TYPE_CHECKING:
     from saccade.data.text.corpus import Corpus
+    from saccade.data.text.windows import Windows
 
 
 @dataclass(frozen=True)
@@ -32,15 +35,14 @@ class Statistics:
     """All that a forecast knows of the data; `identity` is the hash of a text."""
 
     name: str
+    windows: Windows | None = None
     classes: SequenceClasses | None = None
     chain: MarkovChain | None = None
     coverage: float = 1.0
     identity: str = ""
 
 
-def statistics(
-    source: Any, *, queries: int | Sequence[str | int], window: int, n_next: int, n_tokens: int, n_chain: int
-) -> Statistics:
+def statistics(source: Any, *, window: int, n_windows: int, n_tokens: int, n_chain: int) -> Statistics:
     """The statistics of `source`; the other arguments say what is counted in a text and do nothing for the rest."""
     if isinstance(source, Statistics):
         return source
@@ -51,11 +53,28 @@ def statistics(
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
         return _of_table(Path(source))
     corpus = _corpus(source)
+    return Statistics(
+        name=f"{corpus.name}-{corpus.tokenizer}",
+        windows=_windows(corpus, window, n_windows).of_frequent(n_tokens),
+        chain=corpus.chain(checked_count("n_chain", n_chain, low=2)),
+        identity=corpus.hash,
+    )
+
+
+def _windows(corpus: Corpus, window: int, n_windows: int) -> Windows:
+    """At most `n_windows`; those of a text too short for so many overlap."""
+    n_context, wanted = checked_count("window", window, high=len(corpus.train) - 2), checked_count("n_windows", n_windows)
+    n_places = len(corpus.train) - n_context - 1
+    stride = max(1, min(n_context + 2, n_places // wanted))
+    return corpus.windows(n_context, n_windows=min(wanted, -(-n_places // stride)), stride=stride)
+
+
+def class_statistics(corpus: Corpus, *, queries: int | Sequence[str | int], window: int, n_next: int, n_tokens: int) -> Statistics:
+    """A text as sequence classes: some queries, each with its most frequent next tokens, and endless contexts."""
     classes = corpus.classes(queries, window=window, n_next=n_next, n_tokens=n_tokens)
     return Statistics(
         name=f"{corpus.name}-{corpus.tokenizer}",
         classes=_whole_vocabulary(classes, corpus),
-        chain=corpus.chain(checked_count("n_chain", n_chain, low=2)),
         coverage=_coverage(classes, corpus),
         identity=corpus.hash,
     )

@@ -6,199 +6,30 @@
     yield case.near(THEOREM_3_5, "growth rate of queries", measured=rates, target=c, relative=0.005)
     yield case.none(THEOREM_2, "frequent distinct tokens gain more", exceptions=rarer_gains_more)
 
-A verdict says whether the relation is true; outside its assumptions a claim decides nothing, and still says whether the numbers
-agree. A negative control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
+A verdict says whether the relation (`lab/relation.py`) is true. Outside its assumptions a claim decides nothing, and still says
+whether the numbers agree. It cannot be told where its interval reaches to both sides; nor, under a ceiling (`Case.under`), where
+two repetitions agree less than the claim asks, unless the whole interval is allowed or on the wrong side of chance. A negative
+control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from saccade.lab.ceiling import Ceiling
+from saccade.lab.relation import AtLeast, AtMost, Between, Erratum, Exceptions, Near, Relation, Value, times
 from saccade.observe.fits import Interval, furthest
 from saccade.theory.condition import Condition
 from saccade.theory.statement import Statement
 
-HOLDS, FAILS, OUTSIDE = "holds", "fails", "outside"
+HOLDS, FAILS, OUTSIDE, CANNOT_TELL = "holds", "fails", "outside", "cannot tell"
+UNDECIDED = (OUTSIDE, CANNOT_TELL)  # neither confirmed nor refuted
 SIMULATION, PUBLISHED, REPLICATION, CALCULUS = "simulation", "published", "replication", "calculus"
-
-
-# What a claim asks of a number, or of an interval over seeds, of which it must be true from end to end.
-Value: TypeAlias = float | Interval
-
-
-@dataclass(frozen=True)
-class Near:
-    """Within an absolute distance of a target; `relative` only tells how that distance was given."""
-
-    kind: ClassVar[str] = "near"
-    target: float
-    within: float
-    relative: float | None = None
-
-    def holds(self, value: float) -> bool:
-        return abs(value - self.target) <= self.within
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self.target - self.within, self.target + self.within
-
-    def says(self, measured: Value) -> str:
-        allowed = f"{100 * self.relative:.3g} %" if self.relative is not None else number(self.within)
-        exactly = "" if self.within == 0 else f" ± {allowed}"
-        return f"measured {shown(measured)}, predicted {number(self.target)}{exactly}"
-
-    def miss(self, measured: Value) -> str:
-        gap = abs(centre(measured) - self.target)
-        if math.isnan(gap):
-            return "missing"
-        return f"off by {100 * gap / abs(self.target):.2g} %" if self.target else f"off by {number(gap)}"
-
-
-@dataclass(frozen=True)
-class AtMost:
-    kind: ClassVar[str] = "at most"
-    bound: float
-    strict: bool = False
-
-    def holds(self, value: float) -> bool:
-        return value < self.bound if self.strict else value <= self.bound
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return -math.inf, self.bound
-
-    def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, needed {'<' if self.strict else '≤'} {number(self.bound)}"
-
-    def miss(self, measured: Value) -> str:
-        return f"{number(highest(measured) - self.bound)} too high"
-
-
-@dataclass(frozen=True)
-class AtLeast:
-    kind: ClassVar[str] = "at least"
-    bound: float
-    strict: bool = False
-
-    def holds(self, value: float) -> bool:
-        return value > self.bound if self.strict else value >= self.bound
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self.bound, math.inf
-
-    def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, needed {'>' if self.strict else '≥'} {number(self.bound)}"
-
-    def miss(self, measured: Value) -> str:
-        return f"{number(self.bound - lowest(measured))} too low"
-
-
-@dataclass(frozen=True)
-class Between:
-    kind: ClassVar[str] = "between"
-    low: float
-    high: float
-
-    def holds(self, value: float) -> bool:
-        return self.low <= value <= self.high
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self.low, self.high
-
-    def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, must lie in [{number(self.low)}, {number(self.high)}]"
-
-    def miss(self, measured: Value) -> str:
-        too_low = lowest(measured) < self.low
-        return f"{number(self.low - lowest(measured))} too low" if too_low else f"{number(highest(measured) - self.high)} too high"
-
-
-@dataclass(frozen=True)
-class Exceptions:
-    """How many of `among` break a rule: none, or no more than are allowed."""
-
-    kind: ClassVar[str] = "exceptions"
-    among: int
-    allowed: int = 0
-
-    def holds(self, value: float) -> bool:
-        return value <= self.allowed
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return 0, self.allowed
-
-    def says(self, measured: Value) -> str:
-        count = centre(measured)
-        allowed = f", {self.allowed} allowed" if self.allowed else ""
-        return f"{number(count)} exception{'' if count == 1 else 's'} among {self.among}{allowed}"
-
-    def miss(self, measured: Value) -> str:
-        return self.says(measured)
-
-
-@dataclass(frozen=True)
-class Erratum:
-    """A formula as printed, or as it is read, and as corrected: only the corrected form may be within a distance of the
-    measurement.
-    """
-
-    kind: ClassVar[str] = "erratum"
-    printed: float
-    corrected: float
-    within: float
-    number: str
-    said: str
-
-    def holds(self, value: float) -> bool:
-        return abs(value - self.corrected) <= self.within and not abs(value - self.printed) <= self.within
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self.corrected - self.within, self.corrected + self.within
-
-    def says(self, measured: Value) -> str:
-        forms = f"corrected formula {number(self.corrected)}, {self.said} {number(self.printed)}"
-        return f"measured {shown(measured)}; {forms} (± {number(self.within)})"
-
-    def miss(self, measured: Value) -> str:
-        value = centre(measured)
-        right = abs(value - self.corrected) <= self.within
-        return "the two forms cannot be told apart" if right else f"corrected form off by {number(abs(value - self.corrected))}"
-
-
-Relation: TypeAlias = Near | AtMost | AtLeast | Between | Exceptions | Erratum
-
-
-def centre(measured: Value) -> float:
-    return measured.mean if isinstance(measured, Interval) else measured
-
-
-def lowest(measured: Value) -> float:
-    return measured.low if isinstance(measured, Interval) else measured
-
-
-def highest(measured: Value) -> float:
-    return measured.high if isinstance(measured, Interval) else measured
-
-
-def number(value: float) -> str:
-    """Four digits, and no more zeros than are needed."""
-    return "missing" if math.isnan(value) else f"{value:.4g}"
-
-
-def shown(measured: Value) -> str:
-    if not isinstance(measured, Interval):
-        return number(measured)
-    return f"{number(measured.mean)} [{number(measured.low)}, {number(measured.high)}]"
 
 
 @dataclass(frozen=True)
@@ -217,6 +48,7 @@ class Claim:
     | `expected`  | the verdict we expect: `fails` for what is known not to be true                                     |
     | `against`   | what the theory is compared with: our simulation, published numbers, another replication, calculus  |
     | `breaks`    | of a negative control: the assumption broken on purpose                                             |
+    | `ceilings`  | how far two repetitions agree: two seeds, two samples of the text                                   |
     """
 
     statement: Statement
@@ -229,14 +61,46 @@ class Claim:
     expected: str = HOLDS
     against: str = SIMULATION
     breaks: str = ""
+    ceilings: Sequence[Ceiling] = ()
 
     @property
     def agrees(self) -> bool:
         """Whether the relation is true of the number, or of the interval from end to end, whatever the assumptions. NaN never
         agrees.
         """
+        return all(self._held)
+
+    @property
+    def _held(self) -> list[bool]:
         values = tuple(self.measured) if isinstance(self.measured, Interval) else (self.measured,)
-        return all(self.relation.holds(value) for value in values)
+        return [self.relation.holds(value) for value in values]
+
+    @property
+    def too_small(self) -> str:
+        """Why this cannot be told at this size, with the size that would do; empty where it can.
+
+        Sizes are estimates: the agreement of repetitions grows with the sample as Spearman and Brown have it, the interval
+        shrinks as one over the root of the number of repetitions.
+        """
+        short = [ceiling for ceiling in self.ceilings if not ceiling.allows(self.relation.bounds) and not self._is_clear(ceiling)]
+        if short:
+            return min(short, key=lambda ceiling: np.nan_to_num(ceiling.agreement, nan=-np.inf)).enough(self.relation.bounds)
+        if isinstance(self.measured, Interval) and self._reaches_across(self.measured):
+            factor = self.measured.enlargement(self.relation.bounds)
+            return f"about {times(factor)} the repetitions would do" if np.isfinite(factor) else "more repetitions would do"
+        return ""
+
+    def _is_clear(self, ceiling: Ceiling) -> bool:
+        """Whether all of the interval is allowed, or on the wrong side of chance. A number alone is never clear."""
+        if not isinstance(self.measured, Interval):
+            return False
+        return self.agrees or ceiling.is_opposite(self.relation.bounds, self.measured)
+
+    def _reaches_across(self, measured: Interval) -> bool:
+        """Whether some of the interval is allowed and some is not; so it may be where its ends are not known."""
+        low, high = self.relation.bounds
+        apart = measured.high < low or measured.low > high or measured.low == measured.high
+        return not self.agrees and not apart and not np.isnan(measured.mean)
 
     @property
     def unmet(self) -> list[Condition]:
@@ -246,6 +110,8 @@ class Claim:
     def verdict(self) -> str:
         if any(condition.name != self.breaks for condition in self.unmet):
             return OUTSIDE
+        if self.too_small:
+            return CANNOT_TELL
         return HOLDS if self.agrees else FAILS
 
     @property
@@ -254,8 +120,8 @@ class Claim:
 
     @property
     def is_surprise(self) -> bool:
-        """Neither what was expected nor outside its assumptions, which decides nothing."""
-        return self.verdict not in (self.expected, OUTSIDE)
+        """Decided, and not as expected."""
+        return self.verdict not in (self.expected, *UNDECIDED)
 
     @property
     def label(self) -> str:
@@ -267,14 +133,19 @@ class Claim:
 
     @property
     def says(self) -> str:
-        """What was measured and what was needed, as people say it."""
-        return self.relation.says(self.measured)
+        """What was measured and what was needed, as people say it, with the ceilings."""
+        ceilings = f"; ceiling {', '.join(map(str, self.ceilings))}" if self.ceilings else ""
+        return self.relation.says(self.measured) + ceilings
 
     @property
     def verdict_says(self) -> str:
-        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`."""
+        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `cannot be told at this size; ...`."""
+        if self.verdict == CANNOT_TELL:
+            return f"cannot be told at this size; {self.too_small}"
         if self.verdict == OUTSIDE:
-            numbers = "agrees" if self.agrees else self.relation.miss(self.measured)
+            numbers = (
+                "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self.relation.miss(self.measured)
+            )
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
         if self.breaks:
             told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
@@ -304,6 +175,7 @@ class Claim:
             "expected": self.expected,
             "against": self.against,
             "breaks": self.breaks,
+            "ceilings": [asdict(ceiling) for ceiling in self.ceilings],
         }
 
 
@@ -317,15 +189,17 @@ class Case:
     | `given`    | assumptions as `Condition`s, each with its number and bound; if one is not met, a claim is `outside`   |
     | `against`  | what the theory is compared with: our simulation, published numbers, another replication, calculus   |
     | `breaks`   | of a negative control: the assumption broken on purpose; `breaking(...)` sets it                     |
+    | `ceilings` | how far two repetitions agree; `under(...)` sets them                                                |
 
     What is measured may be a number, an array (the worst of its values is judged, and a missing one is the worst) or an `Interval`
-    over seeds (all of it is judged). `expected="fails"` marks what is known not to be true.
+    over seeds or samples (all of it is judged). `expected="fails"` marks what is known not to be true.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     given: Sequence[Condition] = ()
     against: str = SIMULATION
     breaks: str = ""
+    ceilings: Sequence[Ceiling] = ()
 
     def but(self, given: Any = None, against: Any = None, **settings: Any) -> Case:
         """The same case with other assumptions, with more settings, or compared with something else."""
@@ -339,6 +213,10 @@ class Case:
     def breaking(self, assumption: str) -> Case:
         """A negative control: this assumption is broken here on purpose, and every claim made must fail."""
         return replace(self, breaks=assumption)
+
+    def under(self, *ceilings: Ceiling) -> Case:
+        """The same case under ceilings: a claim that asks for more cannot be told, unless its interval is clear."""
+        return replace(self, ceilings=ceilings)
 
     def near(
         self,
@@ -423,17 +301,17 @@ class Case:
         measured: float,
         *,
         number: str,
-        printed: float,
+        printed: float | None,
         corrected: float,
         within: float,
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
         """A printed formula, or a reading of it, is wrong and its corrected form right, both held against one measurement;
-        `number` is the erratum's own.
+        `number` is the erratum's own, `printed` None where the printed form gives no number.
         """
-        said = next((forms.said for forms in statement.errata if forms.number == number), "as printed")
-        relation = Erratum(float(printed), float(corrected), float(within), number, said)
+        words = next(((each.said, each.instead) for each in statement.errata if each.number == number), ("as printed", "corrected"))
+        relation = Erratum(None if printed is None else float(printed), float(corrected), float(within), number, *words)
         return self._claim(statement, title, relation, float(measured), sentence, expected)
 
     def _claim(self, statement: Statement, title: str, relation: Relation, value: Value, sentence: str, expected: str) -> Claim:
@@ -448,4 +326,5 @@ class Case:
             expected=FAILS if self.breaks else expected,
             against=self.against,
             breaks=self.breaks,
+            ceilings=tuple(self.ceilings),
         )

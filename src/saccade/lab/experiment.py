@@ -64,7 +64,10 @@ class Experiment:
     | `claims`    | `(record)` -> claims                                                                                      |
     | `panels`    | `(record)` -> panels, or rows of panels                                                                   |
     | `caption`   | what to look at in the figure; may be a function of the record                                            |
-    | `finding`   | the result in a sentence, with measured numbers: `{title of a claim*:.2f}`                                |
+    | `question`  | what is asked, for somebody who has not read the paper; all experiments on text have one                  |
+    | `finding`   | the answer in a sentence or two, with measured numbers: `{title of a claim*:.2f}`                         |
+    | `caveat`    | what would change the answer                                                                              |
+    | `picture`   | which panel of the first row the page of findings shows                                                   |
     | `variables` | axes, unit and definition of every measured array                                                        |
     | `dynamics`  | what was run, in words                                                                                    |
     | `time_unit` | unit of the axis `time`                                                                                   |
@@ -82,7 +85,10 @@ class Experiment:
     claims: Callable[[xr.Dataset], Iterable[Claim]]
     panels: Callable[[xr.Dataset], Layout]
     caption: str | Callable[[xr.Dataset], str] = ""
+    question: str = ""
     finding: str = ""
+    caveat: str = ""
+    picture: int = 0
     variables: Mapping[str, Variable] = field(default_factory=dict)
     dynamics: str = ""
     time_unit: str = "steps"

@@ -4,14 +4,14 @@ on top.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.markup import escape
 
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Claim
+from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, UNDECIDED, Claim
 from saccade.lab.outcome import Outcome
+from saccade.records.json_files import parsed_json
 
 
 def tally(claims: Sequence[Claim]) -> str:
@@ -25,6 +25,7 @@ def tally(claims: Sequence[Claim]) -> str:
         "hold" if len(claims) != 1 else "holds": sum(claim.verdict == HOLDS for claim in plain),
         "fail as expected": sum(claim.verdict == FAILS for claim in plain),
         "outside their assumptions": sum(claim.verdict == OUTSIDE for claim in plain),
+        "cannot be told at this size": sum(claim.verdict == CANNOT_TELL for claim in plain),
         "negative control fails as it must" if len(controls) == 1 else "negative controls fail as they must": len(controls),
         "surprises" if surprises > 1 else "surprise": surprises,
     }
@@ -47,7 +48,7 @@ def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> 
 
 
 def _line(claim: Claim) -> str:
-    colour = "red" if claim.is_surprise else "yellow" if claim.verdict == OUTSIDE else "green"
+    colour = "red" if claim.is_surprise else "yellow" if claim.verdict in UNDECIDED else "green"
     surprise = f" (expected: {claim.expected})" if claim.is_surprise else ""
     return f"    [{colour}]{escape(claim.verdict_says)}{surprise}[/{colour}]  {escape(claim.label)}: {escape(claim.says)}"
 
@@ -61,7 +62,7 @@ def _unmet(claims: Iterable[Claim]) -> list[str]:
 
 def _left_out(outcome: Outcome) -> list[str]:
     """What could not be asked, and runs that diverged."""
-    sentences = json.loads(outcome.record.attrs.get("left_out", "[]"))
+    sentences = parsed_json(outcome.record.attrs.get("left_out", "[]"), list)
     lost = int((outcome.record.stop_reason == "diverged").sum()) if "stop_reason" in outcome.record else 0
     if lost:
         sentences.append(f"{lost} of {outcome.record.stop_reason.size} runs diverged; their values are missing.")

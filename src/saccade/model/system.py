@@ -56,6 +56,7 @@ class Equations(NamedTuple):
     loss: Callable[[Any, Any], Any]
     setting: Any
     batch_loss: Callable[[Any, Any, Any], Any] | None = None  # of (parameters, batch, setting); None: no mini-batches
+    without_jax: Callable[[Any], tuple[float, Any]] | None = None  # loss and velocity in NumPy, where a system is faster that way
 
 
 class System(ABC):

@@ -86,6 +86,15 @@ class TransformerConfig:
                 f"start from TransformerConfig.scan_and_snap({self.n_vocab})."
             )
 
+    @property
+    def averages_tokens(self) -> bool:
+        """Whether the model is one head of attention that averages token embeddings, and nothing else."""
+        only: dict[str, object] = {"n_layers": 1, "n_heads": 1, "d_mlp": 0, "positions": "none", "norm": "none"}
+        only |= {"dropout": 0.0, "embedding_scale": 1.0}
+        off = ("pairwise", "residual", "values", "bias")
+        plain = all(getattr(self, name) == value for name, value in only.items())
+        return plain and self.query_key and not any(getattr(self, name) for name in off)
+
     @classmethod
     def scan_and_snap(cls, n_vocab: int) -> TransformerConfig:
         """The model of [tian2023] itself: Y and Z, both zero at the start; the query is not among the keys. For `loss="last"`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError
-from saccade.records.json_files import regular_file
+from saccade.records.json_files import parsed_json, regular_file
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -62,7 +62,9 @@ def observe_command(arguments: list[str]) -> int:
         contextlib.redirect_stdout(sys.stderr),
     ):  # messages of the recorder are not the result
         record = _observed(options, out, on_progress)
-    findings = [{"kind": kind, "steps": steps, "sentence": text} for kind, steps, text in json.loads(record.attrs["findings"])]
+    findings = [
+        {"kind": kind, "steps": steps, "sentence": text} for kind, steps, text in parsed_json(record.attrs["findings"], list)
+    ]
     if options.json:
         steps = [int(step) for step in record.time.values]
         print(json.dumps({"record": str(out / "record.zarr"), "steps": steps, "findings": findings}, indent=1))

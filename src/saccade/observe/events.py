@@ -10,8 +10,9 @@
 | `new_direction`    | embeddings open another direction                               | number of directions                  |
 | `next_cycle`       | first focus peak after a new direction                          | attention at that peak                |
 
-The frequent token is the most frequent one; highest and lowest are local. Times are those of samples. Give what there is: an
-observable that is left out leaves out its events. Noise: `turning_points.py`. Not here: what any theory says about when or why.
+On sequence classes, those of `scan_events.py` too. The frequent token is the most frequent one; highest and lowest are local.
+Times are those of samples. Give what there is: an observable that is left out leaves out its events. Noise:
+`turning_points.py`. Not here: what any theory says about when or why.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from numpy.typing import ArrayLike
 from saccade.errors import checked_number
 from saccade.observe.measures import effective_rank, top_share
 from saccade.observe.observables import Array, Observables, checked_observables, observables_of
+from saccade.observe.scan_events import scan_events
 from saccade.observe.turning_points import DEVIATIONS, VISIBLE, Turn, dips, local_noise, peaks, smoothed, thresholds
 from saccade.records.events import Event
 
@@ -43,6 +45,8 @@ def find_events(
     embedding_singular_values: ArrayLike | None = None,
     query_key_singular_values: ArrayLike | None = None,
     query_norm: ArrayLike | None = None,
+    common_attention: ArrayLike | None = None,
+    distinct_attention: ArrayLike | None = None,
     loss: ArrayLike | None = None,
     prominence: float | None = None,
 ) -> list[Event]:
@@ -56,6 +60,9 @@ def find_events(
     | `embedding_singular_values` | time, rank  | of the embedding, largest first                                    |
     | `query_key_singular_values` | time, rank  | of query matrix times key matrix, largest first                    |
     | `query_norm`                | time        | norm of the query matrix; tells the onset of focus if it is given  |
+    | `common_attention`          | time, class | attention of each class on tokens that several classes have        |
+    | `distinct_attention`        | time, class,| attention of each class on tokens that no other has, 0 on others;  |
+    |                             | token       | both are needed for the stages of Scan and Snap                    |
     | `loss`                      | time        | training loss                                                      |
     | `prominence`                |             | least prominence of a turn; default: from the noise of the run     |
 
@@ -68,6 +75,8 @@ def find_events(
         "embedding_singular_values": embedding_singular_values,
         "query_key_singular_values": query_key_singular_values,
         "query_norm": query_norm,
+        "common_attention": common_attention,
+        "distinct_attention": distinct_attention,
         "loss": loss,
     }
     if isinstance(time, xr.Dataset):
@@ -79,6 +88,8 @@ def find_events(
     directions = _new_directions(run)
     turns = _focus_and_dilution(run, prominence)
     events = [*_condensation(run), *_frozen(run), *_onset(run), *turns, *directions, *_next_cycles(directions, turns)]
+    if run.common_attention is not None and run.distinct_attention is not None:
+        events += scan_events(run.time, run.common_attention, run.distinct_attention)
     return sorted(events, key=lambda event: event.time)
 
 

@@ -1,18 +1,21 @@
-"""Numbers read off curves and samples, each defined once: when a level is crossed, rates, powers, peaks, ranks, intervals over
-seeds.
+"""Numbers read off curves and samples, each defined once: when a level is crossed, rates, powers, peaks, ranks, intervals and
+agreement over seeds.
 
 Curves are given as (time, values). What cannot be told is NaN: no crossing, no window, too few values.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 Array = NDArray[np.float64]
+Key = TypeVar("Key")
 LEAST_SAMPLES = 5  # of a window for a rate; fewer are no fit
 
 
@@ -27,6 +30,14 @@ class Interval(NamedTuple):
     def half_width(self) -> float:
         return (self.high - self.low) / 2
 
+    def enlargement(self, bounds: tuple[float, float]) -> float:
+        """How many times as many values would bring the interval to one side of the bound that it reaches across: it shrinks as
+        one over their root. NaN where the interval is not known.
+        """
+        distance = min(abs(self.mean - bound) for bound in bounds if np.isfinite(bound))
+        reach = float(np.maximum(self.high - self.mean, self.mean - self.low))  # one end may be cut where values end
+        return np.inf if distance == 0 else (reach / distance) ** 2
+
 
 def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Student's interval for the mean of independent values, one for each seed; missing ones are left out."""
@@ -36,6 +47,15 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
         return Interval(float(known.mean()) if len(known) else np.nan, np.nan, np.nan)
     reach = stats.t.ppf((1 + confidence) / 2, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known))
     return Interval(float(known.mean()), float(known.mean() - reach), float(known.mean() + reach))
+
+
+def simultaneous(samples: Mapping[Key, ArrayLike], confidence: float = 0.95) -> dict[Key, Interval]:
+    """Student's intervals that cover all their means at once with this confidence: each is at 1 - (1 - confidence) / n of n
+    [Bonferroni], which asks nothing of how the tests depend on each other: here they share seeds and text.
+
+    Holm's procedure rejects a little more at the same error, but has no intervals that could be shown and judged from end to end.
+    """
+    return {name: interval(values, 1 - (1 - confidence) / len(samples)) for name, values in samples.items()}
 
 
 def separation(above: ArrayLike, below: ArrayLike) -> float:
@@ -52,6 +72,22 @@ def rank_correlation(one: ArrayLike, other: ArrayLike) -> float:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return np.nan
     return float(stats.spearmanr(a, b).statistic)
+
+
+def agreement(runs: ArrayLike, score: Callable[[Array, Array], float] = rank_correlation) -> float:
+    """Mean score of each run against each other one, runs along the first axis; NaN for a single run."""
+    pairs = [score(one, other) for one, other in combinations(np.asarray(runs, float), 2)]
+    return float(np.mean(pairs)) if pairs else np.nan
+
+
+def enlargement(agreement: float, asked: float) -> float:
+    """How many times the sample two repetitions need to agree at `asked`: k in k r / (1 + (k - 1) r) = asked [Spearman, Brown].
+
+    Exact where a run is a signal plus independent noise whose variance goes as one over the sample, and scores are correlations; an
+    estimate elsewhere. Infinite where they do not agree at all.
+    """
+    r = agreement
+    return asked * (1 - r) / (r * (1 - asked)) if r > 0 and asked < 1 else np.inf
 
 
 def first_index(values: ArrayLike, level: float) -> int:

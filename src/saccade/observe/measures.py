@@ -5,6 +5,8 @@ Axes: attention is (..., token) unless said otherwise and is not required to sum
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
@@ -54,3 +56,15 @@ def top_share(values: NDArray) -> NDArray:
 def effective_rank(values: NDArray) -> NDArray:
     """exp of the entropy of s_k^2 / sum s^2: 1 = rank one, n = all n directions alike. From singular values (axis: rank)."""
     return np.exp(entropy(values**2))
+
+
+def window_attention(counts: Any, weight: NDArray[np.float64], logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Attention of one query on each token, mean over its windows by their weight (..., token).
+
+    `counts`: a sparse array (window, token); `logits`: those of the query (..., token).
+    """
+    found = np.empty(logits.shape)
+    for place in np.ndindex(logits.shape[:-1]):
+        sought = np.exp(logits[place] - logits[place].max())
+        found[place] = sought * (counts.T @ (weight / (counts @ sought)))
+    return found / weight.sum()

@@ -20,6 +20,8 @@ _AXES = {
     "embedding_singular_values": ("time", "rank"),
     "query_key_singular_values": ("time", "rank"),
     "query_norm": ("time",),
+    "common_attention": ("time", "class"),
+    "distinct_attention": ("time", "class", "token"),
     "loss": ("time",),
 }
 
@@ -32,6 +34,8 @@ class Observables(NamedTuple):
     embedding_singular_values: Array | None
     query_key_singular_values: Array | None
     query_norm: Array | None
+    common_attention: Array | None
+    distinct_attention: Array | None
     loss: Array | None
 
 
@@ -62,7 +66,20 @@ def observables_of(record: xr.Dataset) -> dict[str, Array]:
     found = {name: find(run) for name, (needed, find) in _FOUND.items() if set(needed) <= set(run)}
     if "attention" in run and ("stationary" in run or {"class_weight", "token_prob"} <= set(run)):
         found["attention_on_frequent"] = _attention_on_frequent(run)
+    if "attention" in run and "token_prob" in run and {"class", "token"} <= set(run.attention.dims):
+        found |= _by_kind(run)
     return found | series
+
+
+def _by_kind(run: xr.Dataset) -> dict[str, Array]:
+    """Attention of each class on tokens that it shares, and on its own."""
+    present = run.token_prob.transpose("class", "token").values > 0
+    distinct = present & (present.sum(axis=0) == 1)
+    attention = run.attention.transpose("time", "class", "token").values
+    return {
+        "common_attention": np.where(distinct, 0.0, attention).sum(axis=-1),
+        "distinct_attention": np.where(distinct, attention, 0.0),
+    }
 
 
 def _attention_on_frequent(run: xr.Dataset) -> Array:

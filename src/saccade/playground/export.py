@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.errors import InputError, shortened
+from saccade.records.json_files import parsed_json
 from saccade.records.writing import write_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def playground_record(record: xr.Dataset, *, seed: int | None = None, rate: int 
         raise InputError("the playground shows runs of classes or of a chain: the record must hold `attention` and its data.")
     of_chain = "transition" in record
     run = _one_run(record, seed, rate)
-    config = json.loads(record.attrs["config"])
+    config = parsed_json(record.attrs["config"])
     settings = _chain_settings(run, config) if of_chain else _class_settings(run, config)
     kept = run.isel(time=_looks(run))
     if kept.sizes["time"] == 0:

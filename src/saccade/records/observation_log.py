@@ -18,6 +18,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,9 @@ import numpy as np
 from saccade.errors import InputError
 from saccade.records.checksums import damage, file_hash
 from saccade.records.expansion import RATIO, check_archive, check_expansion
-from saccade.records.json_files import read_sealed, write_sealed
+from saccade.records.json_files import read_sealed, regular_file, write_sealed
 from saccade.records.schema import make_record
-from saccade.records.writing import CHECKSUMS, whole_file
+from saccade.records.writing import CHECKSUMS, flush, make_folder, whole_file
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,11 +59,11 @@ class ObservationLog:
         self._folder = None if folder is None else Path(folder)
         self.about = about
         self.observations: dict[int, Observation | Path] = {}
+        self._is_taken = False  # whether the folder is this run's
         if self._folder is not None:
             if self._folder.is_file():
                 raise InputError(f"{self._folder} is a file; `out` must be a new folder.")
-            if self._folder.exists() and any(self._folder.iterdir()):
-                raise InputError(f"{self._folder} is not empty; give `out` a new folder, or None to keep all in memory.")
+            self._check_is_empty()
 
     def append(self, step: int, observation: Observation) -> None:
         self.observations[step] = observation
@@ -79,16 +80,42 @@ class ObservationLog:
         """
         if self._folder is None:
             return
-        try:
-            (self._folder / OBSERVATIONS).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot write to {self._folder}: {error.strerror or error}.") from None
+        self._take()
         try:
             for step, observation in sorted(self._held().items(), key=lambda one: _size(one[1])):
                 self.observations[step] = self._written(step, observation)
         finally:
             listed = [look.name for look in self.observations.values() if isinstance(look, Path) and look.exists()]
             write_sealed(self._folder / OBSERVATIONS / "about.json", self.about | {"observations": listed, "ended": ended})
+
+    def _take(self) -> None:
+        """Make the folder this run's own, once. Of two runs that found it empty only one can make the folder in it."""
+        if self._folder is None or (self._is_taken and (self._folder / OBSERVATIONS).is_dir()):
+            return
+        try:
+            make_folder(self._folder)
+            self._check_is_empty()
+            (self._folder / OBSERVATIONS).mkdir()
+            self._is_taken = True
+            write_sealed(self._folder / OBSERVATIONS / "about.json", self.about | {"observations": [], "ended": False})
+            flush(self._folder)
+        except FileExistsError:
+            raise self._not_empty() from None
+        except (OSError, InputError) as error:
+            if self._is_taken:  # but nothing could be written: the next try, or the next run, finds it as it was
+                self._is_taken = False
+                with suppress(OSError):
+                    (self._folder / OBSERVATIONS).rmdir()
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"cannot write to {self._folder}: {error.strerror or error}.") from None
+
+    def _check_is_empty(self) -> None:
+        if self._folder is not None and self._folder.exists() and any(self._folder.iterdir()):
+            raise self._not_empty()
+
+    def _not_empty(self) -> InputError:
+        return InputError(f"{self._folder} is not empty; give `out` a new folder, or None to keep all in memory.")
 
     def _held(self) -> dict[int, Observation]:
         """What is in memory."""
@@ -217,11 +244,15 @@ def as_record(observations: Mapping[int, Observation | Path], about: dict[str, A
 def _arrays(observation: Observation | Path) -> Observation:
     if not isinstance(observation, Path):
         return observation
-    if _is_damaged(observation):
-        raise _damaged(observation)
     try:
-        with np.load(observation, allow_pickle=False) as arrays:
+        with regular_file(observation) as file:
+            content = file.read()  # once: what is verified is what is used
+        if not hashlib.sha256(content).hexdigest().startswith(observation.name.split(".")[1]):
+            raise _damaged(observation)
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
+    except InputError:
+        raise
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error):
         raise _damaged(observation) from None
 

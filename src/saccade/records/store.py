@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, shortened
-from saccade.records.checksums import damage, damaged_files, seal
+from saccade.records.checksums import content, damage, damaged_files, listed, seal
+from saccade.records.folders import whole_folder
 from saccade.records.json_files import parsed_json, read_json, write_json
 from saccade.records.observation_log import OBSERVATIONS, unfinished, watched_damage
 from saccade.records.schema import settings_text
-from saccade.records.writing import CHECKSUMS, clear_drafts, whole_folder
+from saccade.records.writing import CHECKSUMS, clear_drafts
+from saccade.records.zarr_content import check_zarr, read_zarr
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from saccade.lab.claim import Claim
 
 CLAIMS = "claims.json"
+_TRIES = 3  # to read a record that another takes the place of meanwhile
 
 
 def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = ()) -> None:
@@ -28,10 +32,23 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
     `claims` about it are kept there too, and `saccade report` shows them.
     """
     with whole_folder(Path(path)) as folder:
-        record.to_zarr(folder, mode="w-", zarr_format=2, consolidated=True)  # "w" makes the folder anew, without its lock
+        _write_zarr(record.drop_encoding(), folder)
         if listed := [claim.as_dict() for claim in claims]:
             write_json(folder / CLAIMS, listed)
         seal(folder)
+
+
+def _write_zarr(record: xr.Dataset, folder: Path) -> None:
+    """Packed; or, if that is so tight that it would be taken for a bomb when it is read, as it is."""
+    options: Any = {"mode": "w-", "zarr_format": 2, "consolidated": True}  # mode "w" makes the folder anew, without its lock
+    record.to_zarr(folder, **options)
+    try:
+        check_zarr(folder)
+    except InputError:
+        for part in folder.iterdir():
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
+        as_they_are = {name: {"compressors": None} for name in record.variables}
+        record.to_zarr(folder, **options, write_empty_chunks=True, encoding=as_they_are)
 
 
 class OtherResultError(InputError):
@@ -76,18 +93,18 @@ def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
 
 def load_record(path: str | Path) -> xr.Dataset:
     """The record, after all of its files were found to be what was written: a lost one would read as missing values."""
-    import xarray as xr
-
-    if not Path(path).exists():
+    folder = Path(path)
+    if not folder.exists():
         with suppress(OSError):
-            clear_drafts(Path(path).parent)  # its writer may have been killed just when it had moved it out of the way
-    wrong = damage(Path(path))
-    if wrong:
-        raise InputError(f"{path} is not a record that can be read: {wrong}.")
-    try:
-        return xr.open_zarr(Path(path), consolidated=True).load()
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:  # what Zarr and its codecs raise on damage
-        raise InputError(f"{path} is not a record that can be read: {error}") from None
+            clear_drafts(folder.parent)  # its writer may have been killed just when it had moved it out of the way
+    for _ in range(_TRIES):
+        try:
+            return read_zarr(folder)
+        except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:  # what Zarr and its codecs raise on damage
+            reason = str(error)
+        if wrong := damage(folder):
+            raise InputError(f"{path} is not a record that can be read: {wrong}.")
+    raise InputError(f"{path} is not a record that can be read: {reason}")
 
 
 def load_claims(folder: Path) -> list[dict[str, Any]]:
@@ -96,7 +113,8 @@ def load_claims(folder: Path) -> list[dict[str, Any]]:
     for file in (CHECKSUMS, CLAIMS):
         if file in wrong:
             raise InputError(f"the claims in {folder} cannot be read: {file} {wrong[file]}.")
-    return read_json(folder / CLAIMS, [dict]) if (folder / CLAIMS).exists() else []
+    written = listed(folder)
+    return parsed_json(content(folder, CLAIMS, written), [dict]) if CLAIMS in written else []
 
 
 def damaged_records(folder: Path) -> tuple[dict[str, str], int]:

@@ -1,6 +1,6 @@
 """Everything Saccade writes appears whole or not at all: made under a random name beside its place, flushed to disk, then renamed.
 
-What is replaced is a regular file or a folder that Saccade wrote; links, devices, pipes and strangers' folders are refused.
+What is replaced is a regular file, or a folder that Saccade wrote (`folders.py`); links, devices and pipes are refused.
 A draft is locked by its writer for as long as that lives, so the draft of a killed process can be told from one under way. It is
 removed by the next process that writes there, or looks at all that is there.
 """
@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import csv
 import ctypes
+import errno
 import fcntl
 import io
+import itertools
 import os
 import re
 import secrets
@@ -27,8 +29,7 @@ from typing import Any, BinaryIO
 from saccade.errors import InputError
 
 CHECKSUMS = "checksums.json"
-_OURS = (CHECKSUMS, "about.json", "record.zarr", ".zmetadata")  # every folder that Saccade writes has one of these
-_DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}\.(unfinished|replaced)")
+_DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}\.(unfinished|replaced)", re.DOTALL)
 _FLUSHERS = 8  # files flushed at once: the disk then needs one wait for many of them (300 small files: 0.04 s against 1 s)
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
@@ -36,10 +37,10 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to; it takes the place of `path` when the block ends, and leaves nothing if the block fails."""
-    with _in_a_sentence(f"cannot write {path}"):
+    with in_a_sentence(f"cannot write {path}"):
         _check_file(path)
         _clear_drafts_once(path.parent)
-        draft, descriptor = _new_draft(path, _new_file)
+        draft, descriptor = new_draft(path, _new_file)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 yield file
@@ -47,32 +48,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
                 os.fsync(descriptor)
                 _check_file(path)  # again: it may have changed meanwhile
                 os.replace(draft, path)
-            _flush(path.parent)
+            flush(path.parent)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
-
-
-@contextmanager
-def whole_folder(path: Path, *, any_folder: bool = False) -> Iterator[Path]:
-    """A folder to write in; it takes the place of `path` when the block ends, and leaves nothing if the block fails.
-
-    `any_folder`: the name is Saccade's own, so that a folder there may be replaced whatever it holds.
-    """
-    with _in_a_sentence(f"cannot write to {path}"):
-        _check_folder(path, any_folder)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        clear_drafts(path.parent)
-        draft, descriptor = _new_draft(path, _new_folder)
-        try:
-            yield draft
-            _flush_all(draft)
-            _check_folder(path, any_folder)
-            _move_into_place(draft, path)
-            _flush(path.parent)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-            os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -95,22 +74,32 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[s
 
 
 def set_aside(path: Path, name: str) -> None:
-    """Give a file another name in its folder, so that it is out of the way but not lost."""
-    os.replace(path, path.with_name(name))
+    """Give a file another name in its folder, one that nothing there has, so that it is out of the way but not lost."""
+    names = (path.with_name(f"{name}{f'.{number}' if number else ''}") for number in itertools.count())
+    os.replace(path, next(free for free in names if not kind(free)))
+
+
+def make_folder(path: Path) -> None:
+    """A folder with those above it, each flushed into the one that holds it."""
+    missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        flush(folder.parent)
 
 
 def clear_drafts(folder: Path) -> None:
     """Remove what killed processes left in a folder; what they had only moved out of the way is put back."""
     for draft in list(folder.iterdir()):
         found = _DRAFT.fullmatch(draft.name)
-        if found and (lock := _lock(draft)) is not None:
+        if found and (lock := lock_of(draft)) is not None:
             place = folder / found[1]
-            if found[2] == "replaced" and not place.exists():
-                os.replace(draft, place)
-            elif draft.is_dir():
-                shutil.rmtree(draft, ignore_errors=True)
-            else:
-                draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what another user left in a folder that is shared
+                if found[2] == "replaced" and not place.exists():
+                    os.replace(draft, place)
+                elif draft.is_dir():
+                    shutil.rmtree(draft, ignore_errors=True)
+                else:
+                    draft.unlink(missing_ok=True)
             os.close(lock)
 
 
@@ -129,42 +118,26 @@ def recover(folder: Path) -> None:
 
 
 @contextmanager
-def _in_a_sentence(what: str) -> Iterator[None]:
+def in_a_sentence(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise InputError(f"{what}: {error.strerror or error}.") from None
 
 
-def _check_name(path: Path) -> None:
+def check_name(path: Path) -> None:
     """A name that can also be printed and written into a page: UTF-8, without a null."""
     if "\0" in str(path) or any("\ud800" <= letter <= "\udfff" for letter in str(path)):
         raise InputError(f"cannot write to {str(path)!r}: it is not the name of a file or folder.")
 
 
 def _check_file(path: Path) -> None:
-    _check_name(path)
-    kind = "folder" if not path.name else _kind(path)
-    if kind == "folder":
+    check_name(path)
+    there = "folder" if not path.name else kind(path)
+    if there == "folder":
         raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
-    if kind not in ("", "file"):
-        raise InputError(f"cannot write {path}: it is a {kind}, and only regular files are replaced; name another file.")
-
-
-def _check_folder(path: Path, any_folder: bool) -> None:
-    _check_name(path)
-    if not path.name:
-        raise InputError(f"cannot write to {str(path)!r}: it is not the name of a new folder.")
-    kind = _kind(path)
-    if kind not in ("", "folder"):
-        raise InputError(f"cannot write to {path}: it is a {kind}; name a new folder.")
-    if kind and not any_folder and not _is_ours(path):
-        raise InputError(f"cannot write to {path}: it holds files that Saccade did not write; name a new folder.")
-
-
-def _is_ours(folder: Path) -> bool:
-    names = os.listdir(folder)
-    return not names or any(name in names for name in _OURS)
+    if there not in ("", "file"):
+        raise InputError(f"cannot write {path}: it is a {there}, and only regular files are replaced; name another file.")
 
 
 _KINDS = {
@@ -176,7 +149,7 @@ _KINDS = {
 }
 
 
-def _kind(path: Path) -> str:
+def kind(path: Path) -> str:
     """What is there, not following a link; nothing if nothing is."""
     try:
         return _KINDS.get(stat.S_IFMT(path.lstat().st_mode), "device")
@@ -184,7 +157,7 @@ def _kind(path: Path) -> str:
         return ""
 
 
-def _new_draft(path: Path, make: Callable[[Path], int | None]) -> tuple[Path, int]:
+def new_draft(path: Path, make: Callable[[Path], int | None]) -> tuple[Path, int]:
     """A locked draft of `path`. One that another writer took for a leftover before it was locked is made again."""
     while True:
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
@@ -201,7 +174,7 @@ def _new_file(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
-def _new_folder(path: Path) -> int | None:
+def new_folder(path: Path) -> int | None:
     """None if another writer took the folder for a leftover and removed it before it could be opened."""
     path.mkdir()
     try:
@@ -210,8 +183,8 @@ def _new_folder(path: Path) -> int | None:
         return None
 
 
-def _lock(path: Path) -> int | None:
-    """A descriptor that holds the lock of a draft; None while its writer lives."""
+def lock_of(path: Path) -> int | None:
+    """A descriptor that holds the lock of a draft, or of what is to be moved; None while its writer lives, or if it is gone."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -224,40 +197,44 @@ def _lock(path: Path) -> int | None:
         return None
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def flush(path: Path) -> None:
+    """A file or folder to disk. Folders that may not be listed, and systems that flush no folders, must do without."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        return
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
     finally:
         os.close(descriptor)
 
 
-def _flush_all(folder: Path) -> None:
+def flush_all(folder: Path) -> None:
     with ThreadPoolExecutor(_FLUSHERS) as pool:
-        list(pool.map(_flush, [*folder.rglob("*"), folder]))
+        list(pool.map(flush, [*folder.rglob("*"), folder]))
 
 
-def _move_into_place(draft: Path, path: Path) -> None:
-    """The draft under its proper name. What was there is kept until that has worked, under the draft's name or as `replaced`."""
+def move_into_place(draft: Path, path: Path) -> Path | None:
+    """The draft under its proper name. Where the folder that was there is now: under the draft's name or as `replaced`."""
     try:
-        return os.replace(draft, path)
+        os.replace(draft, path)
+        return None
     except OSError:
         if not path.is_dir():
             raise
     if _exchanged(draft, path):
-        return
-    replaced, lock = draft.with_suffix(".replaced"), _lock(path)
+        return draft
+    replaced = draft.with_suffix(".replaced")
+    os.replace(path, replaced)
     try:
-        os.replace(path, replaced)
-        try:
-            os.replace(draft, path)
-        except BaseException:
-            os.replace(replaced, path)
-            raise
-        shutil.rmtree(replaced, ignore_errors=True)
-    finally:
-        if lock is not None:
-            os.close(lock)
+        os.replace(draft, path)
+    except BaseException:
+        os.replace(replaced, path)
+        raise
+    return replaced
 
 
 def _exchanged(one: Path, other: Path) -> bool:

@@ -1,20 +1,24 @@
 """The claims as a table in HTML: one row each, sorted, filtered and opened by `web/claims.js`; it can be read without it.
 
+A claim is shown with its equations: the formula of its statement, and for an erratum both of its forms.
+
 | kind     | verdict                                                                    |
 |----------|----------------------------------------------------------------------------|
 | holds    | holds, as expected                                                         |
 | known    | fails, as expected: known not to be true                                   |
 | control  | a negative control, with an assumption broken on purpose, fails as it must |
 | outside  | outside its assumptions: decides nothing                                   |
-| surprise | neither what was expected nor outside its assumptions                      |
+| cannot   | cannot be told at this size: two repetitions agree less than it asks       |
+| surprise | decided, and not as expected                                               |
 """
 
 from __future__ import annotations
 
-import html
+from collections.abc import Sequence
+from html import escape
 from typing import Any
 
-from saccade.report.equations import equation_of, theorem
+from saccade.report.mathml import mathml
 from saccade.report.sources import Result
 
 KINDS = {
@@ -22,6 +26,7 @@ KINDS = {
     "known": "fail as expected",
     "control": "controls fail as they must",
     "outside": "outside assumptions",
+    "cannot": "cannot be told at this size",
     "surprise": "surprises",
 }
 AGAINST = {
@@ -30,12 +35,14 @@ AGAINST = {
     "replication": "an independent replication",
     "calculus": "calculus",
 }
+_UNDECIDED = {"outside": "outside", "cannot tell": "cannot"}
+Lines = list[tuple[str, str]]  # (what it is, MathML)
 _COLUMNS = ("claim", "statement", "result", "verdict")
 
 
 def kind_of(claim: dict[str, Any]) -> str:
-    if claim["verdict"] == "outside":
-        return "outside"
+    if claim["verdict"] in _UNDECIDED:
+        return _UNDECIDED[claim["verdict"]]
     if claim["verdict"] != claim["expected"]:
         return "surprise"
     if claim["breaks"]:
@@ -62,7 +69,7 @@ def claims_table(results: list[Result]) -> str:
 def equation_templates(results: list[Result]) -> str:
     """Each equation that a claim is about, once, for rows to copy."""
     found = dict(equation_of(claim) for result in results for claim in result.claims)
-    return "".join(f'<template data-equation="{text(key)}">{_lines(lines)}</template>' for key, lines in found.items() if key)
+    return "".join(f'<template data-equation="{escape(key)}">{_lines(lines)}</template>' for key, lines in found.items() if key)
 
 
 def claim_data(results: list[Result]) -> list[dict[str, Any]]:
@@ -80,25 +87,21 @@ def claim_data(results: list[Result]) -> list[dict[str, Any]]:
     ]
 
 
-def text(value: object) -> str:
-    return html.escape(str(value))
-
-
 def _lines(lines: list[tuple[str, str]]) -> str:
-    return "".join(f'<div class="equation"><span>{text(name)}</span>{markup}</div>' for name, markup in lines)
+    return "".join(f'<div class="equation"><span>{escape(str(name))}</span>{markup}</div>' for name, markup in lines)
 
 
 def _row(place: int, result: str, claim: dict[str, Any]) -> str:
     """A claim; `result` is the name to show under it, empty where all claims are of one."""
     kind = kind_of(claim)
-    under = "".join(f"<small>{text(words)}</small>" for words in (_settings(claim), result) if words)
+    under = "".join(f"<small>{escape(words)}</small>" for words in (_settings(claim), result) if words)
     surprise = "surprise: " if kind == "surprise" else ""
     cells = [
-        f'<td class="claim"><span class="claim-text">{text(claim["title"])}</span>{under}</td>',
-        f'<td data-title="statement">{text(theorem(claim))}<small>{text(claim["statement"]["title"])}</small></td>',
-        f'<td data-title="result">{text(claim["says"])}</td>',
+        f'<td class="claim"><span class="claim-text">{escape(claim["title"])}</span>{under}</td>',
+        f'<td data-title="statement">{escape(theorem(claim))}<small>{escape(claim["statement"]["title"])}</small></td>',
+        f'<td data-title="result">{escape(claim["says"])}</td>',
         f'<td data-title="verdict" data-value="{list(KINDS).index(kind)}">'
-        f'<span class="verdict verdict-{kind}">{surprise}{text(claim["verdict_says"])}</span></td>',
+        f'<span class="verdict verdict-{kind}">{surprise}{escape(claim["verdict_says"])}</span></td>',
     ]
     return f'<tr id="claim-{place}" data-claim="{place}" data-kind="{kind}">{"".join(cells)}</tr>'
 
@@ -107,3 +110,33 @@ def _settings(claim: dict[str, Any]) -> str:
     """The case of a claim: `law zipf-6, rate 0.5`; of a control, what it breaks."""
     settings = [f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in claim["case"].items()]
     return ", ".join([*settings, *([f"control: {claim['breaks']} is broken"] if claim["breaks"] else [])])
+
+
+def theorem(claim: dict[str, Any]) -> str:
+    """What a claim tests: `tian2023, Theorem 4`."""
+    return claim["statement"]["key"]
+
+
+def equation_of(claim: dict[str, Any]) -> tuple[str, Lines]:
+    """A key that claims with the same equations share, and the equations; both empty if the statement has none."""
+    statement, key = claim["statement"], theorem(claim)
+    lines = shown(statement["formula"])
+    for erratum in statement["errata"]:
+        if erratum["number"] == claim["relation"].get("number"):
+            key += f", erratum {erratum['number']}"
+            lines += shown(erratum["printed"], erratum.get("said", "as printed"))
+            lines += shown(erratum["corrected"], erratum.get("instead", "corrected"))
+    return (key, lines) if lines else ("", [])
+
+
+def shown(formula: Sequence[str], name: str = "") -> Lines:
+    """Each line of a formula as MathML, the first under a name."""
+    return [(name if not place else "", _markup(line)) for place, line in enumerate(formula)]
+
+
+def _markup(line: str) -> str:
+    """MathML, or the LaTeX itself where a record holds some that is not understood."""
+    try:
+        return mathml(line)
+    except (ValueError, RecursionError):
+        return f"<code>{escape(line)}</code>"

@@ -12,13 +12,14 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
-from saccade.report.claims_table import AGAINST, KINDS, claim_data, claims_table, counts, equation_templates, text
+from saccade.report.claims_table import AGAINST, KINDS, claim_data, claims_table, counts, equation_templates
 from saccade.report.page_data import Blobs, record_data, result_data
 from saccade.report.sources import Result, results_of, unread_of
 
@@ -43,6 +44,7 @@ _SCRIPTS = (
     "view.js",
     "report.js",
 )
+_OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, within so many bytes
 _STYLES = ("theme.css", "report.css")
 _MOST_STATEMENTS = 6  # in full view: with more, the verdicts would not be on the first screen
 _NOT_FACTS = ("statement", "caption", "command")
@@ -61,8 +63,14 @@ def write_report(
 
 
 def write_page(out: str | Path, tell: Callable[[str], object] = warnings.warn) -> Path:
-    """Write OUT/report.html from every result in OUT and return its path."""
-    return write_report(out, Path(out) / "report.html", tell)
+    """Write OUT/report.html from every result in OUT and return its path; beside a page of that name that is not ours, another."""
+    page = Path(out) / "report.html"
+    return write_report(out, page if _is_ours(page) else page.with_name("saccade-report.html"), tell)
+
+
+def _is_ours(page: Path) -> bool:
+    """Whether nothing is lost by writing there; what is no file is refused by the writer."""
+    return not page.is_file() or _OURS in page.read_bytes()[:_HEAD]
 
 
 def page_of(results: list[Result]) -> str:
@@ -75,7 +83,7 @@ def page_of(results: list[Result]) -> str:
     }
     script = "\n".join(_web(name) for name in _SCRIPTS)
     parts = {
-        "title": text(_title(results)),
+        "title": escape(_title(results)),
         "policy": _policy(script),
         "style": "\n".join(_web(name) for name in _STYLES),
         "asked": _asked(results),
@@ -116,14 +124,14 @@ def _policy(script: str) -> str:
 
 def _asked(results: list[Result]) -> str:
     """What was asked: the statement of a single result, else a list of them; and the commands."""
-    asked = f'<p class="asked">{text(results[0].about["statement"])}</p>' if len(results) == 1 else _statements(results)
+    asked = f'<p class="asked">{escape(str(results[0].about["statement"]))}</p>' if len(results) == 1 else _statements(results)
     return asked + _commands(results)
 
 
 def _statements(results: list[Result]) -> str:
     """Every result with what it asked; those that would push the verdicts off the first screen are folded."""
     items = [
-        f'<li><a href="#result-{place}">{text(result.name)}</a>: {text(result.about["statement"])}</li>'
+        f'<li><a href="#result-{place}">{escape(result.name)}</a>: {escape(str(result.about["statement"]))}</li>'
         for place, result in enumerate(results)
     ]
     first, others = items[:_MOST_STATEMENTS], items[_MOST_STATEMENTS:]
@@ -133,7 +141,7 @@ def _statements(results: list[Result]) -> str:
 
 def _commands(results: list[Result]) -> str:
     commands = list(dict.fromkeys(str(result.about.get("command", "")) for result in results if result.about.get("command")))
-    listed = f'<ul class="commands">{"".join(f"<li><code>{text(command)}</code></li>" for command in commands)}</ul>'
+    listed = f'<ul class="commands">{"".join(f"<li><code>{escape(command)}</code></li>" for command in commands)}</ul>'
     if len(commands) > 3:
         return f"<details><summary>{len(commands)} commands made this</summary>{listed}</details>"
     return listed if commands else ""
@@ -146,7 +154,7 @@ def _title(results: list[Result]) -> str:
 
 def _unread(results: list[Result]) -> str:
     """What could not be read, before anything that is shown without it."""
-    items = "".join(f"<li>{text(sentence)}</li>" for sentence in unread_of(results))
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in unread_of(results))
     return f'<div class="warning" role="alert"><p>Could not be read, and is not shown:</p><ul>{items}</ul></div>' if items else ""
 
 
@@ -159,7 +167,8 @@ def _verdicts(results: list[Result]) -> str:
     compared = ", ".join(f"{words} ({against.count(name)})" for name, words in AGAINST.items() if name in against)
     note = (
         f"{len(against)} claims, compared with {compared}. A claim that is known not to be true is expected to fail. "
-        "A control breaks one assumption on purpose and must fail. Outside its assumptions a claim decides nothing."
+        "A control breaks one assumption on purpose and must fail. Outside its assumptions a claim decides nothing. "
+        "Nothing can be told where two runs of the same thing agree less than the claim asks."
     )
     return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div><p class="note">{note}</p>'
 
@@ -178,9 +187,10 @@ def _claims(results: list[Result]) -> str:
 def _section(place: int, result: Result, alone: bool) -> str:
     """A result by itself; of one that is alone, what the head of the page has not said."""
     about = result.about
-    made = f"<p>Made by <code>{text(about['command'])}</code></p>" if about.get("command") else ""
-    left_out = "".join(f'<p class="note">{text(sentence)}</p>' for sentence in result.left_out)
-    head = f'<h2>{text(result.name)}</h2><p>{text(about["statement"])}</p><div class="figure-place"></div>{_caption(result)}'
+    made = f"<p>Made by <code>{escape(str(about['command']))}</code></p>" if about.get("command") else ""
+    left_out = "".join(f'<p class="note">{escape(sentence)}</p>' for sentence in result.left_out)
+    asked = f"<h2>{escape(result.name)}</h2><p>{escape(str(about['statement']))}</p>"
+    head = f'{asked}<div class="figure-place"></div>{_caption(result)}'
     return (
         f'<section class="result" data-result="{place}" id="result-{place}">{_ALONE[bool(result.tables)] if alone else head}'
         f'{left_out}<div class="table-place"></div>{"" if alone else made}{_facts(about)}</section>'
@@ -189,12 +199,12 @@ def _section(place: int, result: Result, alone: bool) -> str:
 
 def _caption(result: Result) -> str:
     caption = result.about.get("caption", "")
-    return f'<p class="caption">{text(caption)}</p>\n' if caption else ""
+    return f'<p class="caption">{escape(str(caption))}</p>\n' if caption else ""
 
 
 def _facts(about: dict[str, Any]) -> str:
     """Settings and versions, folded away."""
     told = ((key, value) for key, value in about.items() if key not in _NOT_FACTS)
-    rows = "".join(f"<tr><th>{text(key)}</th><td><code>{text(value)}</code></td></tr>" for key, value in told)
+    rows = "".join(f"<tr><th>{escape(key)}</th><td><code>{escape(str(value))}</code></td></tr>" for key, value in told)
     table = f'<div class="wide"><table class="facts">{rows}</table></div>'
     return f"<details><summary>Settings and versions</summary>{table}</details>"

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
-from saccade.records.checksums import damaged_files
-from saccade.records.json_files import misfit, parsed_json, read_json
+from saccade.records.checksums import content, damaged_files, listed
+from saccade.records.json_files import misfit, parsed_json
 from saccade.records.observation_log import OBSERVATIONS, watched, watched_damage
 from saccade.records.store import CLAIMS, load_record
 from saccade.records.writing import CHECKSUMS, recover
@@ -147,9 +147,10 @@ def _read(folder: Path) -> Result | None:
 
 
 def _read_record(folder: Path) -> Result:
-    record, (claims, unread) = load_record(folder), _claims(folder, {})
+    record, files = load_record(folder), _Files(folder)
+    claims, unread = _claims(files)
     name = folder.stem if folder.stem != "record" else folder.resolve().parent.name
-    return Result(name, _about_record(record), claims, record, unread=unread)
+    return Result(name, _about_record(record), claims, record, unread=[*files.wrong.values(), *unread])
 
 
 def _read_result(folder: Path) -> Result:
@@ -161,28 +162,63 @@ def _read_result(folder: Path) -> Result:
 def _read_sweep(folder: Path) -> Result:
     """A sweep: its summary has a row for each run, its dataset the swept axes."""
     found = _filled(folder, "dataset.zarr")
-    said = {"statement": f"A sweep of {len(found.rows('summary.csv'))} runs.", "caption": "", "command": "saccade sweep"}
+    statuses = found.record.get("status") if found.record is not None else None
+    n_runs = len(found.rows("summary.csv")) if statuses is None else statuses.size
+    said = {"statement": f"A sweep of {n_runs} runs.", "caption": "", "command": "saccade sweep"}
     return replace(found, about=said | (dict(found.record.attrs) if found.record is not None else {}) | found.about)
 
 
 def _filled(folder: Path, record: str) -> Result:
     """All of a folder that is what was written; and what is not."""
-    wrong = damaged_files(folder)
-    if CHECKSUMS in wrong:
-        raise InputError(f"{CHECKSUMS} {wrong[CHECKSUMS]}, so that nothing in it can be relied on")
-    parts = {file.split("/")[0]: f"{file} {what}" for file, what in reversed(wrong.items())}
-    about = _json(folder, "about.json", parts) or {}
-    claims, unread = _claims(folder, parts)
-    panels, (tables, left_out) = _panels(folder, parts), _tables(folder, parts)
-    loaded = load_record(folder / record) if record not in parts and (folder / record).exists() else None
-    svg = "" if "figure.svg" in parts else _svg(folder)
-    unread = [*parts.values(), *unread]
-    return Result(folder.resolve().name, about, claims, loaded, panels, svg, tables, left_out, unread)
+    files = _Files(folder)
+    about = files.json("about.json") or {}
+    claims, unread = _claims(files)
+    panels, (tables, left_out) = _panels(files), _tables(files)
+    loaded = load_record(folder / record) if f"{record}/{CHECKSUMS}" in files.listed and record not in files.wrong else None
+    return Result(
+        folder.resolve().name, about, claims, loaded, panels, _svg(files), tables, left_out, [*files.wrong.values(), *unread]
+    )
 
 
-def _claims(folder: Path, parts: dict[str, str]) -> tuple[list[dict[str, Any]], list[str]]:
+class _Files:
+    """Files of a folder that its checksums list. What is wrong with one is kept in `wrong`, by the first part of its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        wrong = damaged_files(folder)
+        if CHECKSUMS in wrong:
+            raise InputError(f"{CHECKSUMS} {wrong[CHECKSUMS]}, so that nothing in it can be relied on")
+        self.wrong = {file.split("/")[0]: f"{file} {what}" for file, what in reversed(wrong.items())}
+        self.listed = listed(folder)
+
+    @property
+    def tables(self) -> list[str]:
+        return sorted(name for name in self.listed if name.endswith(".csv") and "/" not in name and name not in self.wrong)
+
+    def text(self, name: str) -> str:
+        """What a file holds; nothing if it is not listed, or is not what was written."""
+        if name not in self.listed or name in self.wrong:
+            return ""
+        try:
+            return content(self.folder, name, self.listed).decode("utf-8", errors="replace")
+        except InputError as error:
+            self.wrong[name] = str(error).removesuffix(".")
+            return ""
+
+    def json(self, name: str, shape: Any = dict) -> Any:
+        """The same of a JSON file; None if there is none of this shape."""
+        if not (text := self.text(name)):
+            return None
+        try:
+            return parsed_json(text, shape)
+        except InputError as error:
+            self.wrong[name] = f"{name} cannot be read: {error}".removesuffix(".")
+            return None
+
+
+def _claims(files: _Files) -> tuple[list[dict[str, Any]], list[str]]:
     """Claims that a page can show, and what it says of others."""
-    claims = _json(folder, CLAIMS, parts, list) or []
+    claims = files.json(CLAIMS, list) or []
     return ([], [_OLD_CLAIMS]) if misfit(claims, [_CLAIM]) else (claims, [])
 
 
@@ -202,42 +238,24 @@ def _about_record(record: xr.Dataset) -> dict[str, Any]:
     return {"statement": f"{task}: {dynamics}.", "caption": "", "command": "", **record.attrs}
 
 
-def _tables(folder: Path, parts: dict[str, str]) -> tuple[dict[str, str], list[str]]:
-    tables, left_out = {}, []
-    for path in sorted(path for path in folder.glob("*.csv") if path.name not in parts):
-        if path.stat().st_size > _MOST_TABLE:
-            left_out.append(f"{path.name} is larger than {_MOST_TABLE // 1_000_000} MB and lies in {path.parent} only.")
-        else:
-            tables[path.name] = path.read_text("utf-8", errors="replace")
-    return tables, left_out
+def _tables(files: _Files) -> tuple[dict[str, str], list[str]]:
+    large = [name for name in files.tables if (files.folder / name).stat().st_size > _MOST_TABLE]
+    left_out = [f"{name} is larger than {_MOST_TABLE // 1_000_000} MB and lies in {files.folder} only." for name in large]
+    return {name: files.text(name) for name in files.tables if name not in large}, left_out
 
 
-def _panels(folder: Path, parts: dict[str, str]) -> list[list[dict[str, Any]]]:
+def _panels(files: _Files) -> list[list[dict[str, Any]]]:
     """Rows of panels; none if one of them is not a panel, since the figure is then drawn from `figure.svg`."""
-    rows = _json(folder, "panels.json", parts, list) or []
+    rows = files.json("panels.json", list) or []
     if misfit(rows, [[{"kind": str}]]):
         return []
     unknown = any(misfit(panel, _PANEL.get(panel["kind"], int)) for row in rows for panel in row)
     return [] if unknown else [row for row in rows if row]
 
 
-def _svg(folder: Path) -> str:
-    try:
-        text = (folder / "figure.svg").read_text("utf-8")
-        return text[text.index("<svg") :]
-    except (OSError, ValueError):
-        return ""
-
-
-def _json(folder: Path, name: str, parts: dict[str, str], shape: Any = dict) -> Any:
-    """What a file holds; None if it is not there. What is wrong with it is added to `parts`."""
-    if name in parts or not (folder / name).exists():
-        return None
-    try:
-        return read_json(folder / name, shape)
-    except InputError as error:
-        parts[name] = str(error).removesuffix(".")
-        return None
+def _svg(files: _Files) -> str:
+    text = files.text("figure.svg")
+    return text[text.index("<svg") :] if "<svg" in text else ""
 
 
 def _named_apart(results: list[Result]) -> list[Result]:

@@ -24,7 +24,6 @@ import numpy as np
 
 from saccade.errors import InputError, checked_choice
 from saccade.report.axes import fitted, scale_of
-from saccade.report.thinning import largest_labels, thinned_times
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,17 +35,24 @@ _FIRST = ("attention", "singular", "loss", "entropy", "mass", "on_frequent")  # 
 _MOST_LINES = 10  # series that a line chart tells apart; of more, bars show one moment
 _MOST_GROUPS = 6  # classes side by side in a bar chart; more are a heat map
 _LONGEST_LABEL = 80
+_MOST_LABELS = 60  # bars or columns that are legible at the width of a page
+_MOST_VALUES = 1_500_000  # of one figure: 3 MB before they are deflated, a third of what a page may weigh
+_HIDDEN = frozenset({"embedding", "query_matrix", "key_matrix", "projection", "look_seconds", "stop_time"})
+_MEANINGS = {  # what is shown of the embedded model instead of its raw matrices
+    "embedding_singular_values": "singular values of the embedding: one for each direction that it uses",
+    "query_key_singular_values": "singular values of query matrix times key matrix: directions that attention uses",
+    "embedding_norm": "length of each token's embedding",
+}
 
 
 def figures(record: xr.Dataset) -> list[Figure]:
     """Every numeric variable that has a time axis, the most telling first."""
-    from saccade.report.specs_embedded import HIDDEN, derived
     from saccade.report.specs_watched import is_watched, watched_figures
 
     if is_watched(record):
         return watched_figures(record)
-    whole = record.assign(derived(record))
-    shown = [figure for name in whole.data_vars if name not in HIDDEN and (figure := figure_of(whole, str(name))) is not None]
+    whole = record.assign(_derived(record))
+    shown = [figure for name in whole.data_vars if name not in _HIDDEN and (figure := figure_of(whole, str(name))) is not None]
     return sorted(shown, key=lambda figure: _rank(figure["name"]))
 
 
@@ -78,7 +84,7 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
         "names": [labels_of(record, axis) for axis in shown],
         "values": values,
     }
-    return thinned_times(_shaped(figure))
+    return _thinned_times(_shaped(figure))
 
 
 def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figure:
@@ -180,13 +186,13 @@ def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np
 
 def _bars(figure: Figure) -> Figure:
     groups = [f"{figure['axes'][0]} {name}" if figure["axes"][0] else name for name in figure["names"][0]]
-    cut = largest_labels(figure | {"names": [groups, figure["names"][1]]})
+    cut = _largest_labels(figure | {"names": [groups, figure["names"][1]]})
     scale = scale_of(cut["values"], cut["name"], cut["unit"])
     return cut | {"kind": "bars", "y": {key: value for key, value in scale.items() if key != "log"}}
 
 
 def _heat(figure: Figure) -> Figure:
-    cut = largest_labels(figure)
+    cut = _largest_labels(figure)
     scale = scale_of(cut["values"], cut["name"], cut["unit"])
     return cut | {"kind": "heat", "y": {key: value for key, value in scale.items() if key != "log"}}
 
@@ -210,3 +216,72 @@ def _time_label(record: xr.Dataset, clock: str) -> str:
 
 def _rank(name: str) -> tuple[float, str]:
     return next((float(place) for place, word in enumerate(_FIRST) if word in name), math.inf), name
+
+
+def _largest_labels(figure: Figure) -> Figure:
+    """Of more than `_MOST_LABELS` along the last axis, those that are ever largest in the mean; the rest added up."""
+    names, values = figure["names"], figure["values"]
+    if len(names[1]) <= _MOST_LABELS:
+        return figure
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.nan_to_num(np.abs(values), nan=0.0, posinf=0.0).reshape(-1, values.shape[-1]).max(axis=0)
+    kept = np.sort(np.argsort(-size, kind="stable")[:_MOST_LABELS])
+    others = np.setdiff1d(np.arange(values.shape[-1]), kept)
+    note = f"The {_MOST_LABELS} largest of {len(names[1])} along {figure['axes'][-1]}; the others are in the record."
+    if _is_share(values):
+        added = np.nansum(values[..., others], axis=-1, keepdims=True)
+        note = f"The {_MOST_LABELS} largest of {len(names[1])} along {figure['axes'][-1]}; the others are added up."
+        cut, labels = np.concatenate([values[..., kept], added], axis=-1), [*(names[1][at] for at in kept), f"{len(others)} others"]
+    else:
+        cut, labels = values[..., kept], [names[1][at] for at in kept]
+    return figure | {"values": cut, "names": [names[0], labels], "caption": _with(figure["caption"], note)}
+
+
+def _thinned_times(figure: Figure) -> Figure:
+    """Fewer moments, the first and the last among them, where all would be more than `_MOST_VALUES`."""
+    values, axis = figure["values"], len(figure["choices"])
+    n_times = values.shape[axis]
+    most = max(2, _MOST_VALUES * n_times // max(1, values.size))
+    if n_times <= most:
+        return figure
+    kept = np.unique(np.linspace(0, n_times - 1, most).round().astype(int))
+    note = f"{len(kept)} of {n_times} moments; all are in the record."
+    times = np.take(figure["time"], kept, axis=-1)
+    return figure | {"values": np.take(values, kept, axis), "time": times, "caption": _with(figure["caption"], note)}
+
+
+def _is_share(values: np.ndarray) -> bool:
+    """Whether values along the last axis are parts of one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.nansum(values, axis=-1)
+        return bool(np.nanmin(values) >= 0 and (np.abs(total - 1) < 1e-3).all())
+
+
+def _with(caption: str, note: str) -> str:
+    return f"{caption.rstrip('.')}. {note}" if caption else note
+
+
+def _derived(record: xr.Dataset) -> dict[str, Any]:
+    """Variables to show, from the matrices that the record has."""
+    found: dict[str, Any] = {}
+    if _has(record, "embedding", "token", "width"):
+        before = record.embedding.dims[:-2]
+        found["embedding_singular_values"] = ((*before, "rank"), _singular_values(record.embedding.values))
+        found["embedding_norm"] = ((*before, "token"), np.linalg.norm(record.embedding.values, axis=-1))
+    if _has(record, "query_matrix", "width", "key_width") and _has(record, "key_matrix", "width", "key_width"):
+        product = record.query_matrix.values @ np.swapaxes(record.key_matrix.values, -1, -2)
+        found["query_key_singular_values"] = (
+            (*record.query_matrix.dims[:-2], "direction"),
+            _singular_values(product),
+        )
+    return {name: (axes, values, {"definition": _MEANINGS[name], "units": "1"}) for name, (axes, values) in found.items()}
+
+
+def _has(record: xr.Dataset, name: str, *axes: str) -> bool:
+    return name in record and record[name].dims[-2:] == axes and "time" in record[name].dims
+
+
+def _singular_values(matrices: np.ndarray) -> np.ndarray:
+    """Over the last two axes; missing where a run has diverged."""
+    whole = np.isfinite(matrices).all(axis=(-2, -1))[..., None]
+    return np.where(whole, np.linalg.svd(np.where(whole[..., None], matrices, 0.0), compute_uv=False), np.nan)

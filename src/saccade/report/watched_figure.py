@@ -5,14 +5,13 @@ The figures that move on the page are in `specs_watched.py`.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from saccade.records.checksums import seal
-from saccade.records.json_files import write_json
+from saccade.records.json_files import parsed_json, write_json
 from saccade.report.page import write_page
 from saccade.report.style import new_figure, save_figure, sequential
 
@@ -25,6 +24,7 @@ CAPTION = (
     "Movement: how far kept maps moved per unit of log step, 0 is frozen. Rank: how many directions each head's QK circuit uses. "
     "Focus, mean over heads: orange deciles of tokens are sought, purple ones avoided; decile 0 holds the rarest."
 )
+PARTS = ("record.zarr", "figure.svg", "figure.png", "about.json", "claims.json")  # what lies in such a folder, beside its page
 _PANELS = (
     ("relative_entropy", "entropy of attention", (0, 1)),
     ("sink_mass", "attention on the first token", (0, 1)),
@@ -37,7 +37,7 @@ _PANELS = (
 def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
     """Figure, what it says and an offline page, beside the record; returns the page."""
     save_figure(watched_figure(record), folder / "figure")
-    config = json.loads(record.attrs["config"])
+    config = parsed_json(record.attrs["config"])
     statement = f"{config['task']}, {record.sizes['time']} looks from step {int(record.time[0])} to {int(record.time[-1])}"
     if config.get("thinned"):
         statement += f"; {len(config['thinned'])} more were left out to keep within the budget"
@@ -45,7 +45,7 @@ def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
     about = {"statement": statement, "caption": CAPTION, "command": command, **shown}
     write_json(folder / "about.json", about)
     write_json(folder / "claims.json", [])
-    seal(folder, ("record.zarr", "figure.svg", "figure.png", "about.json", "claims.json"))
+    seal(folder, PARTS)
     return write_page(folder)
 
 

@@ -7,7 +7,7 @@ it names is run. To compute again, a file of one's own has to be named by the us
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,19 @@ class Asked:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{folder / FILE} does not describe a sweep ({shortened(error)}). {_AGAIN}") from None
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, wanted: Collection[str] = (), there: Collection[str] = ()) -> None:
+        """`wanted`: runs that are asked for; `there`: runs that the folder holds. If its description cannot be read, one of those
+        must be among these: a folder of another experiment is not taken over.
+        """
         before = self
-        with suppress(InputError):  # not there or not readable: it is written again
+        try:
             before = Asked.read(folder)
+        except InputError as error:
+            if there and not any(run in there for run in wanted):
+                raise InputError(
+                    f"{error} None of the {len(there):,} runs there is among those that are asked for now, so nothing was changed. "
+                    "For another sweep, name a new folder."
+                ) from None
         then, now = (" of ".join(filter(None, (asked.name, asked.file))) for asked in (before, self))
         if then != now:
             raise InputError(f"{folder} holds a sweep of {then}; give {now} a folder of its own.")

@@ -153,6 +153,7 @@ def _verified(path: Path, options: Any, progress: Progress) -> tuple[dict[str, A
         )
         left = damage(SweepFolder(path)) if options.repair and not found.is_whole else found
     told = {"folder": str(path), "files": found.n_files, "damaged": found.files, "runs": found.runs, "missing": found.missing}
+    told["under_way"] = found.under_way
     return told | {"has_results": found.has_results, "repaired": options.repair and left.is_whole}, not left.is_whole
 
 
@@ -176,6 +177,10 @@ def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
     wrong = [f"{len(told['damaged'])} files are damaged, with {len(told['runs'])} runs"] if told["damaged"] else []
     wrong += [f"{len(told['missing'])} runs are missing"] if told["missing"] else []
     wrong += [] if told["has_results"] else ["the results are not written"]
+    if told["under_way"]:
+        whole = f"{told['files'] - len(told['damaged'])} of {told['files']} files of runs are whole so far"
+        print(f"{told['folder']}: a sweep is at work there; {whole}; verify again when it has ended")
+        return
     done = "it has been repaired" if told["repaired"] else "--repair runs again what is needed"
     print(
         f"{told['folder']}: {', '.join(wrong)}; {done}"

@@ -10,7 +10,8 @@ import numpy as np
 
 from saccade.errors import InputError, checked_choice
 from saccade.experiments import experiment
-from saccade.lab.claim import FAILS, HOLDS, centre
+from saccade.lab.claim import FAILS, HOLDS
+from saccade.lab.relation import centre
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, Outcome, packed
 from saccade.sweeps.units import Unit
 
@@ -23,7 +24,7 @@ KEEP_MISTAKE = "`keep` variable"  # with which the reason begins, if a name in `
 
 _DEFINITIONS = {
     "share_of_claims_holding": "claims that hold over those that hold or fail; missing where none does either",
-    "claims_outside": "claims that neither hold nor fail, such as those outside their assumptions",
+    "claims_outside": "claims that neither hold nor fail, outside their assumptions or too small to tell",
 }
 
 

@@ -21,21 +21,23 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from saccade.errors import InputError
 from saccade.records.checksums import file_hash
-from saccade.records.json_files import parsed_json
+from saccade.records.json_files import MOST_BYTES, parsed_json, regular_file
 from saccade.records.names import named
-from saccade.records.writing import clear_drafts, set_aside, whole_file
+from saccade.records.writing import clear_drafts, flush, make_folder, set_aside, whole_file
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome, as_bytes, read_outcomes
 
 _DIGITS = 20  # of a file's hash in its name
 _FORM = rf"[0-9a-f]{{{_DIGITS}}}\.npz"  # of these names, the only ones that are ever touched
 _N_CHECK = len('{"check":"0123456789abcdef",')
+_GLANCE = 1.0  # s that a writer waits for those who only ask whether one is at work
 _OF_A_RUN: dict[str, Any] = {"run": str, "status": str, "reason": str, "seconds": (int, float)}
 
 
@@ -67,20 +69,29 @@ class SweepFolder:
     def writing(self) -> Iterator[None]:
         """The right to write, for one process at a time; the system takes it back from a process that is killed."""
         try:
-            (self.path / "runs").mkdir(parents=True, exist_ok=True)
+            make_folder(self.path / "runs")
+            if (self.path / "runs").is_symlink():
+                raise InputError(f"cannot write to {self.path / 'runs'}: it is a symbolic link; name another folder.")
             lock = open(self.path / "lock", "a+", opener=_not_through_a_link)  # noqa: SIM115  # closed below
         except OSError as error:
             raise InputError(f"cannot write to {self.path}: {error.strerror or error}.") from None
         with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"another process is at work in {self.path}; wait for it, or give another folder.") from None
-            except OSError as error:
-                raise InputError(f"{self.path} cannot be locked: {error.strerror or error}.") from None
+            end = time.monotonic() + _GLANCE
+            while not _is_locked(lock, fcntl.LOCK_EX, self.path):
+                if time.monotonic() > end:
+                    raise InputError(f"another process is at work in {self.path}; wait for it, or give another folder.")
+                time.sleep(_GLANCE / 20)
             self._read()  # another process may have added to it since
             self._clear_up()
             yield
+
+    def is_being_written(self) -> bool:
+        """Whether a process has the right to write now."""
+        try:
+            with open(self.path / "lock", opener=_not_through_a_link) as lock:
+                return not _is_locked(lock, fcntl.LOCK_SH, self.path)
+        except (OSError, InputError):  # nobody has ever written, or locks are not for those who only read
+            return False
 
     def commit(self, outcomes: Sequence[Outcome]) -> None:
         """Write outcomes so that they are never lost again, or say why that cannot be."""
@@ -144,7 +155,7 @@ class SweepFolder:
         for file in files:
             path = self.path / "runs" / file
             self._add_line({"file": file, "lost": True})
-            if path.exists() and not file_hash(path).startswith(path.stem):
+            if os.path.lexists(path) and not _is_whole(path):
                 set_aside(path, f"{path.stem}.damaged")
         self._clear_up()  # whole files of which only the manifest said the wrong thing are taken up again
 
@@ -159,6 +170,8 @@ class SweepFolder:
                 manifest.write(text.encode())
                 manifest.flush()
                 os.fsync(manifest.fileno())
+                if not begun:
+                    flush(self.path)
             except OSError:
                 os.ftruncate(manifest.fileno(), begun)
                 raise
@@ -176,8 +189,8 @@ class SweepFolder:
         if not (self.path / "manifest.jsonl").is_file():
             return
         try:
-            with (self.path / "manifest.jsonl").open("rb") as manifest:
-                for text in manifest:
+            with regular_file(self.path / "manifest.jsonl") as manifest:
+                while text := manifest.readline(MOST_BYTES):  # in pieces, if that is no line
                     line = _line(text)
                     if line is not None:
                         yield text if as_written else line
@@ -220,6 +233,25 @@ class SweepFolder:
         for path in _run_files(self.path):
             if path.name not in self.checksums and (checksum := file_hash(path)).startswith(path.stem):
                 self._add_line({"file": path.name, "sha256": checksum, "runs": [found.entry() for found in read_outcomes(path)]})
+
+
+def _is_locked(lock: IO[str], how: int, path: Path) -> bool:
+    """Whether a lock could be had, without waiting for it."""
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise InputError(f"{path} cannot be locked: {error.strerror or error}.") from None
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file of runs holds what its name says."""
+    try:
+        return file_hash(path).startswith(path.stem)
+    except (OSError, InputError):
+        return False
 
 
 def _not_through_a_link(path: str, flags: int) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 
 from saccade.errors import InputError
 from saccade.records.expansion import check_archive
+from saccade.records.json_files import parsed_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 FINISHED, DIVERGED, FAILED, TIMED_OUT = "finished", "diverged", "failed", "out of time"
 UNFINISHED = (FAILED, TIMED_OUT)
 _HEADER = "outcomes.json"
+_ENTRY = {"run": str, "status": str, "reason": str, "seconds": (int, float), "layout": object, "attrs": dict}
+_SHAPE = {"runs": [_ENTRY], "layouts": [dict]}
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def read_outcomes(path: Path, wanted: set[str] | None = None, *, as_packed: bool
     try:
         check_archive(path, path)
         with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read(_HEADER))
+            header = parsed_json(archive.read(_HEADER), _SHAPE)
             together = companies(header["runs"])
             for number, entry in enumerate(header["runs"]):
                 if wanted is None or entry["run"] in wanted:

@@ -6,7 +6,7 @@ Results are written again only when every run is there that was there before, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from saccade.errors import InputError
@@ -28,14 +28,36 @@ class Damage:
     n_files: int
     missing: list[str] = field(default_factory=list)
     has_results: bool = True
+    under_way: bool = False  # a process is at work there: only files of runs were looked at
 
     @property
     def is_whole(self) -> bool:
-        return not self.files and not self.missing and self.has_results
+        return not self.files and not self.missing and self.has_results and not self.under_way
 
 
 def damage(folder: SweepFolder) -> Damage:
-    """Read and hash everything again: the description, files of runs, and the results made of them. Nothing is loaded or run."""
+    """Read and hash everything again: the description, files of runs, and the results made of them. Nothing is loaded or run.
+
+    Beside a process that writes there only files of runs that have their line are looked at: the rest may change at any moment.
+    """
+    while True:
+        before, is_written = _state(folder.path), folder.is_being_written()
+        found = _damage(folder)
+        if found.is_whole or (not is_written and not folder.is_being_written() and _state(folder.path) == before):
+            return found
+        if is_written and folder.is_being_written():
+            runs = {file: wrong for file, wrong in found.files.items() if Path(file).name in folder.checksums}
+            return replace(found, files=runs, under_way=True)
+        folder = SweepFolder(folder.path)  # it began or ended meanwhile
+
+
+def _state(path: Path) -> list[tuple[int, int, int]]:
+    """What changes whenever something is written to a folder."""
+    files = [path / name for name in (FILE, "manifest.jsonl", CHECKSUMS) if (path / name).exists()]
+    return [(found.st_ino, found.st_size, found.st_mtime_ns) for found in (file.stat() for file in files)]
+
+
+def _damage(folder: SweepFolder) -> Damage:
     files, absent = folder.damaged(), []
     runs = [run for run, file in folder.file_of.items() if f"runs/{file}" in files]
     try:
@@ -55,7 +77,7 @@ def repair(
     `file`: where the runs come from, if that is a file of the user's own.
     """
     with folder.writing():
-        found = damage(folder)
+        found = _damage(folder)
         if found.is_whole:
             return found
         asked = Asked.read(folder.path)

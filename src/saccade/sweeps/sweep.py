@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from saccade.errors import InputError, checked_choice, checked_count, checked_number
 from saccade.model.system import System
 from saccade.processes import cores
-from saccade.records.checksums import seal
+from saccade.records.checksums import check_unclaimed, seal, stranger
 from saccade.records.store import save_record
+from saccade.records.writing import set_aside
 from saccade.report.style import save_figure
-from saccade.sweeps.asked import Asked
+from saccade.sweeps.asked import FILE, Asked
 from saccade.sweeps.execution import KEEP_MISTAKE
 from saccade.sweeps.figure import caption, shown_variable, sweep_figure
-from saccade.sweeps.folder import SweepFolder
+from saccade.sweeps.folder import SweepFolder, is_sweep
 from saccade.sweeps.gathering import gathered, numbers_of, summary_rows, write_summary
 from saccade.sweeps.grid import Grid, Run
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome
@@ -118,8 +119,10 @@ def run_sweep(
     on_progress: Callable[[float], None] = lambda fraction: None,
     on_gathering: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
+    if not is_sweep(folder.path):
+        check_unclaimed(folder.path, (FILE, *_RESULTS))
     with folder.writing():
-        Asked.of(grid, show).write(folder.path)
+        Asked.of(grid, show).write(folder.path, {run.identity for run in grid.runs}, folder.entries)
         folder.forget(folder.lost())
         wanted = {run.identity for run in missing(grid, folder, retry_failed)}
         apart = {run for run, entry in folder.entries.items() if "with" not in entry} if retry_failed else ()
@@ -200,7 +203,9 @@ def write_results(
     shown = shown_variable(dataset, show)
     dataset.attrs["caption"] = caption(dataset, shown)
     try:
-        save_record(dataset, folder.path / "dataset.zarr")
+        if (target := folder.path / "dataset.zarr").is_dir() and stranger(target):  # its checksums are damaged: it is kept
+            set_aside(target, f"{target.name}.damaged")
+        save_record(dataset, target)
         write_summary(folder.path, summary_rows(dataset, grid, folder))
         if shown is not None:
             save_figure(sweep_figure(dataset, shown), folder.path / "figure")

@@ -1,6 +1,6 @@
 """Questions that no theorem answers: mostly whether a statement about synthetic data holds on text too.
 
-The figure of JoMA [tian2024] stands here too: it is the only result of that paper that is measured.
+JoMA's figure on text [tian2024] stands here too; its theorems are in `joma/statements.py`.
 """
 
 from functools import partial
@@ -11,17 +11,24 @@ _asked = partial(Statement, "saccade", kind=QUESTION)
 
 FATES_ON_TEXT = _asked(
     "fates on text",
-    "Do distinct tokens of real text gain attention, and common ones lose it?",
-    (r"\dot z_{ml} > 0 \text{ distinct}, \quad \dot z_{ml} < 0 \text{ common}",),
+    "Do the frequent tokens of a text lose attention first?",
+    (r"\dot z_{ml} < 0 \text{ for frequent } l",),
     place="after tian2023, Theorem 2",
 )
-ORDER_ON_TEXT = _asked(
-    "order on text",
-    "Among distinct tokens of real text, do frequent ones gain more, and earlier?",
-    (r"P(l|n) > P(l'|n) \Rightarrow z_{ml}(t) > z_{ml'}(t)",),
-    place="after tian2023, Theorem 3",
+WINNERS_ON_TEXT = _asked(
+    "winners on text", "Do the frequent tokens of a text have most of the attention in the end?", place="after tian2023, Theorem 3"
 )
-SNAP_ON_TEXT = _asked("snap on text", "Does attention on real text snap?", place="after tian2023, Theorem 4")
+DISTINCT_ON_TEXT = _asked(
+    "distinct tokens on text",
+    "Do distinct tokens of a text gain more than equally frequent ones?",
+    (r"\dot z_{ml} > \dot z_{ml'}, \quad l \text{ distinct}, \ P(l) = P(l')",),
+    place="after tian2023, Theorem 2",
+)
+POSITIONS_ON_TEXT = _asked(
+    "positions on text",
+    "Do positions leave it unchanged which tokens gain attention?",
+    place="after tian2023, Assumption 1(a)",
+)
 ENTROPY_AT_EQUAL_PATH = _asked(
     "entropy at equal rate times updates",
     "Is attention sparser at a higher rate after the same rate times updates?",
@@ -40,8 +47,8 @@ ADAM_SUBSETS_ON_TEXT = _asked(
 MOMENTUM_AS_A_RATE = _asked(
     "momentum as a rate", "Is momentum 0.9 nothing but ten times the rate?", place="asked of text, naive guess"
 )
-DECAY_DOES_NOT_CHOOSE = _asked(
-    "weight decay", "Does weight decay leave the choice of tokens unchanged?", place="asked of text, naive guess"
+ADAM_CHOOSES = _asked(
+    "Adam's choice on text", "Does Adam let other tokens of a text gain attention than SGD?", place="after tian2023, Fig. 5"
 )
 CYCLE_ON_TEXT = _asked(
     "cycle on text",
@@ -50,9 +57,8 @@ CYCLE_ON_TEXT = _asked(
 )
 FORECAST_ORDER = _asked(
     "forecast of the order",
-    "Does the flow of counted classes forecast which tokens gain attention?",
-    (r"\dot z_{ml} = \eta_Z f_{nl}^2 \xi_n",),
-    place="after tian2023, Theorems 2 and 3",
+    "Do counts of a text forecast which tokens gain attention in training?",
+    place="after decoder first",
 )
 FORECAST_STAGES = _asked(
     "forecast of the stages",
@@ -60,6 +66,12 @@ FORECAST_STAGES = _asked(
     place="after chen2026, section 3",
 )
 FORECAST_ADAM = _asked("forecast under Adam", "Does what the forecast says of Adam come true?", place="after focus under Adam")
+FORECAST_TRANSFORMER = _asked(
+    "forecast of a Transformer",
+    "Does the first force tell what an ordinary Transformer attends to first?",
+    (r"z_m(t) = \frac{t^2}{2} \eta_Y \eta_Z F_m + O(t^3)",),
+    place="after the first force",
+)
 JOMA_FIG_6 = Statement(
     "tian2024",
     "Fig. 6",

@@ -18,7 +18,9 @@ THEOREM, FIGURE, OURS, QUESTION = "theorem", "figure", "ours", "question"
 class Correction:
     """A formula that is wrong, and what is right, as lines of LaTeX; `why` in a sentence. `number` is that of `docs/errata.md`.
 
-    `said` is where the wrong one comes from: the paper prints it, or it is a reading of what the paper says.
+    `said` is where the first form comes from: the paper prints it, assumes it, or it is a reading of what the paper says. `instead`
+    is what the second form is: corrected, or sharpened where the first is true but too weak, or true
+    where a hypothesis is not met. `title` names the entry.
     """
 
     number: str
@@ -26,6 +28,8 @@ class Correction:
     corrected: tuple[str, ...]
     why: str
     said: str = "as printed"
+    title: str = ""
+    instead: str = "corrected"
 
 
 class Misprint(NamedTuple):

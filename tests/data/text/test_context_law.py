@@ -84,6 +84,13 @@ def test_a_token_is_never_both_and_distinct_for_one_next_token_only():
     assert (law.concentration.max(axis=0)[law.distinct(errors=0).any(axis=0)] > 0.5).all()
 
 
+def test_a_token_seen_with_one_next_token_only_is_distinct_from_six_times_on():
+    """Two standard errors of counts c and 0, each of variance count + 1: c/2 > sqrt(c + 2)."""
+    count = np.array([[5, 6, 989], [0, 0, 1000]])
+    law = ContextLaw(0, 3, np.arange(2), np.full(2, 0.5), count)
+    assert law.distinct(errors=2).tolist() == [[False, True, False], [False, False, False]]
+
+
 def test_classes_are_pairs_with_their_context_law(tmp_path):
     task = SequenceClasses.syn_medium(3)
     found = corpus_of(text_of(task, 2003, np.random.default_rng(13)), tmp_path)

@@ -28,7 +28,7 @@ def record() -> xr.Dataset:
 
 def test_a_run_has_maps_and_numbers_at_all_looks(record: xr.Dataset) -> None:
     assert record.time.values.tolist() == [0, 2, 3, 4, 5]
-    assert record.lowest_map.shape == (2, 1, 5, 11, 11)
+    assert record.lowest_map.shape == (2, 2, 5, 11, 11)
     np.testing.assert_allclose(record.lowest_map.sum("key_position"), 1, atol=1e-5)
     assert np.isfinite(record.relative_entropy).all()
     assert [(row["n_layers"], row["time"]) for row in EXPERIMENT.rows(record)] == [(n, t) for n in (1, 2) for t in (0, 2, 3, 4, 5)]
@@ -42,15 +42,18 @@ def test_the_figure_shows_a_map_for_each_iteration_and_depth(record: xr.Dataset)
 
 
 def test_too_few_updates_neither_confirm_nor_refute(record: xr.Dataset) -> None:
-    assert {claim.verdict for claim in EXPERIMENT.claims(record)} == {OUTSIDE}
+    claims = list(EXPERIMENT.claims(record))
+    assert HOLDS not in {claim.verdict for claim in claims}
+    assert FAILS not in {claim.verdict for claim in claims}
+    assert OUTSIDE in {claim.verdict for claim in claims}
 
 
 def claims_of(relative_entropy: list[float], self_mass: list[float]) -> list[Claim]:
-    """One layer, one seed, looks at 0 and 1500; rows with entropy e have 1 - e on the largest key and 1 + 10 e keys that matter."""
+    """One layer, two equal seeds, looks at 0 and 1500; rows of entropy e: 1 - e on the largest key, 1 + 10 e keys that matter."""
     e = np.array(relative_entropy)
     measured = {"relative_entropy": e, "top_mass": 1 - e, "effective_keys": 1 + 10 * e, "self_mass": np.array(self_mass)}
-    variables = {name: (("n_layers", "seed", "time"), values[None, None]) for name, values in measured.items()}
-    record = xr.Dataset(variables, {"n_layers": [1], "seed": [0], "time": [0, 1500]})
+    variables = {name: (("n_layers", "seed", "time"), np.stack([values, values])[None]) for name, values in measured.items()}
+    record = xr.Dataset(variables, {"n_layers": [1], "seed": [0, 1], "time": [0, 1500]})
     return list(EXPERIMENT.claims(with_settings(record, Settings())))
 
 

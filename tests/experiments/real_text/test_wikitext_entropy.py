@@ -11,7 +11,7 @@ pytest.importorskip("tokenizers")
 
 from saccade.errors import InputError
 from saccade.experiments.real_text.wikitext_entropy import EXPERIMENT, Settings, at_equal_distance
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Claim
+from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Claim
 from tests.experiments.default_runs import record_of
 
 SMALL = {"texts": ("sotu",), "n_vocab": 97, "rates": (1.0, 3.0), "seeds": 1, "steps": 5, "n_looks": 2, "batch": 3, "context": 11}
@@ -42,7 +42,7 @@ def test_table_and_figure_hold_every_run(record: xr.Dataset) -> None:
 
 
 def test_a_single_seed_neither_confirms_nor_refutes(record: xr.Dataset) -> None:
-    assert {claim.verdict for claim in EXPERIMENT.claims(record)} == {OUTSIDE}
+    assert {claim.verdict for claim in EXPERIMENT.claims(record)} <= {OUTSIDE, CANNOT_TELL}
 
 
 def test_curves_of_rate_times_updates_alone_are_equal_at_equal_distance() -> None:
@@ -77,7 +77,8 @@ def test_one_pair_out_of_order_refutes_the_order_but_not_the_trend() -> None:
 def test_a_rate_at_which_all_seeds_diverged_is_an_exception() -> None:
     order, last, *_ = claims_of([2.0, 1.5, 1.1, 0.7, np.nan])
     assert order.measured == 1
-    assert last.measured == 0
+    assert last.measured == last.relation.among
+    assert last.verdict == FAILS
 
 
 @pytest.mark.parametrize("rates", [(1.0,), (3.0, 1.0)])

@@ -77,3 +77,39 @@ def test_small_moves_from_the_critical_point_are_pulled_back():
 
     assert (moves(1) - moves(-1)) / (2 * h) == pytest.approx(-kappa_2 * block @ np.concatenate([x, y]), abs=1e-9)
     assert np.linalg.eigvalsh(block).min() > -1e-15
+
+
+def test_equation_147_needs_permutations(weights):
+    """Equal low tokens may trade places without a change of the loss; a map that merges two of them changes it."""
+    W0, WQ, WK, W1 = weights
+
+    def moved(order):
+        return theory.population_loss(W0[order], WQ, WK, W1[:, order], **CHAIN)
+
+    assert moved([0, 2, 3, 1]) == pytest.approx(moved([0, 1, 2, 3]), abs=1e-15)
+    assert moved([0, 1, 1, 3]) != pytest.approx(moved([0, 1, 2, 3]), rel=1e-4)
+
+
+@pytest.mark.parametrize(("high", "stay"), [(0.6, 0.6), (0.75, 0.8)])
+def test_the_change_of_the_jacobian_has_the_factor_that_the_display_before_equation_228_lacks(high, stay):
+    """H_1 of eq. 229 against the Hessian of the saturated loss at the solution of first order, by complex steps and differences."""
+    at, delta, h = theory.saturated_triple(high, stay), 1e-5, 1e-30
+
+    def force(theta, asymmetry):
+        low = (1 - high) / 2
+        pi = np.array([high, low + asymmetry, low - asymmetry])
+        gamma, beta = theta[:3], theta[3:]
+        A = np.array([[1, 0, 0], [0, *(pi[1:] / (1 - high))], [0, *(pi[1:] / (1 - high))]])  # no kappa: it has no part in H_1
+        p = np.exp(np.outer(A @ gamma, beta))
+        G = pi[:, None] * (p / p.sum(axis=1, keepdims=True) - stay * np.eye(3) - (1 - stay) * pi)
+        return -np.concatenate([A.T @ G @ beta, (A @ gamma) @ G])
+
+    def slope(theta, asymmetry):
+        return np.stack([force(theta + 1j * h * move, asymmetry).imag / h for move in np.eye(6)], axis=1)
+
+    rest = np.append(at.gamma, at.beta)
+    up, down = (slope(rest + sign * delta * theory.range_response(at), sign * delta) for sign in (1, -1))
+    found, ratio = (up - down) / (2 * delta), np.divide(*theory.force_and_stiffness(at))
+    lacking = theory.mixed_jacobian(at) + (theory.hessian_slope(at) - theory.mixed_jacobian(at)) / ratio
+    assert found == pytest.approx(theory.hessian_slope(at), abs=1e-7)
+    assert np.abs(found - lacking).max() > 0.01

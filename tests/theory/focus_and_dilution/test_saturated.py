@@ -48,6 +48,28 @@ def test_the_two_group_point_rests_in_the_model_whose_attention_is_strong(law, s
     assert np.abs(flatten(rank_one_velocity(at_rest, **chain))).max() < 1e-9
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_two_group_point_is_the_lowest_minimum_that_many_starts_find(seed):
+    """The first law has a minimum on either side; a single search from the logits' singular vectors ends in the higher one."""
+    rng = np.random.default_rng(seed)
+    law, stay = np.sort(rng.dirichlet(np.ones(6)))[::-1], rng.uniform(0.5, 0.95)
+    chain = lazy(law, stay) if seed else lazy([0.4378, 0.2785, 0.0865, 0.0775, 0.0684, 0.0513], 0.8)
+    pi, P = chain["stationary"], chain["transition"]
+    mass, rows = np.array([pi[0], 1 - pi[0]]), np.stack([P[0], pi[1:] @ P[1:] / (1 - pi[0])])
+
+    def loss(z):
+        return -np.sum(mass[:, None] * rows * log_softmax(np.outer(z[:2], z[2:]), axis=1))
+
+    def slope(z):
+        error = mass[:, None] * (np.exp(log_softmax(np.outer(z[:2], z[2:]), axis=1)) - rows)
+        return np.append(error @ z[2:], z[:2] @ error)
+
+    best = min(minimize(loss, rng.normal(size=8), jac=slope, method="BFGS").fun for _ in range(8))
+    gamma, beta, *_ = two_group_point(**chain)
+    assert loss(np.append(gamma[:2], beta)) == pytest.approx(best, abs=1e-7)
+    assert seed or (gamma[0] * gamma[1] < 0 and best == pytest.approx(1.1846, abs=1e-4))
+
+
 @laws
 def test_its_decoder_gradient_is_the_one_of_the_definition(law, stay):
     chain = lazy(law, stay)

@@ -41,7 +41,24 @@ def test_what_is_missing_is_zero_at_the_unigram_point_and_all_but_chance_at_the_
 def test_arrival_is_that_of_the_flow_without_attention(law):
     """The equations of W_0 and W_1 with attention off, solved step by step, down to a shortfall of a tenth and of a hundredth."""
     W0, W1 = weights(law, 1e-3)
-    pi, shares = theory.two_level_law(**law), np.array([0.1, 0.01]) * (law["high"] - 1 / law["n_vocab"])
+    shares = np.array([0.1, 0.01]) * (law["high"] - 1 / law["n_vocab"])
+    np.testing.assert_allclose(theory.arrival_time(W0, W1, shortfall=shares, **law), arrivals(W0, W1, shares, law), atol=1e-4)
+
+
+def test_arrival_from_a_start_whose_parts_on_the_ray_nearly_cancel():
+    """a - b twenty times a + b: with the other sign of their joint cost the time would be off by 0.04."""
+    law, along, across = LAWS[0], np.eye(5)[0], np.eye(5)[0] + np.eye(5)[1]
+    pi, share = theory.two_level_law(**law), np.array([0.1 * (law["high"] - 1 / law["n_vocab"])])
+    q, u = pi / np.linalg.norm(pi), (pi - pi.mean()) / np.linalg.norm(pi - pi.mean())
+    a, b, R_0, R_1 = theory.ray_parts(*weights(law, 3e-2), stationary=pi)
+    a, b = 1e-3 * along + 2e-2 * across, 1e-3 * along - 2e-2 * across
+    W0, W1 = R_0 + np.outer(q, a), R_1 + np.outer(b, u)
+    np.testing.assert_allclose(theory.arrival_time(W0, W1, shortfall=share, **law), arrivals(W0, W1, share, law), atol=5e-3)
+
+
+def arrivals(W0, W1, shares, law):
+    """From the equations of W_0 and W_1 with attention off."""
+    pi = theory.two_level_law(**law)
 
     def flow(t, y):
         V0, V1 = y[: W0.size].reshape(W0.shape), y[W0.size :].reshape(W1.shape)
@@ -57,10 +74,10 @@ def test_arrival_is_that_of_the_flow_without_attention(law):
 
         return event
 
-    predicted = theory.arrival_time(W0, W1, shortfall=shares, **law)
+    until = 1.1 * theory.arrival_time(W0, W1, shortfall=shares, **law).max()
     start, events = np.concatenate([W0.ravel(), W1.ravel()]), [arrived(share) for share in shares]
-    found = solve_ivp(flow, (0, 1.1 * predicted.max()), start, events=events, rtol=1e-11, atol=1e-15, method="DOP853")
-    np.testing.assert_allclose(predicted, [times[0] for times in found.t_events], atol=1e-4)
+    found = solve_ivp(flow, (0, until), start, events=events, rtol=1e-11, atol=1e-15, method="DOP853")
+    return [times[0] for times in found.t_events]
 
 
 @by_law

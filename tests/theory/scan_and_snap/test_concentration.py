@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import softmax
+from scipy.stats import binom
 
 from saccade.theory.scan_and_snap import (
     class_error,
@@ -34,6 +35,28 @@ def test_token_frequencies_stay_within_hoeffding():
     violated = np.abs(frequency - prob) > frequency_bound(n_context, failure_prob=failure_prob)
     assert violated.mean(axis=0).max() <= failure_prob
     assert violated.any()
+
+
+def test_hoeffding_cannot_be_made_one_percent_tighter():
+    """The tail of a fair coin falls as exp(-2 N ε²) and no faster: at a tiny failure probability nothing can be taken off."""
+    n_context, failure_prob = 10**8, np.exp(-500.0)
+
+    def exceeded(share):
+        bound = share * frequency_bound(n_context, failure_prob=failure_prob)
+        return 2 * binom.sf(np.ceil(n_context * (0.5 + bound)) - 1, n_context, 0.5)
+
+    assert exceeded(1) <= failure_prob < exceeded(0.99)
+
+
+def test_the_relative_height_bound_of_two_classes_can_be_made_root_two_tighter_and_no_more():
+    """Two classes, heights still linear in the draws: |θ| is the deviation of a fair coin over its mean."""
+    n_steps, failure_prob = 10**8, np.exp(-500.0)
+
+    def exceeded(share):
+        bound = share * height_ratio_bound(n_steps, n_classes=2, failure_prob=failure_prob)
+        return 2 * binom.sf(np.ceil(n_steps / 2 * (1 + bound)) - 1, n_steps, 0.5)
+
+    assert exceeded(1 / np.sqrt(2)) <= failure_prob < exceeded(0.99 / np.sqrt(2))
 
 
 def test_attention_approaches_its_limit_as_one_over_the_root_of_the_context():

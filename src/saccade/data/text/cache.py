@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 from saccade.errors import InputError, shortened
 from saccade.places import user_cache, user_path
 from saccade.records.checksums import damage, seal
+from saccade.records.folders import whole_folder
 from saccade.records.json_files import read_json, write_json
-from saccade.records.writing import whole_file, whole_folder
+from saccade.records.writing import whole_file
 
 _ABOUT = {"vocabulary": [str], "tokenizer": str, "saved": str}
 _temporary: tempfile.TemporaryDirectory[str] | None = None

@@ -11,6 +11,7 @@ which tokens stand before a query and its next token.
 | text to numbers                  | `tokenisers.py`, `library_tokenisers.py`        |
 | numbers to ranked ids, on disk   | `build.py`, `cache.py`                          |
 | statistics                       | `statistics.py`, `context_law.py`, `classes.py` |
+| windows for the pairwise model   | `windows.py`                                    |
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from saccade.data.markov import MarkovChain
     from saccade.data.sequence_classes import SequenceClasses
     from saccade.data.text.context_law import ContextLaw
+    from saccade.data.text.windows import Windows
 
 _FORMAT = 1  # of the files in the cache: a new number for every change of what they hold
 
@@ -168,6 +170,22 @@ class Corpus:
         named = range(checked_count("queries", queries, high=self.n_vocab)) if isinstance(queries, int) else queries
         chosen = [self.id_of(query) for query in named]
         return classes_of_corpus(self, chosen, window=window, n_next=n_next, n_tokens=n_tokens, sharp=sharp)
+
+    def windows(
+        self, n_context: int = 16, *, n_windows: int | None = 40_000, seed: int = 0, sample: int = 0, stride: int | None = None
+    ) -> Windows:
+        """Windows of `train` for the pairwise model: `n_context` tokens, then a query, then the token to predict; see `windows.py`.
+
+        | argument    | meaning                                                                                      |
+        |-------------|----------------------------------------------------------------------------------------------|
+        | `n_windows` | how many, picked at random; None: all of them                                                |
+        | `seed`      | names the random order they are picked in                                                    |
+        | `sample`    | 0 takes the first `n_windows` of that order, 1 the next: samples of one seed share no window |
+        | `stride`    | tokens from one window to the next; default: `n_context` + 2, windows that share no token    |
+        """
+        from saccade.data.text.windows import windows_of_corpus
+
+        return windows_of_corpus(self, n_context=n_context, n_windows=n_windows, seed=seed, sample=sample, stride=stride)
 
     def id_of(self, token: str | int) -> int:
         """The id of a token; an id stays what it is."""

@@ -14,7 +14,6 @@ Text is UTF-8. A byte-order mark is dropped, any newline is read as one, documen
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 from saccade.errors import InputError, shortened
 from saccade.records.expansion import check_expansion
+from saccade.records.json_files import parsed_json
 
 END_OF_TEXT = "<|endoftext|>"
 PIECE = 2**16  # characters of a piece: small beside the batches that tokenisers take, large beside a line
@@ -188,9 +188,9 @@ def _json_rows(path: Path, column: str) -> Iterator[str]:
 
 def _parsed(path: Path, number: int, line: str) -> Any:
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        raise InputError(f"{path}, line {number} is not JSON: {shortened(line.strip())}.") from None
+        return parsed_json(line, object)
+    except InputError as error:
+        raise InputError(f"{path}, line {number} is not JSON that can be read ({shortened(line.strip())}): {error}") from None
 
 
 def _text_of_row(path: Path, number: int, row: Any, column: str) -> str:

@@ -228,7 +228,11 @@ def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     )
     of_opening = per_fold - (predicted - 1 / rates)
     yield case.near(
-        ESCAPE_TIME, "power of the asymmetry in the part of it that is the opening's", power(asymmetry, of_opening), -1, within=0.05
+        ESCAPE_TIME,
+        "power of the asymmetry in the opening's part of the escape time",
+        power(asymmetry, of_opening),
+        -1,
+        within=0.05,
     )
 
 

@@ -42,12 +42,12 @@ def loss(weights: Any, chain: saccade.MarkovChain) -> float:
         return float(embedded.loss(Weights(*weights), setting(chain)))
 
 
-def origin_forces(chain: saccade.MarkovChain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Minus the gradients in M and in Phi where all weights are zero."""
+def decoder_force(chain: saccade.MarkovChain) -> NDArray[np.float64]:
+    """Minus the gradient in M where all weights are zero. That in Phi is zero there, whatever the chain."""
     with jax.enable_x64(True):
         nothing = jnp.zeros((chain.n_vocab, chain.n_vocab))
         slope = jax.grad(embedded.population_loss)(Composite(nothing, nothing), setting(chain))
-        return -np.asarray(slope.decoder), -np.asarray(slope.attention_logits)
+        return -np.asarray(slope.decoder)
 
 
 def gradient_gaps(chain: saccade.MarkovChain, seed: int) -> GradientGaps:

@@ -249,6 +249,7 @@ def headlines(record: xr.Dataset) -> dict[str, float]:
 
 MOST_CURVES = 6  # as many as there are colours that can be told apart
 DECADES = 3.2  # of time are shown, so that the stages after condensation have room
+ROOM_ABOVE = 1e3  # top of the panel of singular values, for its legend
 LEAST_LOSS = 1e-3  # of the loss at the start: below it are no more steps, only the approach to the optimum
 EARLY = 1.15  # times the first peak: peaks of other queries up to here belong to the first focus
 MAPS = 6  # at most, in rows of three
@@ -268,9 +269,10 @@ def panels(record: xr.Dataset) -> Layout:
     whole = over_time("attention on the most frequent token", "attention", attention, ylim=(-0.03, 1.03))
     maps, loss = _maps(run, bands), Line(run.time, excess, "", tone=None)
     falls = over_time("the loss falls in steps", "loss above the optimum (nats)", [loss], "xy", ylim=(excess[0] * LEAST_LOSS, None))
+    values, unnamed = _singular_value_lines(run), dict.fromkeys(marks, "")  # the panel beside it names the stages
     rows: list[list[Panel]] = [
         [
-            over_time("directions open one by one", "singular value", _singular_value_lines(run), "xy"),
+            over_time("directions open one by one", "singular value", values, "xy", ylim=(None, ROOM_ABOVE), marks=unnamed),
             falls,
             _plane(run, bands),
         ],

@@ -11,7 +11,7 @@ is held to them where values are read at a step was set after single seeds had m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,11 +23,12 @@ import saccade
 from saccade.dynamics.embedded_descent import Distinct, contexts, distinct
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution.published_events import AT_STEP, COSINES, EVENTS, OPENING, ORDER, PEAK, Path
 from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded, stretch
 from saccade.lab.panel import Heat, Line, Lines, Panel, over_seeds
 from saccade.model.embedded import Weights, composite, context_log_prob, weights_of
-from saccade.observe.fits import Array, first_time
+from saccade.observe.fits import Array
 from saccade.observe.measures import class_attention, entropy, singular_values
 from saccade.theory.focus_and_dilution.statements import FIG_2
 
@@ -38,90 +39,6 @@ CAPTION = (350, 550)  # updates between which, by the caption, attention of all 
 CAPTION_MARKS = {350.0: "", 550.0: "350 to 550: rise by the caption"}
 CAPTION_HOLDS = {("start 1/m², logits over √m", 350), ("rate / 3", 550)}  # the only numbers that a variant gives
 RISE = 0.02  # above its share: attention has begun to rise
-
-
-class Path(NamedTuple):
-    """One run over time, as its events read it."""
-
-    time: Array
-    share: float  # of token 0
-    on_first: Array  # time, query: attention on token 0
-    loss: Array
-    norms: Array  # time, token
-    off_first: Array  # time, token
-    second: Array
-    top_share: Array
-
-    @property
-    def joint(self) -> Array:
-        return self.on_first.min(axis=1)
-
-    @property
-    def peak(self) -> int:
-        return int(self.joint.argmax())
-
-    def shortest(self, row: int) -> int:
-        return self.peak + int(self.norms[self.peak :, row].argmin())
-
-    def when(self, reached: Any) -> float:
-        return first_time(self.time, reached)
-
-    def then(self, reached: Any) -> float:
-        """After the peak."""
-        return self.when((np.arange(len(self.time)) > self.peak) & reached)
-
-
-class Event(NamedTuple):
-    """How it is read from a run, and the range that a replication of six runs found: of a step, or of a value."""
-
-    read: Callable[[Path], float]
-    low: float
-    high: float
-    is_step: bool = True
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return (0.85 * self.low, 1.15 * self.high) if self.is_step else (self.low - 0.02, self.high + 0.02)
-
-
-PEAK = "joint focus at its peak"
-EVENTS = {
-    "embedding condensed, σ₂ < 0.2 σ₁": Event(lambda p: p.when(p.second < 0.2), 70, 70),
-    "queries condensed, half of their square norm in one direction": Event(lambda p: p.when(p.top_share > 0.5), 80, 90),
-    "all queries above 0.8 on token 0": Event(lambda p: p.when(p.joint > 0.8), 120, 130),
-    "all queries above 0.95 on token 0": Event(lambda p: p.when(p.joint > 0.95), 150, 160),
-    PEAK: Event(lambda p: p.time[p.peak], 200, 220),
-    "least attention on token 0 at the peak": Event(lambda p: p.joint[p.peak], 0.9987, 0.9992, False),
-    "σ₂ / σ₁ of the embedding at the peak": Event(lambda p: p.second[p.peak], 0.099, 0.125, False),
-    "loss at the peak": Event(lambda p: p.loss[p.peak], 0.94, 0.99, False),
-    "query 1 back below the share of token 0": Event(lambda p: p.then(p.on_first[:, 1] < p.share), 290, 330),
-    "query 1 below 0.1 on token 0": Event(lambda p: p.then(p.on_first[:, 1] < 0.1), 310, 350),
-    "query 2 below 0.1 on token 0": Event(lambda p: p.then(p.on_first[:, 2] < 0.1), 320, 360),
-    "query 3 below 0.1 on token 0": Event(lambda p: p.then(p.on_first[:, 3] < 0.1), 330, 370),
-    "row 1 of the embedding smallest after the focus": Event(lambda p: p.time[p.shortest(1)], 290, 340),
-    "row 2 of the embedding smallest after the focus": Event(lambda p: p.time[p.shortest(2)], 310, 520),
-    "row 3 of the embedding smallest after the focus": Event(lambda p: p.time[p.shortest(3)], 580, 630),
-    "norm of row 1 when smallest": Event(lambda p: p.norms[p.shortest(1), 1], 0.21, 0.25, False),
-    "norm of row 2 when smallest": Event(lambda p: p.norms[p.shortest(2), 2], 0.19, 0.21, False),
-    "norm of row 3 when smallest": Event(lambda p: p.norms[p.shortest(3), 3], 0.13, 0.14, False),
-    "σ₂ above 0.3 σ₁ after the focus": Event(lambda p: p.then(p.second > 0.3), 320, 360),
-    "σ₂ above 0.5 σ₁ after the focus": Event(lambda p: p.then(p.second > 0.5), 560, 580),
-    "row 1 off the direction of row 0 by 0.3": Event(lambda p: p.then(p.off_first[:, 1] > 0.3), 370, 390),
-    "row 2 off the direction of row 0 by 0.3": Event(lambda p: p.then(p.off_first[:, 2] > 0.3), 760, 790),
-    "row 3 off the direction of row 0 by 0.3": Event(lambda p: p.then(p.off_first[:, 3] > 0.3), 890, 950),
-    "row 1 longer than 1": Event(lambda p: p.then(p.norms[:, 1] > 1), 680, 690),
-    "row 2 longer than 1": Event(lambda p: p.then(p.norms[:, 2] > 1), 1180, 1350),
-}
-AT_STEP = {  # values at a step: (what, of which token) -> step -> range, over the full-batch runs
-    ("probe entropy of query", 1): {200: (0.04, 0.09), 300: (1.27, 1.39), 500: (0.0, 0.06)},
-    ("probe entropy of query", 2): {200: (0.05, 0.07), 300: (1.29, 1.37), 500: (0.38, 0.45), 700: (1.05, 1.12), 1500: (0.0, 0.0)},
-    ("loss after token", 0): {700: (0.249, 0.249), 1000: (0.24, 0.24), 1500: (0.24, 0.24)},
-    ("loss after token", 1): {700: (0.75, 0.75), 1000: (0.54, 0.54), 1500: (0.50, 0.50)},
-    ("loss after token", 2): {700: (1.38, 1.44), 1000: (1.12, 1.12), 1500: (0.78, 0.78)},
-    ("loss after token", 3): {700: (1.45, 1.47), 1000: (1.24, 1.24), 1500: (1.09, 1.13)},
-}
-ORDER = (*list(EVENTS)[:2], PEAK, "query 1 back below the share of token 0", "σ₂ above 0.5 σ₁ after the focus")
-OPENING = [f"row {row} off the direction of row 0 by 0.3" for row in (1, 2, 3)]
 
 VARIABLES = {
     "attention": Variable("batch seed time query token", "1", "attention of each query in an infinitely long context"),
@@ -311,7 +228,7 @@ def _mean_cosine(matrix: Array) -> float:
 
 def _top_share(matrix: Array) -> float:
     """By power iteration: it is exact where one direction dominates, and too small by little where none does."""
-    along = np.ones(matrix.shape[1])
+    matrix, along = matrix.astype(np.float64), np.ones(matrix.shape[1])
     for _ in range(30):
         along = matrix.T @ (matrix @ along)
         along /= np.linalg.norm(along)
@@ -349,6 +266,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "rows leave the direction of token 0 in the order of their frequency",
         record.event.sel(what=list(OPENING)).values.reshape(-1, 3),
     )
+    yield of_paper.at_most(
+        FIG_2,
+        "share of the fall from ln d to H(π) that is done when queries have condensed",
+        _fall_before_attention(record),
+        0.5,
+        sentence="Under Adam most of the loss falls after queries have condensed, as the paper has it; in the flow, before.",
+    )
     peaks = record.event.sel(what=PEAK)
     yield Case({}, [published]).at_most(
         FIG_2,
@@ -372,6 +296,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 expected=HOLDS if (variant, end) in CAPTION_HOLDS else FAILS,
                 sentence="The caption of Fig. 2 says that attention to the first token rises together between steps 350 and 550.",
             )
+
+
+def _fall_before_attention(record: xr.Dataset) -> xr.DataArray:
+    """At the end of the run where queries never condense."""
+    law, condensed = np.array(EXPERIMENT.settings_of(record).stationary), record.event.sel(what=ORDER[1])
+    then, chance = record.loss.sel(time=condensed.fillna(record.time[-1])), np.log(len(law))
+    return (chance - then) / (chance + law @ np.log(law))
 
 
 def _of_other_chain(event: xr.DataArray, case: Case) -> Iterator[Claim]:
@@ -402,6 +333,10 @@ def _of_other_chain(event: xr.DataArray, case: Case) -> Iterator[Claim]:
 
 
 def _values_at_steps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
+    for (matrix, step), (low, high) in COSINES.items():
+        if step <= record.time[-1]:
+            measured = record.row_cosine.sel(batch="full", matrix=matrix, time=step)
+            yield case.but(step=step).between(FIG_2, f"mean |cosine| of rows, {matrix} matrix", measured, low - 0.02, high + 0.02)
     full = record.sel(batch="full").mean("seed")  # each seed draws its own sequences, which alone moves a group's loss by 0.02
     for (name, token), ranges in AT_STEP.items():
         values = full.probe_entropy if name.startswith("probe") else full.group_loss

@@ -75,7 +75,7 @@ def _of_row(row: Row, events: Sequence[Event], t1: float) -> Iterator[Claim]:
     if row.times:  # where a range was seen, the tolerance is added at its ends
         yield case.near(CYCLE, f"time of {row.label}", at, middle, within=(last - first) / 2 + WITHIN_TIME * middle)
     if row.value is not None and not is_direction:
-        yield case.near(CYCLE, f"attention on token 0 at {row.label}", value, row.value, within=WITHIN_VALUE)
+        yield case.near(CYCLE, f"attention on token 0 at {row.label}", value, row.value, within=min(WITHIN_VALUE, row.value))
 
 
 def _at(moment: float, time: Array, series: Array) -> float:

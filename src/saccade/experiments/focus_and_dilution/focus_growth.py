@@ -56,6 +56,7 @@ VARIABLES = {
     "cosine": Variable("law init_scale seed", "1", "cosine of the logits with π πᵀ at the window's end, from a random start"),
     "rank_start": Variable("law init_scale seed", "1", "effective rank of W_Q W_Kᵀ at the start"),
     "rank_end": Variable("law init_scale seed", "1", "effective rank of W_Q W_Kᵀ at the end of stage II"),
+    "flow_rest": Variable("law init_scale seed", "1", "attention of the rarest query off token 0 where it is least along the flow"),
     "length": Variable("law init_scale seed", STEPS, "from the end of stage I until the rarest query's attention on token 0 peaks"),
 }
 for _name, _unit, _meaning in (
@@ -152,6 +153,7 @@ def _from_random(chain: saccade.MarkovChain, scale: float, seed: int, *, n: int)
         "cosine": 1 - curves["curve_misfit"][linear],
         "rank_start": curves["curve_rank"][0],
         "rank_end": np.interp(peak, path.time, curves["curve_rank"]),
+        "flow_rest": 1 - flowed.attention.values[:, -1, 0].max(),
         "length": peak - fits.reaching_time(path.time, norm, half),
         **curves,
     }
@@ -229,6 +231,9 @@ def _in_the_flow(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iter
         1e-6,
         sentence="Only with embeddings frozen does every query end on the frequent token; along the flow dilution comes first.",
     )
+    yield small.breaking("frozen embeddings").at_most(
+        THEOREM_3_5, "attention of the rarest query off token 0, along the flow", largest.flow_rest, 1e-6
+    )
     yield small.near(THEOREM_3_5, "effective rank of W_Q W_Kᵀ at the end of stage II", largest.rank_end, 1, within=0.005)
     yield case.near(
         ATTENTION_RATE,
@@ -240,7 +245,7 @@ def _in_the_flow(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iter
 
 
 def panels(record: xr.Dataset) -> Layout:
-    growth, shape, lengths, folds = [], [], [], np.log(1 / record.init_scale.values)
+    growth, turning, ranks, lengths, folds = [], [], [], [], np.log(1 / record.init_scale.values)
     for i, (law, chain) in enumerate(stages.chains(EXPERIMENT.settings_of(record).stays).items()):
         at, c = record.sel(law=law).isel(seed=0), abs(stages.focus_rate(chain))
         random, first, t, q = at.isel(init_scale=-1), at.isel(init_scale=0), at.grown_curve_time, at.grown_curve_query
@@ -250,28 +255,23 @@ def panels(record: xr.Dataset) -> Layout:
             Line(random.curve_time, random.curve_query, f"{law}, random start", DASHES, i),
             Line(t, 2 * q[late] * np.exp(c * (t - t[late])), "predicted slope c" if i == 0 else "", DOTS, None),
         ]
-        shape += [
-            Line(first.curve_time, np.abs(first.curve_misfit), f"{law}: 1 - cos", tone=i),
-            Line(first.curve_time, first.curve_rank - 1, f"{law}: rank - 1", DASHES, i),
-        ]
+        turning.append(Line(first.curve_time, np.abs(first.curve_misfit), law, tone=i))
+        ranks.append(Line(first.curve_time, first.curve_rank, law, tone=i))
         found = record.length.sel(law=law).values
         lengths += [
             Line(np.repeat(folds, found.shape[1]), found.ravel(), "", POINTS, i),
             Line(folds, found.mean() + (folds - folds.mean()) / c, f"{law}: 1/c = {1 / c:.4g}", tone=i),
         ]
-    where = f"random start {record.init_scale.values[0]:g}"
+    start, tolerance = f"start {record.init_scale.values[0]:g}", {1e-4: "tolerance"}
     return [
-        Lines("growth of attention", "time", "queries along the direction, |αᵀ W_Q|", growth, "y", ylim=(3e-6, 3)),
-        Lines(
-            f"what it grows into, {where}",
-            "time",
-            "1 - cos(Φ, π πᵀ); rank of W_Q W_Kᵀ less 1",
-            shape,
-            "y",
-            ylim=(1e-7, 10),
-            levels={1e-4: "tolerance"},
-        ),
-        Lines("length of the stage", "ln(1 / size of the start)", "length of stage II", lengths, ylim=(0, None)),
+        [
+            Lines("growth of attention", "time", "queries along the direction, |αᵀ W_Q|", growth, "y", ylim=(3e-6, 3)),
+            Lines("length of the stage", "ln(1 / size of the start)", "length of stage II", lengths, ylim=(0, None)),
+        ],
+        [
+            Lines(f"logits turn to π πᵀ, {start}", "time", "1 - cos(Φ, π πᵀ)", turning, "y", ylim=(1e-7, 10), levels=tolerance),
+            Lines(f"one direction is left, {start}", "time", "effective rank of W_Q W_Kᵀ", ranks, ylim=(0.9, None), levels={1: ""}),
+        ],
     ]
 
 
@@ -283,9 +283,9 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: queries along the one direction, from the unigram point with tiny attention (solid) and from the smallest "
-        "random start (dashed); dotted: the predicted growth. Panel 2: how far the attention logits are from π πᵀ, and the "
-        "effective rank of W_Q W_Kᵀ, in flows from a random start. Panel 3: how long stage II lasts against the size of the "
-        "start; lines have the predicted slope 1/c."
+        "random start (dashed); dotted: the predicted growth. Panel 2: how long stage II lasts against the size of the start, all "
+        "seeds; lines have the predicted slope 1/c. Panels 3 and 4, flows from the largest random start: attention logits turn "
+        "to π πᵀ while attention is weak, and leave it when dilution begins; W_Q W_Kᵀ keeps a single direction."
     ),
     finding=(
         "queries grow at rate {growth rate of queries (law paper, start unigram point):.4f} (c within 0.5 %), "

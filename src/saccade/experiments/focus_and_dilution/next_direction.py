@@ -241,8 +241,8 @@ def _of_points(at: xr.Dataset, case: Case) -> Iterator[Claim]:
     yield case.at_most(NEXT_DIRECTION, "largest gap between B at the origin and -π (π - 1/d)ᵀ", at.origin_gap, 1e-14)
     yield case.at_most(UNIGRAM_POINT, "norm of the velocity at the unigram point", at.residual, 1e-14)
     yield case.near(ATTENTION_RATE, "growing modes at the unigram point", at.n_unstable, saccade.Embedded().d_key, within=0)
-    yield case.at_most(ATTENTION_RATE, "largest relative gap of their rates to |c|", at.rate_gap, 1e-6)
-    yield case.near(ATTENTION_RATE, "least part of one that lies in query and key", at.attention_share, 1, within=1e-6)
+    yield case.at_most(ATTENTION_RATE, "largest relative gap of the growing modes' rates to |c|", at.rate_gap, 1e-6)
+    yield case.near(ATTENTION_RATE, "least share of a growing mode in query and key", at.attention_share, 1, within=1e-6)
     yield case.at_most(
         NEXT_DIRECTION, "norm of the velocity at the critical point near the second plateau", at.plateau_residual, 1e-12
     )
@@ -278,7 +278,7 @@ def _growth(record: xr.Dataset) -> Lines:
             Line(near, size * np.exp(rate * (near - at)), "" if i else "slope s₁(B)", DASHES, None),
         ]
     return Lines(
-        "directions open one after another, Zipf's law",
+        "directions open in turn, Zipf's law",
         "time",
         "singular values of the embedding",
         lines,

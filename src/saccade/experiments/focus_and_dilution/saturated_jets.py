@@ -200,7 +200,7 @@ class Spectra(NamedTuple):
 def spectra(chain: saccade.MarkovChain, state: theory.RankOneState, *, d_model: int, d_key: int) -> Spectra:
     """Of a rank-one state along the first direction of either width."""
     weights = Weights(*theory.rank_one_weights(state, direction=np.eye(d_model)[0], key_direction=np.eye(d_key)[0]))
-    velocity, _, setting, _ = saccade.SaturatedEmbedded(chain, saccade.Embedded(d_model=d_model, d_key=d_key)).equations()
+    velocity, _, setting, *_ = saccade.SaturatedEmbedded(chain, saccade.Embedded(d_model=d_model, d_key=d_key)).equations()
     first = Weights(*(np.zeros(np.shape(matrix), bool) for matrix in weights))
     for matrix, place in zip(first, (np.s_[:, 0], np.s_[0, 0], np.s_[0, 0], np.s_[0]), strict=True):
         matrix[place] = True

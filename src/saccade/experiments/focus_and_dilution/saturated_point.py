@@ -33,6 +33,7 @@ ROUNDING = 1e-13
 VARIABLES = {
     "gap": Variable("chain formula", "1", "largest difference between a formula of Appendix D and JAX's derivative"),
     "growth": Variable("chain", "1/time", "largest growth rate on the rank-one manifold at the saturated point"),
+    "next_rate": Variable("chain", "1", "modulus of the fourth eigenvalue of J₀ from zero, over the largest"),
     "remainder": Variable("chain asymmetry", "1", "norm of the gradient at θ(δ), where the range equation is solved"),
     "truncated": Variable("chain asymmetry", "1", "norm of the gradient where it is solved to first order in δ"),
     "distance": Variable("chain asymmetry", "1", "distance between these two points"),
@@ -49,11 +50,11 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    masses: tuple[float, ...] = (0.6, 0.75, 0.5, 0.6)
+    masses: Annotated[tuple[float, ...], Range(0.34, 0.99)] = (0.6, 0.75, 0.5, 0.6)
     """mass of token 0 in each chain of three tokens"""
-    stays: tuple[float, ...] = (0.6, 0.8, 0.5, 0.5)
+    stays: Annotated[tuple[float, ...], Range(0.0, 0.99)] = (0.6, 0.8, 0.5, 0.5)
     """chance of repeating the last token in each"""
-    strengths: tuple[float, ...] = (6.0, 6.0, 20.0, 6.0)
+    strengths: Annotated[tuple[float, ...], Range(0.01, 1000.0)] = (6.0, 6.0, 20.0, 6.0)
     """strength of attention in each"""
     asymmetries: Annotated[tuple[float, ...], Range(1e-6, 0.1)] = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
     """half the differences of the low tokens' masses, falling"""
@@ -68,6 +69,9 @@ class Settings:
     def triples(self) -> list[Triple]:
         if not len(self.masses) == len(self.stays) == len(self.strengths):
             raise InputError("`masses`, `stays` and `strengths` must list equally many numbers, one of each for every chain.")
+        low = (1 - max(self.masses)) / 2
+        if max(self.asymmetries) >= low:
+            raise InputError(f"`asymmetries` must be below the mass of a low token, {low:g}; got {max(self.asymmetries):g}.")
         return [Triple(*each) for each in zip(self.masses, self.stays, self.strengths, strict=True)]
 
     def random_chain(self, n_vocab: int) -> tuple[saccade.MarkovChain, theory.RankOneState]:
@@ -96,13 +100,15 @@ def _chain(triple: Triple, settings: Settings) -> dict[str, Any]:
     at, deltas = theory.saturated_triple(triple.high, triple.stay), settings.asymmetries
     base, R, apart = np.append(at.gamma, at.beta), theory.range_basis(at), np.array([0.0, 0.5, -0.5, 0.0, 0.0, 0.0])
     rest, firsts = jets.jet(triple, base), [base + delta * theory.range_response(at) for delta in deltas]
+    rates = np.linalg.eigvalsh(rest.slope[:6, :6])
     points = [jets.solved(triple, R, base, delta) for delta in deltas]
     there = [jets.jet(triple, *each) for each in zip(points, deltas, strict=True)]
     gradients = [jets.variations(triple, *each)[0] for each in zip(points, deltas, strict=True)]
     parted = [jets.jet(triple, jets.solved(triple, R, base + contrast * apart)) for contrast in settings.contrasts]
     return {
         "gap": list(jets.formula_gaps(triple).values()),
-        "growth": np.linalg.eigvalsh(rest.slope[:6, :6])[-1],
+        "growth": rates[-1],
+        "next_rate": np.sort(np.abs(rates))[3] / np.abs(rates).max(),
         "remainder": [np.linalg.norm(one.force[:6]) for one in there],
         "truncated": [np.linalg.norm(jets.jet(triple, *each).force[:6]) for each in zip(firsts, deltas, strict=True)],
         "distance": np.linalg.norm(np.subtract(points, firsts), axis=1),
@@ -121,6 +127,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     yield case.at_most(stated.PROPOSITION_3_8, "largest growth rate on the manifold, saturated attention", record.growth, ROUNDING)
     for name, (statement, title) in FORMULAS.items():
         yield case.at_most(statement, title, record.gap.sel(formula=name), 1e-12 if name == "B" else ROUNDING)
+    for statement, title in ((stated.PROPOSITION_D_1, "the kernel has no fourth direction"), (stated.LEMMA_D_8, "det ≠ 0")):
+        yield case.at_least(statement, f"{title}: next rate of J₀ over its largest", record.next_rate, 1e-3)
     yield from _of_asymmetry(record, settings, case)
     yield from _of_descent(record, settings, case)
     for n_vocab in record.tokens.values:
@@ -133,8 +141,14 @@ def _of_asymmetry(record: xr.Dataset, settings: Settings, case: Case) -> Iterato
         yield case.at_most(statement, "|∇L| at θ(δ), where order δ³ is allowed", record.remainder, ROUNDING)
     yield case.at_most(stated.THEOREM_3_9, "tangential rates at θ(δ), where order δ² is allowed", record.kernel_rate, ROUNDING)
     yield case.near(stated.PROPOSITION_D_2, "power of δ in |θ(δ) - δζ|", _powers(delta, record.distance), 2, within=0.05)
-    title = "power of δ in |∇L| with ζ to first order only"
-    yield case.near(stated.PROPOSITION_D_2, title, _powers(delta, record.truncated), 2, within=0.05)
+    title, powers = "power of δ in |∇L| with ζ to first order only", _powers(delta, record.truncated)
+    yield case.near(stated.PROPOSITION_D_2, title, powers, 2, within=0.05)
+    forms: Any = {"number": "2.7", "printed": None, "corrected": 0.0, "within": ROUNDING}
+    largest_gradient = round(float(record.remainder.max()), 14)
+    yield case.erratum(stated.THEOREM_3_9, "largest |∇L| at θ(δ), to 14 decimals", largest_gradient, **forms)
+    yield case.breaking("low tokens of different frequencies").at_least(
+        stated.THEOREM_3_9, "rate of a new direction at δ = 0, over that at the smallest δ", _without_asymmetry(record), 0.01
+    )
     for one, at in zip(record.chain.values, triples, strict=True):
         largest = record.sel(chain=one).isel(asymmetry=0)
         yield Case({"chain": str(one), "δ": largest.asymmetry.item()}, case.given).erratum(
@@ -149,7 +163,11 @@ def _of_asymmetry(record: xr.Dataset, settings: Settings, case: Case) -> Iterato
     yield case.at_most(stated.LEMMA_D_17, "|∂L/∂Φ| at θ(δ), where order δ² is allowed", record.logit_gradient, ROUNDING)
     yield case.near(stated.LEMMA_D_17, "power of δ in s₁(∂L/∂M)", _powers(delta, record.opening_rate), 1, within=0.01)
     yield from _of_rates(record.isel(asymmetry=-1), triples, case)
-    yield _mild_condition()
+    yield from _mild_condition()
+
+
+def _without_asymmetry(record: xr.Dataset) -> xr.DataArray:
+    return record.gap.sel(formula="gradients") / record.opening_rate.isel(asymmetry=-1)
 
 
 def _of_rates(smallest: xr.Dataset, triples: list[theory.SaturatedTriple], case: Case) -> Iterator[Claim]:
@@ -160,17 +178,21 @@ def _of_rates(smallest: xr.Dataset, triples: list[theory.SaturatedTriple], case:
     yield case.near(stated.SATURATED_RATE, "opening rate over the closed form", rates / closed, 1, within=1e-6)
 
 
-def _mild_condition() -> Claim:
+def _mild_condition() -> Iterator[Claim]:
     grid = [(high, stay) for high in np.linspace(0.34, 0.99, 66).tolist() for stay in np.linspace(0.01, 0.99, 99).tolist()]
     inside = [theory.saturated_triple(*cell) for cell in grid if cell[1] > theory.least_saturated_stay(cell[0], 3)]
-    return Case({"chains": len(inside)}, against=CALCULUS).at_most(
+    case, found = Case({"chains": len(inside)}, against=CALCULUS), [theory.mild_condition(at) for at in inside]
+    yield case.at_most(
         stated.LEMMA_D_17,
         "left side of eq. 230, which must not be zero",
-        [theory.mild_condition(at) for at in inside],
+        found,
         0,
         strict=True,
         sentence="The mild condition always holds: its left side is negative for every chain.",
     )
+    least = min(theory.opening_force(high=at.high, n_vocab=3, stay=at.stay) for at in inside)
+    forms: Any = {"number": "2.8", "printed": None, "corrected": -least, "within": 1e-12}
+    yield case.erratum(stated.LEMMA_D_17, "left less right side of eq. 230 where it is largest", max(found), **forms)
 
 
 def _powers(x: xr.DataArray, values: xr.DataArray) -> list[float]:
@@ -199,7 +221,7 @@ def _of_two_groups(found: xr.Dataset, chain: saccade.MarkovChain, state: theory.
     ratio = found.transverse.values / theory.two_group_rate(state, stationary=chain.stationary, transition=chain.transition)
     yield case.at_most(stated.TWO_GROUP_POINT, "speed at the two-group point, random low tokens", found.speed, ROUNDING)
     yield case.near(stated.TWO_GROUP_POINT, "d_model - 1 opening rates over the closed form", ratio[:-1], 1, within=1e-10)
-    yield case.at_most(stated.TWO_GROUP_POINT, "next rate over it", ratio[-1], 1e-10)
+    yield case.at_most(stated.TWO_GROUP_POINT, "the rate after these, over the closed form", ratio[-1], 1e-10)
     yield case.at_most(stated.TWO_GROUP_POINT, "largest rate along the manifold", found.tangential, ROUNDING)
     title = "flat directions: shift of β, scale, low contrasts, query, key"
     yield case.near(stated.TWO_GROUP_POINT, title, found.n_flat, chain.n_vocab + 2, within=0)

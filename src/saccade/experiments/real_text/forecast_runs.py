@@ -3,7 +3,6 @@
 | run      | model                        | learns from                                                                   |
 |----------|------------------------------|-------------------------------------------------------------------------------|
 | pairwise | (Y, Z) of [tian2023]         | windows of the text, the next token of the last one                           |
-| classes  | the same                     | contexts drawn from the counted classes: what the forecast takes the text for |
 | embedded | W0, WQ, WK, W1 of [chen2026] | windows of the text in a small vocabulary                                     |
 """
 
@@ -16,9 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from saccade import laboratory
 from saccade.data.markov import MarkovChain
-from saccade.data.sequence_classes import SequenceClasses
 from saccade.data.text.corpus import corpus
 from saccade.dynamics.training import train_text
 from saccade.experiments.real_text.token_scores import score_measure
@@ -38,26 +35,6 @@ def pairwise_run(name: str, n_vocab: int, training: Training, queries: list[str]
     record = train_text(text, model=TransformerConfig.scan_and_snap(text.n_vocab), measures=measures, **training)
     score = record["token_score"].values[:, :, [text.id_of(token) for token in tokens]]
     return score - score[0]
-
-
-def classes_run(classes: SequenceClasses, coverage: float, training: Training, seeds: list[int], context: float) -> Array:
-    """The same (seed, time, query, token) where nothing but the classes comes: as many of them in a step as on text.
-
-    `context`: tokens drawn for each context; `math.inf` for the probabilities themselves.
-    """
-    record = laboratory.train(
-        classes,
-        steps=training["steps"],
-        batch=max(1, round(coverage * training["batch"])),
-        context=context,
-        seeds=seeds,
-        lr_decoder=coverage * training["lr"],
-        lr_attention=coverage * training["lr_attention"],
-        keep=("attention_logits",),
-        save=training["every"],
-    )
-    logits = record.attention_logits.transpose("seed", "time", "query", "token").values
-    return logits[..., np.flatnonzero(classes.token_prob.any(axis=0))].astype(float)
 
 
 def embedded_run(name: str, n_vocab: int, training: Training, d_model: int, init_scale: float) -> dict[str, Array]:

@@ -20,6 +20,8 @@ from scipy.special import softmax
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.training import train_text
+from saccade.experiments.real_text.every_run import every_run
+from saccade.experiments.real_text.resuming import checkpoints
 from saccade.experiments.real_text.text_cycle_runs import CycleMeasures, matrices, probe_tokens, scores, spread_ranks
 from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
@@ -80,8 +82,10 @@ class Settings:
     """learning rate of Adam"""
     epochs: float = 1.0
     """passes over the text"""
-    seeds: int | tuple[int, ...] = 1
+    seeds: int | tuple[int, ...] = 2
     """number of runs of each text and reading (seeds 0, 1, 2, ...), or a list of seeds"""
+    resumable: bool = False
+    """whether a run that was stopped goes on from its last checkpoint, kept in the user's cache folder"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
@@ -142,6 +146,7 @@ def _run(settings: Settings, name: str, reading: Reading, seed: int) -> dict[str
         measures=measures,
         watch=False,
         evaluate=0,
+        checkpoints=checkpoints(settings.resumable, settings.width, settings.lr, updates, name, reading, seed),
     )
     values = record.singular_values.values
     events = find_events(
@@ -191,35 +196,40 @@ def _probe(record: xr.Dataset, **at: Any) -> tuple[Any, int]:
     return run.probe_attention.values[looks][:, n_words - 1, :n_words], n_words - 1
 
 
-SEEN = {  # by the run that set what is expected; everything else is not seen within the epoch
-    *((text, reading, "focus") for text in PROBES for reading in READINGS if reading != "byte pairs"),
-    ("tinystories", "smaller batch", "direction"),
-}
-
-
 def claims(record: xr.Dataset) -> Iterator[Claim]:
+    """Joint focus is asked of every reading; the rest of the reading of each text that shows most of it."""
     for text in map(str, record.text.values):
-        for reading in map(str, record.reading.values):
-            yield from _of_runs(record, text, reading)
+        published = [EXPERIMENT.as_published(record, "seeds", "texts", "resumable")]
+        found = {name: _shown(record, text, name) for name in map(str, record.reading.values)}
+        for reading, shown in found.items():
+            case = Case({"text": text, "reading": reading}, published, PUBLISHED)
+            expected = FAILS if reading == "byte pairs" else HOLDS
+            title, bound = ASKED["focus"]
+            yield every_run(case, FIG_3, title, shown["focus"], bound, expected=expected)
+        for what in ("phases", "direction", "own"):
+            title, bound = ASKED[what]
+            best = max(found, key=lambda reading: np.mean(found[reading][what]))
+            case = Case({"text": text, "best of": f"{len(found)} readings, {best}"}, published, PUBLISHED)
+            expected = HOLDS if (text, what) in SEEN else FAILS
+            yield every_run(case, FIG_3, title, found[best][what], bound, possible=(0, max(1, bound)), expected=expected)
 
 
-def _of_runs(record: xr.Dataset, text: str, reading: str) -> Iterator[Claim]:
-    at = {"text": text, "reading": reading}
-    case = Case(at, [EXPERIMENT.as_published(record, "seeds", "texts")], PUBLISHED)
-    run = record.sel(at)
-    n_seen = [seen_phases(phases(*_probe(record, **at, seed=seed))) for seed in record.seed.values]
-    asked = {
-        "phases": ("phases of the rarest probe word, of the published four", n_seen, 4),
-        "focus": (
-            "largest attention that all queries give the most frequent token at once",
-            run.on_frequent.min("query").max("look"),
-            0.9,
-        ),
-        "direction": ("second singular value of the embedding over the first, at the end", run.second.isel(look=_last(run)), 0.1),
-        "own": ("share of last tokens with over 0.75 on themselves, at the end", run.own.isel(look=_last(run)), 0.5),
-    }
-    for key, (title, measured, bound) in asked.items():
-        yield case.at_least(FIG_3, title, measured, bound, expected=HOLDS if (text, reading, key) in SEEN else FAILS)
+ASKED = {  # title, at least
+    "focus": ("largest attention that all queries give the most frequent token at once", 0.9),
+    "phases": ("the rarest probe word goes through the published four phases in every run", 4),
+    "direction": ("second singular value of the embedding over the first, at the end", 0.1),
+    "own": ("share of last tokens with over 0.75 on themselves, at the end", 0.5),
+}
+SEEN = {("tinystories", "direction")}  # by the run that set what is expected
+
+
+def _shown(record: xr.Dataset, text: str, reading: str) -> dict[str, np.ndarray]:
+    """What each seed shows of `ASKED`."""
+    run = record.sel(text=text, reading=reading)
+    n_seen = [seen_phases(phases(*_probe(record, text=text, reading=reading, seed=seed))) for seed in record.seed.values]
+    end = run.isel(look=_last(run))
+    focus = run.on_frequent.min("query").max("look")
+    return {"focus": focus.values, "phases": np.array(n_seen), "direction": end.second.values, "own": end.own.values}
 
 
 def _last(run: xr.Dataset) -> int:
@@ -276,12 +286,14 @@ EXPERIMENT = Experiment(
         "middle: lengths of their embeddings; right: attention that all queries give the most frequent token at once, for each "
         "reading of what the paper leaves open."
     ),
+    question="Are the four phases of the published figure seen at the published settings?",
     finding=(
         "in one epoch all words give the most frequent one {largest attention*wikitext-2, reading words*:.0%} of their attention, "
-        "byte pairs {largest attention*wikitext-2, reading byte pairs*:.0%}; of Fig. 3's four phases "
-        "{phases*wikitext-2, reading words*:.0f} are seen"
+        "byte pairs {largest attention*wikitext-2, reading byte pairs*:.0%}; Fig. 3's four phases come in "
+        "{*four phases*wikitext-2*:.0%} of runs of the reading that shows most of them"
     ),
-    full=Settings(epochs=20.0, seeds=3),
+    caveat="Batch, window and vocabulary, which the paper does not give.",
+    full=Settings(epochs=20.0, seeds=3, resumable=True),
     variables=VARIABLES,
     dynamics="A: mini-batch training, one-layer model with embeddings",
     time_unit="updates",

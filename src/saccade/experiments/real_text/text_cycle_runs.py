@@ -1,6 +1,6 @@
-r"""The training runs of `text-cycle` and what is read off them: directions, attention of an endless context, its drive.
+r"""Training runs of the Focus-and-Dilution model on text, and what is read off them: directions, attention, its drive.
 
-Long runs show the stages, short ones to which side attention first moves. Attention is that of an endless context,
+Attention is that of an endless context,
 $A_{ij} \propto \pi_j e^{\Phi_{ij}}$ (query i, token j, frequencies $\pi$, scores $\Phi$), so that a query without preference gives
 every token its share; on a probe, a context with some tokens once each, it is $\propto e^{\Phi_{ij}}$.
 Each run is a function of plain settings, so that it can run in a process of its own.
@@ -8,7 +8,6 @@ Each run is a function of plain settings, so that it can run in a process of its
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +19,15 @@ from torch import Tensor
 
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.training import train_text
+from saccade.experiments.real_text.resuming import checkpoints
 from saccade.experiments.real_text.token_scores import mean_attention
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
 from saccade.observe.measures import entropy
 from saccade.observe.turning_points import VISIBLE
-from saccade.theory import focus_and_dilution as theory
 
 Array = NDArray[np.float64]
 N_DIRECTIONS = 8  # singular values that are kept: a run opens fewer
-ENOUGH = 1.5  # times as long as the linear stages take from the start to weights of size one
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,7 @@ class Training:
     seed: int
     n_looks: int
     n_queries: int
+    resumable: bool = False
 
 
 def cycle_run(training: Training, words: tuple[str, ...]) -> dict[str, Any]:
@@ -56,38 +55,12 @@ def cycle_run(training: Training, words: tuple[str, ...]) -> dict[str, Any]:
     text = corpus(training.text, n_vocab=training.n_vocab)
     probe = probe_tokens(text, words)
     steps = np.geomspace(1, training.steps, training.n_looks).round()
-    found = _trained(text, training, probe, [0, *sorted({int(step) for step in steps})], training.steps)
+    found = trained(text, training, probe, [0, *sorted({int(step) for step in steps})], training.steps)
     return found | {
         "share": float(text.frequencies[0]),
         "frequent": text.vocabulary[0],
         "query_word": [text.vocabulary[token] for token in spread_ranks(text.n_vocab, training.n_queries)],
         "probe_word": [text.vocabulary[token] for token in probe],
-    }
-
-
-def side_run(training: Training) -> dict[str, Any]:
-    """To which side attention first moves, with what the chain and the drive along the run say.
-
-    Plain descent runs as long as theory asks for, at most `training.steps`.
-    """
-    text = corpus(training.text, n_vocab=training.n_vocab)
-    rate, condensation = chain_rates(text, phi_scale(training.d_model, training.scaled))
-    steps = training.steps
-    if training.optimiser == "sgd":
-        steps = stage_steps(rate, condensation, training.init_scale, training.lr, most=training.steps)
-    looks = np.unique(np.linspace(0, steps, training.n_looks).astype(int)).tolist()
-    found = _trained(text, training, np.array([0, 1], np.intp), looks, steps)
-    tilt = found["on_frequent"] - text.frequencies[0]
-    moved = first_move(tilt)
-    before = slice(0, (len(tilt) if moved is None else moved + 1))
-    return {
-        "focus_rate": rate,
-        "condensation_rate": condensation,
-        "side": math.nan if moved is None else float(np.sign(tilt[moved].mean())),
-        "moved_at": math.nan if moved is None else float(found["step"][moved]),
-        "largest_tilt": float(tilt[np.abs(tilt).max(axis=1).argmax()].mean()),
-        "impulse": float(np.trapezoid(found["drive"][before], training.lr * found["step"][before])),
-        "steps": steps,
     }
 
 
@@ -100,22 +73,6 @@ def probe_tokens(text: Corpus, words: tuple[str, ...]) -> NDArray[np.intp]:
 def spread_ranks(n_vocab: int, n_queries: int) -> NDArray[np.intp]:
     """Tokens from the most frequent to the rarest, evenly spaced in the logarithm of their rank."""
     return np.unique(np.geomspace(1, n_vocab, n_queries).round().astype(np.intp)) - 1
-
-
-def chain_rates(text: Corpus, scale: float) -> tuple[float, float]:
-    """Focus rate c and condensation rate mu0 of the text's pairs, all tokens told apart."""
-    pairs = text.bigrams.toarray().astype(float)
-    seen = pairs.sum(axis=1) > 0
-    pairs = pairs[np.ix_(seen, seen)]
-    law, table = pairs.sum(axis=1) / pairs.sum(), pairs / pairs.sum(axis=1, keepdims=True)
-    rate = theory.focus_rate(stationary=law, transition=table, phi_scale=scale)
-    return rate, theory.condensation_rate(stationary=law)
-
-
-def stage_steps(rate: float, condensation: float, init_scale: float, lr: float, most: int) -> int:
-    """Steps of plain descent for both linear stages, (1/mu0 + 1/|c|) ln(1/init_scale) in time, and half as many again."""
-    time = math.log(1 / init_scale) * (1 / condensation + 1 / max(abs(rate), 1e-12))
-    return int(min(most, ENOUGH * time / lr))
 
 
 def first_move(tilt: Array) -> int | None:
@@ -194,7 +151,8 @@ class CycleMeasures:
 CURVES = ("loss", "on_frequent", "entropy", "row_norm", "singular_values", "query_norm", "probe_attention", "drive")
 
 
-def _trained(text: Corpus, training: Training, probe: NDArray[np.intp], looks: list[int], steps: int) -> dict[str, Any]:
+def trained(text: Corpus, training: Training, probe: NDArray[np.intp], looks: list[int], steps: int) -> dict[str, Any]:
+    """`CURVES` of a run at its looks, and the steps of these."""
     ranks = spread_ranks(text.n_vocab, training.n_queries)
     record = train_text(
         text,
@@ -210,5 +168,6 @@ def _trained(text: Corpus, training: Training, probe: NDArray[np.intp], looks: l
         measures=CycleMeasures(text.frequencies, text.bigrams / text.bigrams.sum(), ranks, probe),
         watch=False,
         evaluate=0,
+        checkpoints=checkpoints(training.resumable, training, tuple(probe.tolist())),
     )
     return {"step": record.time.values.astype(float)} | {name: record[name].values for name in CURVES}

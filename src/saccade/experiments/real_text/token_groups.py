@@ -21,6 +21,7 @@ from saccade.errors import InputError, checked_count
 from saccade.lab.experiment import Variable
 
 STRATUM = 20  # tokens of about equal frequency: enough for a share in steps of 5 %, few enough for the ends to be alike
+KNOWN = 100  # most frequent tokens of a query: in 20,000 windows each stands some 20 times before a frequent query
 _NAMES = ("frequency", "own", "own_share", "common")
 VARIABLES = {
     "frequency": Variable("query token", "1", "share of the token in the windows before the query and its frequent next tokens"),
@@ -55,6 +56,12 @@ class TokenGroups:
         """Number of each token's stratum of `STRATUM` equally frequent tokens of its query, the most frequent first."""
         rank = np.argsort(np.argsort(-self.frequency, axis=1, kind="stable"), axis=1)
         return rank // STRATUM
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """The `KNOWN` most frequent tokens of each query."""
+        rank = np.argsort(np.argsort(-self.frequency, axis=1, kind="stable"), axis=1)
+        return (rank < KNOWN) & (self.frequency > 0)
 
     def arrays(self, prefix: str = "") -> dict[str, NDArray]:
         """As they are kept in a record; a second count of the same queries has a prefix."""

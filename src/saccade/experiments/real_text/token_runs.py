@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -11,14 +12,19 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from saccade import laboratory
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.training import train_text
 from saccade.errors import checked_choice
 from saccade.experiments.real_text.token_groups import TokenGroups, frequent_queries, token_groups
 from saccade.experiments.real_text.token_scores import head_score_measure, mean_attention
+from saccade.forecasting.order_predictions import class_conditions
 from saccade.lab.experiment import Measured, Progress
+from saccade.model.pairwise_text import PairwiseText
 from saccade.model.transformer_config import TransformerConfig
 from saccade.processes import in_processes
+from saccade.records.json_files import parsed_json
+from saccade.theory.condition import Condition
 
 Array = NDArray[np.float64]
 MODELS = {
@@ -77,6 +83,35 @@ def scored_run(
         measures=scores if also is None else lambda *at: scores(*at) | also(*at),
         **training,
     )
+
+
+def noise_free_gains(text: Text, *, n_windows: int, sample: int, residual: bool = False, **training: Any) -> Array:
+    """Gains (look, query, token) of the theorem's own model trained on all windows of one sample of the text at every step.
+
+    `training`: `save`, the updates to look at, and what else `saccade.train` takes; `lr_decoder` and `lr_attention`.
+    """
+    learned = text.corpus()
+    rates = {name: training.pop(name) for name in ("lr_decoder", "lr_attention")}
+    windows = learned.windows(text.window, n_windows=n_windows, sample=sample)
+    queries = [learned.vocabulary[query] for query in frequent_queries(learned, text.n_queries)]
+    system = PairwiseText(windows, queries=queries, residual=residual, **rates)
+    record = laboratory.train(system, steps=max(training["save"]), keep=("attention_logits",), **training)
+    logits = record["attention_logits"].transpose("time", "query", "token").values
+    return logits - logits[:1]
+
+
+def validator(text: Text, *, lr_decoder: float, lr_attention: float) -> str:
+    """What the theorems assume of these classes, rates and contexts, and whether it is met, as JSON for a record's attributes."""
+    learned = text.corpus()
+    queries = [learned.vocabulary[query] for query in frequent_queries(learned, text.n_queries)]
+    classes = learned.classes(queries, window=text.window, n_next=text.n_next)
+    found = class_conditions(classes, lr_decoder=lr_decoder, lr_attention=lr_attention, context=text.window)
+    return json.dumps([asdict(condition) for condition in found])
+
+
+def assumptions(record: xr.Dataset) -> list[Condition]:
+    """What `validator` has found."""
+    return [Condition(**condition) for condition in parsed_json(record.attrs["assumptions"], [dict])]
 
 
 def gains(record: xr.Dataset) -> Array:

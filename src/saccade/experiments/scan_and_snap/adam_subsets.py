@@ -1,9 +1,10 @@
 """With Adam the learning rate chooses which distinct tokens win attention: rare, middling or frequent ones.
 
 Fig. 5 of Scan and Snap: Adam on Syn-Small, both rates .1, .5 and 1, zero start, 100 steps. Adam divides every gradient by its
-size, so frequency no longer sets the pace: at rate 1 the logits of all distinct tokens end alike, at lower rates those of frequent
-ones end lower, and attention, which is frequency times exp(z), peaks in between. Expect the favoured token of an independent
-replication within two ranks, and its attention, common mass and entropy within rounding and three standard errors of both means.
+size, so frequency no longer sets the pace, and flat attention is best (`adam-sign-limit` derives it): a low rate gets there, a high
+one is done before the logits of distinct tokens part. Expect the favoured token of that theory, which has no noise, and of an
+independent replication, each within two ranks; attention on it, common mass and entropy within rounding and three standard errors
+of the replication.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from saccade.errors import checked_list
 from saccade.experiments.together import Share, checked_alike, parts, train_together
 from saccade.lab.claim import REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Progress
-from saccade.lab.panel import POINTS, Layout, Line, Lines
-from saccade.theory.scan_and_snap.statements import FIG_5
+from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.theory.scan_and_snap import adam_limit, limit_attention
+from saccade.theory.scan_and_snap.statements import ADAM_LIMIT, FIG_5
 
 # Class 1 in an independent replication with three seeds; the paper shows the picture only. By rate: rank of the distinct token
 # with most attention (1 = rarest), its attention, attention on common tokens, entropy among distinct tokens.
@@ -89,8 +91,21 @@ def _seen(record: xr.Dataset, rate: int, n: int) -> Seen:
     return Seen(distinct, top + 1, distinct[:, top], 1 - distinct.sum(axis=1), saccade.measures.entropy(distinct))
 
 
+def _predicted(record: xr.Dataset, rate: int, n: int) -> NDArray[np.float64]:
+    """Attention on the distinct tokens of class n, rarest first, by a theory without noise."""
+    prob, own, steps = record.token_prob.values[n], _distinct(record, n), EXPERIMENT.settings_of(record).steps
+    sizes: dict[str, Any] = {"n_vocab": len(prob), "n_classes": record.sizes["class"]}
+    seen = np.append(own, np.setdiff1d(np.flatnonzero(prob), own))
+    path = adam_limit(prob[seen], np.isin(seen, own), lr=float(record.lr_attention[rate]), steps=steps, **sizes)
+    return limit_attention(prob[seen], path.logits[-1])[: len(own)]
+
+
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     case, lrs = Case(given=[EXPERIMENT.as_published(record, *_FREE)]), record.lr_attention.values
+    for rate, lr in enumerate(lrs):
+        at, predicted = case.but(rate=float(lr)), int(_predicted(record, rate, 0).argmax()) + 1
+        title = "rank of the favoured distinct token, by theory"
+        yield at.near(ADAM_LIMIT, title, _seen(record, rate, 0).favoured, predicted, within=2)
     for rate, lr in enumerate(lrs):
         if lr not in REPLICATED:
             continue
@@ -137,6 +152,7 @@ def panels(record: xr.Dataset) -> Layout:
         low, mean, high = (getattr(seen.distinct, name)(axis=0) for name in ("min", "mean", "max"))
         lines = [
             Line(ranks, record.token_prob.values[0, own], "before training", tone=None),
+            Line(ranks, _predicted(record, rate, 0), "theory, no noise", DASHES, rate),
             Line(ranks, mean, "after", POINTS, rate, low, high),
         ]
         title = f"rate {lr:g}: common {seen.common_mass.mean():.3f}, H = {seen.entropy.mean():.2f}"
@@ -153,12 +169,12 @@ EXPERIMENT = Experiment(
     caption=(
         "Attention on each distinct token of class 1 after 100 steps of Adam, rarest first. Look at where the dots peak: at a low "
         "rate among the rare tokens, at .5 in the middle, at 1 on the most frequent one. Dots and band: mean and range over seeds. "
-        "Line: attention before training, which is each token's frequency. In the titles: attention left on common tokens, and "
-        "entropy among distinct ones."
+        "Line: attention before training, which is each token's frequency. Dashes: theory, with a decoder of one number and no "
+        "noise. In the titles: attention left on common tokens, and entropy among distinct ones."
     ),
     finding=(
-        "of ten distinct tokens, number {rank*rate 0.1):.0f} from the rarest gets most attention at rate 0.1, "
-        "{rank*rate 0.5):.0f} at 0.5, {rank*rate 1):.0f} at 1"
+        "of ten distinct tokens, number {rank of the distinct*rate 0.1):.0f} from the rarest gets most attention at rate 0.1, "
+        "{rank of the distinct*rate 0.5):.0f} at 0.5, {rank of the distinct*rate 1):.0f} at 1"
     ),
     table=table,
     together=together,

@@ -9,7 +9,6 @@ neither the size of growth nor ln ln t.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -43,6 +42,7 @@ from saccade.experiments.scan_and_snap.snap_growth import fates, growth
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.records.json_files import parsed_json
 from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING, PLAIN_ORDER, PLAIN_SNAP
 
 LATE = 100.0  # in units of t0: where the late exponent is first read; it is read again at the end
@@ -154,7 +154,7 @@ def caption(record: xr.Dataset) -> str:
         "t0' and the dashed line t0, as theory says, and then keeps growing with ln t. Panel 2: the local exponent of (B, points) "
         "and of the theory's flow (C, dashed), with attention fast and slow. Panel 3: entropy that distinct tokens have lost by "
         "the end; scaling both rates up leaves attention sparser, but a slower decoder leaves it less sparse, unlike in (C)."
-    ) + "".join(f" {sentence}" for sentence in json.loads(record.attrs["left_out"]))
+    ) + "".join(f" {sentence}" for sentence in parsed_json(record.attrs["left_out"], list))
 
 
 EXPERIMENT = Experiment(

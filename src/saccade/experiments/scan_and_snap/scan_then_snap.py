@@ -50,6 +50,7 @@ from saccade.experiments.scan_and_snap.snap_growth import fates
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.records.json_files import parsed_json
 from saccade.theory.condition import Condition
 from saccade.theory.scan_and_snap.statements import (
     COROLLARY_2,
@@ -369,7 +370,7 @@ def caption(record: xr.Dataset) -> str:
         f"where assumptions are not met. Panel 3: the local exponent, with Theorem 4 as printed (dashed){too_high}. "
         "Panel 4: entropy that distinct tokens have lost at the end; scaling both rates up, or the decoder's down, leaves "
         "attention sparser, as the lines predict."
-    ) + "".join(f" {sentence}" for sentence in json.loads(record.attrs["left_out"]))
+    ) + "".join(f" {sentence}" for sentence in parsed_json(record.attrs["left_out"], list))
 
 
 EXPERIMENT = Experiment(

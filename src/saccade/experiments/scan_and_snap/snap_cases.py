@@ -22,6 +22,7 @@ from saccade.lab.claim import Case
 from saccade.lab.experiment import Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, DOTS, POINTS, Line, Lines
 from saccade.observe import fits
+from saccade.records.json_files import parsed_json
 from saccade.theory.condition import Condition, at_least
 
 STEPS = "steps of SGD"
@@ -163,7 +164,7 @@ def measured(setups: Sequence[Setup], follow: Callable[[Setup], Mapping[str, Any
 def seen(path: xr.Dataset, setup: Setup) -> dict[str, Any]:
     """What a case keeps of its flow, with theory beside it."""
     at, t = setup.theory, path.time.values
-    given = json.loads(path.attrs["assumptions"])[0]["conditions"] + [
+    given = parsed_json(path.attrs["assumptions"], list)[0]["conditions"] + [
         asdict(
             at_least(
                 "vocabulary",
@@ -224,9 +225,10 @@ class Flow:
         self.lr_decoder, self.lr_attention = float(self.run.lr_decoder), float(self.run.lr_attention)
         self.n_classes, self.n_vocab = int(self.run.n_classes), int(self.run.n_vocab)
         self.scan_time, self.snap_time = float(self.run.scan_time), float(self.run.snap_time)
-        self.whose = json.loads(record.attrs["whose"])
+        self.whose = parsed_json(record.attrs["whose"])
         self.given = {
-            row["name"]: Condition(*(row[key] for key in _OF_A_CONDITION)) for row in json.loads(str(self.run.conditions.values))
+            row["name"]: Condition(*(row[key] for key in _OF_A_CONDITION))
+            for row in parsed_json(str(self.run.conditions.values), list)
         }
         self.t, names = self.run.steps.values[1:], [name for name in record if str(name).endswith("_growth")]
         self.curves = {str(name).removesuffix("_growth"): self.run[name].values[1:] for name in names}
@@ -273,7 +275,7 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
         columns |= {f"exponent{ending}": one.exponents[name] for name, ending in endings.items()}
         columns |= {name: one.run[name].values[1:] for name in ("top_logit", "common_logit", "distinct_entropy")}
         rows += [head | {name: float(values[i]) for name, values in columns.items()} for i in range(len(one.t))]
-    return rows or [{"left_out": sentence} for sentence in json.loads(record.attrs["left_out"])]
+    return rows or [{"left_out": sentence} for sentence in parsed_json(record.attrs["left_out"], list)]
 
 
 def growth_panel(flows: Mapping[tuple[str, str], Flow], title: str, *, theory: bool) -> Lines:

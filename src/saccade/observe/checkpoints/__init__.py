@@ -22,8 +22,10 @@ from saccade.observe.checkpoints.hub import hub_checkpoints
 from saccade.observe.checkpoints.integrity import Finding, Fingerprint, fingerprint, missing_steps, weight_findings
 from saccade.observe.checkpoints.looks import ModelLooks, WeightLooks, looks_for
 from saccade.observe.checkpoints.tensors import read_tensors
+from saccade.records.checksums import check_unclaimed
+from saccade.records.json_files import parsed_json
 from saccade.records.store import save_record
-from saccade.report.watched_figure import write_watched
+from saccade.report.watched_figure import PARTS, write_watched
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,6 +69,8 @@ def observe_checkpoints(
         raise InputError(
             "`model` needs a `probe`, and with a `probe` `text` must be token ids: there is no tokenizer to read it with."
         )
+    if out is not None:
+        check_unclaimed(Path(out), PARTS)
     started = time.perf_counter()
     checkpoints, found = _found(source, list(revisions))
     settings = {"model": model, "probe": probe, "text": text, "trust_remote_code": bool(trust_remote_code)}
@@ -79,7 +83,7 @@ def observe_checkpoints(
     finally:
         run.close()
     about = {"source": str(source), "revisions": list(revisions)}
-    record.attrs["config"] = json.dumps(json.loads(record.attrs["config"]) | about)
+    record.attrs["config"] = json.dumps(parsed_json(record.attrs["config"]) | about)
     record.attrs["wall_time_s"] = round(time.perf_counter() - started, 3)
     if out is not None:
         save_record(record, Path(out) / "record.zarr")
@@ -161,6 +165,6 @@ def _completed(run: _Run, found: list[Finding], source: str) -> xr.Dataset:
     record = run.looks.record().assign(path_distance=("time", distance, {"units": "1", "definition": _PATH_DISTANCE}))
     record = record.assign_coords(checkpoint=("time", run.names))
     record.time.attrs["definition"] = "step of the checkpoint"
-    settings = {name: value for name, value in json.loads(record.attrs["config"]).items() if name not in _OF_TRAINING}
+    settings = {name: value for name, value in parsed_json(record.attrs["config"]).items() if name not in _OF_TRAINING}
     every = run.looks.findings + found + of_weights
     return record.assign_attrs(dynamics="checkpoints", config=json.dumps(settings), findings=json.dumps(every))

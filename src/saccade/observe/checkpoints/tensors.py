@@ -1,9 +1,9 @@
 """The tensors of a checkpoint, read without running anything that is in a file.
 
 PyTorch files are pickles, that is, programs. They are read with `weights_only=True`, which knows tensors and plain containers and
-refuses everything else. A file that would take far more memory than it has bytes is refused before it does. Limit: no checksums are
-compared, so a file with a few wrong bits among its numbers is read as it is; if they matter, the checkpoint is off the path of its
-neighbours (`integrity.py`).
+refuses everything else. A file that would take far more memory than it has bytes is refused before it does. Checksums are compared
+where a folder has them, as the checkpoints of `saccade.train` do. Limit: elsewhere a file with a few wrong bits among its numbers
+is read as it is; if they matter, the checkpoint is off the path of its neighbours (`integrity.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from torch import Tensor
 
 from saccade.errors import InputError, shortened
 from saccade.observe.checkpoints.files import UnreadableError, weight_files
+from saccade.records.checksums import file_hash, listed
 from saccade.records.expansion import check_archive, check_expansion
 
 Tensors = dict[str, Tensor]
@@ -39,12 +40,25 @@ def read_tensors(path: Path) -> Tensors:
     files = weight_files(path) if path.is_dir() else [path]
     if not files:
         raise UnreadableError(f"{path.name} was left out: it holds no weights.")
+    _check_listed(files)
     # torch.compile puts a name of its own between others.
     tensors = {name.replace("_orig_mod.", ""): tensor for file in files for name, tensor in _read(file).items()}
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.isnan().any():
             raise UnreadableError(f"{path.name} was left out: its tensor {name} holds values that are not numbers (NaN).")
     return tensors
+
+
+def _check_listed(files: list[Path]) -> None:
+    """Files whose folder lists their checksums are what was written."""
+    for file in files:
+        try:
+            written = listed(file.parent).get(file.name)
+            changed = written is not None and file_hash(file) != written
+        except (OSError, InputError):  # no list, or one that is not ours
+            continue
+        if changed:
+            raise UnreadableError(f"{_shown(file)} was left out: it is not what was written.")
 
 
 def _read(file: Path) -> Tensors:

@@ -64,7 +64,7 @@ const ClaimDetail = (() => {
     html("p", "claim-says", claim.says, own);
     bar(own, claim);
     const isPrinted = Number.isFinite(claim.relation.printed);
-    html("p", "note", `Shaded: what is allowed.${isPrinted ? " Dashed: the wrong form." : ""}${claim.interval ? " The thick line is the interval over seeds." : ""}`, own);
+    html("p", "note", `Shaded: what is allowed.${isPrinted ? ` Dashed: ${claim.relation.said ?? "as printed"}.` : ""}${claim.interval ? " The thick line is the interval over seeds or samples." : ""}`, own);
     html("p", "", `Verdict: ${claim.verdict_says} (expected: ${claim.expected}; compared with: ${claim.against}).`, own);
   }
 

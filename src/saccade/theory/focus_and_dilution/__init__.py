@@ -13,10 +13,12 @@ from .drive import *
 from .expansion import *
 from .focus import *
 from .gradients import *
+from .laws import *
 from .new_directions import *
 from .rank_one import *
 from .saturated import *
 from .spectra import *
+from .stall import *
 from .symmetric import *
 from .transition import *
 from .unigram import *

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .laws import unequal
 from .unigram import embedding_norm
 
 __all__ = [
@@ -62,7 +63,7 @@ def _components(
     embedding_0: ArrayLike, projection_0: ArrayLike, stationary: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Unit vectors along pi and u, and the part of each weight that they see, a vector over the width."""
-    pi, u = np.asarray(stationary, float), centred_stationary(stationary=stationary)
+    pi, u = unequal(stationary), centred_stationary(stationary=stationary)
     pi_hat, u_hat = pi / np.linalg.norm(pi), u / np.linalg.norm(u)
     return pi_hat, u_hat, np.asarray(embedding_0, float).T @ pi_hat, np.asarray(projection_0, float) @ u_hat
 

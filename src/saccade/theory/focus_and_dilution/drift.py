@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from .laws import two_level_law
 from .spectra import two_level_focus_rate
-from .transition import overlap_target, two_level_law
+from .transition import overlap_target
 from .unigram import focus_rate, unigram_point
 
 __all__ = [
@@ -155,16 +156,21 @@ def contrast_force(*, high: float, n_vocab: int, stay: float) -> float:
 
 def contrast_path(t: ArrayLike, *, strength_0: float, high: float, n_vocab: int, stay: float) -> NDArray[np.float64]:
     r"""$(1-\pi_1)\gamma_1-(d-1)\pi_1\gamma_l = c'(e^{2ct}-1)$ with the c of Proposition 3.4 and $c' = $ `contrast_force`
-    $\eta(0)/2c$. [chen2026, eq. 159], whose letter c is twice ours.
+    $\eta(0)/2c$. [chen2026, eq. 159], whose letter c is twice ours. Queries and keys of one size; opposite ones,
+    $\eta(0) < 0$, grow where $c < 0$.
     """
-    rate = 2 * two_level_focus_rate(high=high, n_vocab=n_vocab, stay=stay)
+    rate = 2 * np.sign(strength_0) * two_level_focus_rate(high=high, n_vocab=n_vocab, stay=stay)
     scale = strength_0 * contrast_force(high=high, n_vocab=n_vocab, stay=stay) / rate
     return scale * np.expm1(rate * np.asarray(t, float))
 
 
 def contrast_of_strength(strength: ArrayLike, *, high: float, n_vocab: int) -> NDArray[np.float64]:
     r"""The same without a clock: $3\lVert\pi\rVert\,\Delta\eta/(2\kappa_1(\pi_1-\pi_l))$, whatever $\lambda$, for a strength that
-    has grown by $\Delta\eta$ since the unigram point. [derived, stage III].
+    has grown by $\Delta\eta$ since the unigram point. [derived, stage III]. Where queries and keys differ in size or sign,
+    $(\lambda_Q^2+\lambda_K^2)/2$ takes the place of $\eta$.
+
+    >>> round(float(contrast_of_strength(1e-3, high=0.6, n_vocab=4)), 6)
+    0.001452
     """
     pi, kappa_1 = two_level_law(high=high, n_vocab=n_vocab), np.sqrt(overlap_target(high=high, n_vocab=n_vocab))
     return 1.5 * np.linalg.norm(pi) * np.asarray(strength, float) / (kappa_1 * (pi[0] - pi[-1]))

@@ -1,4 +1,4 @@
-r"""Where Focus and Dilution [chen2026] is wrong in print: each form that fails and the one that holds, then plain misprints.
+r"""Where Focus and Dilution [chen2026] is wrong in print, or true and too weak: each form and the one that holds, then misprints.
 
 Numbers are those of `docs/errata.md`, which is made from the claims: 1.n for sections 1 to 3.3 with Appendices B and C, 2.n for
 sections 3.4 and 4 with Appendices D and E.
@@ -11,6 +11,7 @@ ERRATUM_1_1 = Correction(
     (r"J_{att} \text{ positive semi-definite}",),
     (r"J_{att} \text{ has the eigenvalues } c, -c, 0 \text{; } c \text{ and } -c \text{ each } m \text{-fold}",),
     "The block swaps queries and keys, so every growing mode W_Q = W_K has a decaying twin W_Q = -W_K.",
+    title="J_att is indefinite",
 )
 ERRATUM_1_2 = Correction(
     "1.2",
@@ -20,6 +21,7 @@ ERRATUM_1_2 = Correction(
         r"\frac{\Delta(t)}{|\Delta(t)|} \to \text{the normalised projection of } \Delta(0) \text{ onto them}",
     ),
     "The width (or key width) is free to turn: each of its m directions grows alike, and the start decides between them.",
+    title="Not one unstable direction but m",
 )
 ERRATUM_1_3 = Correction(
     "1.3",
@@ -35,45 +37,52 @@ ERRATUM_1_3 = Correction(
         r"\text{no growing mode, } \dot x = -x + x^2: \quad \frac{e^t - 1}{1 - \epsilon (1 - e^{-t})}",
     ),
     "The proof needs an error below the linear flow, which the printed window does not ensure, and |e^(Jt)| ≤ K e^(μt).",
+    title="Lemma 3.1 needs a growing mode, a diagonalisable J and a smaller window",
 )
 ERRATUM_1_4 = Correction(
     "1.4",
     (r"\langle \Delta(0), v_u \rangle \ne 0 \Rightarrow \frac{\Delta}{|\Delta|} \to \pm v_u",),
     (r"|\langle \Delta(0), v_u \rangle| \ge c_0 \epsilon \text{ with } c_0 \text{ independent of } \epsilon",),
     "A start whose share of the mode shrinks with its size is still orthogonal to it when the lemma says it should have aligned.",
+    title="A start may be too nearly orthogonal to align",
 )
 ERRATUM_1_5 = Correction(
     "1.5",
     (r"\frac{\Phi}{|\Phi|} = \pi \pi^\top",),
     (r"\frac{\Phi}{|\Phi|} = \frac{\pi \pi^\top}{|\pi|^2}",),
     "The left side has norm one; the norm of the printed right side is |π|².",
+    title="Φ/|Φ| must have norm one",
 )
 ERRATUM_1_6 = Correction(
     "1.6",
     (r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i \propto e^{c t}",),
     (r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i = c' (e^{c t} - 1) \text{, as in eq. 159}",),
     "The contrast is exactly zero at the critical point, so it cannot be a pure exponential.",
+    title="The contrast starts at zero, so it is no pure exponential",
 )
 ERRATUM_1_7 = Correction(
     "1.7",
     (r"\gamma_1 \text{ and } \gamma_{i \ne 1} \text{ cannot move in the same direction}",),
     (
-        r"\gamma_{i \ne 1} \text{ falls; } \gamma_1 \text{ may fall too, from } d = 6 \text{ on}",
+        r"\gamma_{i \ne 1} \text{ falls; } \gamma_1 \text{ may fall too, from } d = 5 \text{ on}",
         r"(\delta \gamma, \delta \beta) = \eta (2 c - J_{out})^{-1} F",
     ),
     "Only the contrast must grow: attention also lets the embedding shrink along π, and with many tokens that outweighs the gain.",
+    title="Both γ may fall together",
 )
 ERRATUM_1_8 = Correction(
     "1.8",
     (r"p_j \propto \exp(\kappa^2 |\pi|^2 (\pi_j - \frac{1}{d}))",),
     (r"p_j \propto \exp(\kappa^2 \frac{|\pi|}{|\pi - 1/d|} (\pi_j - \frac{1}{d})) \text{, as in eqs. 100 to 104}",),
     "The ray is spanned by unit vectors, so the logits carry the norms of π and π - 1/d once each.",
+    title="The exponent of eq. 127 carries the wrong norms",
 )
 ERRATUM_1_9 = Correction(
     "1.9",
     (r"T_2 = \sup (t: |\pi - p_{sym}| \ge \delta)",),
     (r"T_2 = \min (t \ge T_p: G(z) \le \delta)",),
     "Attention later moves the ray's prediction away again for good, so the supremum is infinite for small δ.",
+    title="T₂ is the first time, not the last",
 )
 ERRATUM_1_10 = Correction(
     "1.10",
@@ -83,18 +92,16 @@ ERRATUM_1_10 = Correction(
         r" \lambda_Q = \lambda_K",
     ),
     "The flow of (γ, β, η) closes only where queries and keys have one size, which Proposition 3.6 does not assume.",
+    title="Eq. 20 is closed only for queries and keys of one size",
 )
 ERRATUM_1_11 = Correction(
     "1.11",
     (r"\text{the trajectory comes as close as } O(\epsilon) \text{ to the second critical point}",),
     (r"\text{closest distance} \sim \epsilon^{\rho / (\rho + c)}",),
     "Attention grows while the rest still relaxes at the rate ρ, and the two meet before either has become of the order of ε.",
-)
-ERRATUM_1_12 = Correction(
-    "1.12",
-    (r"\text{the loss falls from the origin to the next critical point during stage II}",),
-    (r"\text{it has fallen from } \ln d \text{ to the entropy of } \pi \text{ before attention moves, at the end of stage I}",),
-    "Theorem 3.2 and Proposition 3.3 reach the critical point with queries and keys at rest.",
+    "as assumed",
+    "The flow does not come within O(ε) of the plateau, as Theorem 3.5 assumes",
+    "true",
 )
 
 ERRATUM_2_1 = Correction(
@@ -102,6 +109,7 @@ ERRATUM_2_1 = Correction(
     (r"\text{such a point for every } \lambda \in (0, 1)",),
     (r"\text{only if } (1 - \lambda) \pi_1 < \frac{1}{d}",),
     "A negative multiple of the logits that favour token 1 gives it less than 1/d, so P must do so too after a low token.",
+    title="The degenerate point needs (1 - λ)π₁ < 1/d",
 )
 ERRATUM_2_2 = Correction(
     "2.2",
@@ -111,12 +119,14 @@ ERRATUM_2_2 = Correction(
         r" \lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
     ),
     "Low tokens that part in γ change what they attend to, by κ Var(γ), which vanishes only in the limit.",
+    title="The degenerate point is neutrally stable at infinite strength only",
 )
 ERRATUM_2_3 = Correction(
     "2.3",
     (r"Q_K^\top J Q_K = -\delta^2 E (Q_R^\top J_0 Q_R)^{-1} E^\top + O(\delta^3) \text{, eq. 173}",),
     (r"Q_K^\top J Q_K = \delta^2 Q_K^\top H_2 Q_K - \delta^2 E (Q_R^\top J_0 Q_R)^{-1} E^\top = 0",),
     "The second-order change of the Jacobian is of the same size as the printed term and cancels it.",
+    title="Eq. 173 forgets a term, and the truth is zero",
 )
 ERRATUM_2_4 = Correction(
     "2.4",
@@ -126,6 +136,7 @@ ERRATUM_2_4 = Correction(
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] < 0 \text{ above the critical } \lambda",
     ),
     "The flat directions of the Jacobian are not flat at sixth order.",
+    title="The degenerate point is no local minimum above a critical λ",
 )
 ERRATUM_2_5 = Correction(
     "2.5",
@@ -135,16 +146,48 @@ ERRATUM_2_5 = Correction(
         r"q_3 \propto (\frac{\gamma}{|\gamma|^2}; \frac{\beta}{|\beta|^2}) \text{, and the rest holds}",
     ),
     "The flow from a small start conserves this difference, so the printed balance holds only without attention.",
+    title="|γ| = |β| contradicts a conserved quantity",
 )
 ERRATUM_2_6 = Correction(
     "2.6",
     (r"\pi \propto (2^{-1}, 2^{-2}, \ldots, 2^{-d}) \text{, App. E.1}",),
     (r"\pi = (0.75, 0.19, 0.05, 0.01) \approx (4^{-1}, 4^{-2}, \ldots, 4^{-d}) / \text{sum, section 4.1}",),
     "Section 4.1 and Appendix E.1 describe one experiment; powers of 2 give token 1 only 0.533.",
+    title="Powers of 2 or of 4: two different experiments",
+)
+
+ERRATUM_2_7 = Correction(
+    "2.7",
+    (r"|\nabla L(\theta(\delta))| = O(\delta^3), \quad \theta(\delta) = Q_R \zeta(0, \delta)",),
+    (
+        r"\nabla L(\theta(\delta)) = 0 \text{, since } \zeta \text{ solves its equation (eq. 166)}",
+        r"\text{with } \zeta \text{ cut off after its first order (eq. 167): } |\nabla L| \sim \delta^2",
+    ),
+    "Where the range equation is solved nothing is left in the other directions either; eq. 167 alone does not reach order δ³.",
+    "as printed, and true",
+    "The perturbed point is exactly critical",
+    "sharpened",
+)
+ERRATUM_2_8 = Correction(
+    "2.8",
+    (
+        r"\text{eq. 230, a direction opens if } \frac{N}{c_1} (1 - \pi_1) \gamma_l p_{l2}"
+        r" \ne \lambda + (1 - \pi_1) (1 - \lambda)",
+    ),
+    (
+        r"\text{always: left less right side} = -\frac{b |x_1 / x_l| (1 - \lambda) \pi_1 + a (\lambda + (1 - \lambda)"
+        r" (1 - \pi_1))}{a + b} < 0",
+        r"a = \pi_1 x_1^2 P_{1l}, \quad b = (1 - \pi_1) x_l^2 P_{ll}",
+    ),
+    "The mild condition is no condition: written out, it is minus a sum of positive terms.",
+    "as printed, and true",
+    "The mild condition always holds",
+    "sharpened",
 )
 
 MISPRINTS: tuple[Misprint, ...] = (
     Misprint("eq. 1", "π entrywise nonnegative", "π entrywise positive (App. B.1 needs P > 0 and divides by π_i)"),
+    Misprint("Lemma 3.1, proof", "spectral gap δ", "ρ, as in the statement"),
     Misprint("App. B.1", "τ_{N(T)} ≤ T - 1 with N(T) = max{k: τ_k ≤ T}", "τ_{N(T)} ≤ T"),
     Misprint("eq. 64", "π_i A_i (P_i - p_i)", "π_i A_iᵀ (P_i - p_i)"),
     Misprint("before eq. 65", "… + R_0 R_1", "… + πᵀ R_0 R_1, which is 0 since πᵀ R_0 = 0"),
@@ -154,16 +197,25 @@ MISPRINTS: tuple[Misprint, ...] = (
         "+(E_1 + E_2) without W_1ᵀ, last term without q_⊥ᵀ",
         "-q_⊥ᵀ E_1 W_1ᵀ - q_⊥ᵀ ∂Φ W_0 W_QKᵀ - q_⊥ᵀ ∂Φᵀ W_0 W_QK (E_2 drops out: it is parallel to π)",
     ),
+    Misprint("eqs. 74 to 126", "n, never introduced", "an integer n > 1"),
     Misprint("eq. 93", "-⟨E_a, b⟩ - ⟨E_b, a⟩", "-⟨E_a, a⟩ - ⟨E_b, b⟩"),
     Misprint("eq. 99", "2⟨E_a, b⟩ + 2⟨E_b, a⟩", "2⟨E_a, a⟩ + 2⟨E_b, b⟩"),
     Misprint("eq. 88 against eq. 108", "|π - p_sym| ≥ δ", "√(d/(d-1)) G = δ: two different δ"),
     Misprint("eq. 138", "δW_0' = +δ(∂M) W_1ᵀ, δW_1' = +W_0ᵀ δ(∂M)", "both with a minus sign"),
     Misprint("eq. 141", "right side without α_1", "times α_1"),
     Misprint("after eq. 145", "-λ² A", "-κ_1² A"),
+    Misprint("eq. 147", "maps of the tokens that fix token 1", "permutations that fix token 1"),
     Misprint("eqs. 155, 156", "a, b", "γ_1, γ_{i≠1}"),
+    Misprint("App. C.3", "Proposition 1", "Proposition 3.6"),
+    Misprint("App. D", "Section 4.4; c_1 in three meanings (Proposition D.2, Lemma D.6, eq. 211)", "section 3.4; three letters"),
     Misprint("App. D, eq. 175, last two lines", "right side without a factor on the left", "α_⊥ᵀ times it, as on the left side"),
-    Misprint("App. D, display before eq. 228", "Hess L = J₀ + δH₁", "-Hess L = J₀ + δH₁"),
+    Misprint(
+        "App. D, display before eq. 228",
+        "Hess L = J₀ + δH₁, with an H₁ that lacks the factor c = N/c₁",
+        "-Hess L = J₀ + H₁ with the H₁ of eq. 229, which contains c, and δ already",
+    ),
     Misprint("App. D, eq. 206, lower right block", "(1 - π₁)γ_l Var(p_l), after a factor 1 - π₁", "γ_l Var(p_l)"),
     Misprint("App. D, eq. 211", "diag(Var(p₁))", "diag(βᵀ Var(p₁))"),
     Misprint("App. D, eqs. 213 and 214", "c₆ without γ_l² and with Var(P₁)", "c₆ = γ_l² times the third cumulant of p_l along β"),
+    Misprint("section 4.2", "medium-frequency tokens (> 10 %)", "no share of a text: fewer than ten tokens could have it"),
 )

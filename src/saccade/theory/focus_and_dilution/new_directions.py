@@ -67,6 +67,13 @@ def next_direction(
 
     With unequal rates, $\dot w = -RB^\top x$ and $\dot x = -\eta Bw$ with R the rate of each column: the rate is the first singular
     value of $\sqrt\eta B\sqrt R$, and $w = -\sqrt{R/\eta}$ times its right singular vector. [derived, next-direction rule].
+
+    >>> pi, none = np.array([0.6, 0.3, 0.1]), np.zeros((2, 1))
+    >>> origin = next_direction(
+    ...     np.zeros((3, 2)), none, none, np.zeros((2, 3)), stationary=pi, transition=0.5 * np.eye(3) + 0.5 * pi
+    ... )
+    >>> round(origin.rate, 4)  # stage I is the same rule
+    0.2414
     """
     B = opening_matrix(embedding, query, key, projection, stationary=stationary, transition=transition, phi_scale=phi_scale)
     n_vocab, d_key = B.shape[0], np.shape(query)[-1]

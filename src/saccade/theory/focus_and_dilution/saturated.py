@@ -18,11 +18,13 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from ...errors import InputError
+from .laws import two_level_law
 from .rank_one import RankOneState
 from .symmetric import averages_hessian, log_odds, two_level_targets
 
 __all__ = [
     "least_saturated_stay",
+    "opening_force",
     "saturated_attention",
     "saturated_descent",
     "saturated_opening_rate",
@@ -32,13 +34,25 @@ __all__ = [
     "two_group_rate",
 ]
 
+_SEARCH = {"gtol": 1e-6, "maxiter": 1000}
+_ANGLES = 48  # of the grid from which a best fit of two rows is searched
+
 
 def least_saturated_stay(high: float, n_vocab: int) -> float:
     r"""The stay above which $\gamma_1\gamma_l < 0$: $(1-\lambda)\pi_1 < 1/d$, so $\lambda > 1 - 1/(d\pi_1)$.
 
     [derived, saturated attention]: $\gamma_l\beta$ puts less than 1/d on token 0 if and only if $\gamma_l < 0 < \gamma_1$.
     """
+    two_level_law(high=high, n_vocab=n_vocab)  # refuses what is no such law
     return 1 - 1 / (n_vocab * high)
+
+
+def _check_domain(high: float, n_vocab: int, stay: float) -> None:
+    least = least_saturated_stay(high, n_vocab)
+    if not least < stay < 1:
+        raise InputError(
+            f"`stay` must be above 1 - 1/(d pi_1) = {least:.4g}, or attention cannot saturate, and below 1; got {stay:g}."
+        )
 
 
 def saturated_attention(state: RankOneState, *, stationary: ArrayLike) -> NDArray[np.float64]:
@@ -58,8 +72,7 @@ def saturated_point(*, high: float, n_vocab: int, stay: float, strength: float =
     $\Delta\beta$, the `span`, is free; without it $\lVert\gamma\rVert = \lVert\beta\rVert$. [chen2026, Proposition 3.8], there for
     d = 3.
     """
-    if stay <= (least := least_saturated_stay(high, n_vocab)):
-        raise InputError(f"`stay` must be above 1 - 1/(d pi_1) = {least:.4g}, or attention cannot saturate; got {stay:g}.")
+    _check_domain(high, n_vocab, stay)
     x_1, x_l = log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
     x, e_1 = np.append(x_1, np.full(n_vocab - 1, x_l)), np.eye(n_vocab)[0]
     step = (n_vocab / (n_vocab - 1) * x @ x) ** 0.25 if span is None else span
@@ -67,50 +80,83 @@ def saturated_point(*, high: float, n_vocab: int, stay: float, strength: float =
 
 
 def two_group_point(*, stationary: ArrayLike, transition: ArrayLike, strength: float = 1.0) -> RankOneState:
-    r"""The exact critical point for any law: $\gamma_l$ equal, $w = (0, \pi_l)/(1-\pi_1)$, and $\gamma_1, \gamma_l, \beta$ minimise
+    r"""An exact critical point for any law: $\gamma_l$ equal, $w = (0, \pi_l)/(1-\pi_1)$, and $\gamma_1, \gamma_l, \beta$ minimise
 
     $\pi_1 H(P_1, \mathrm{softmax}(\gamma_1\beta)) + (1-\pi_1) H(w\cdot P, \mathrm{softmax}(\gamma_l\beta))$ (cross-entropies).
 
-    $\lVert\gamma\rVert = \lVert\beta\rVert$. Attention saturates there only if $\gamma_1\gamma_l < 0$, which the caller checks.
+    $\lVert\gamma\rVert = \lVert\beta\rVert$. Either sign of $\gamma_1\gamma_l$ may have a local minimum; this is the lower one.
+    Attention saturates there only if $\gamma_1\gamma_l < 0$, which the caller checks.
     [derived, saturated attention]: it is critical for the whole model, with $\partial L/\partial\Phi = 0$.
+
+    >>> pi = np.array([0.6, 0.25, 0.15])
+    >>> chain = {"stationary": pi, "transition": 0.6 * np.eye(3) + 0.4 * pi}
+    >>> point = two_group_point(**chain)
+    >>> bool(point.gamma[0] * point.gamma[1] < 0), round(two_group_rate(point, **chain), 4)
+    (True, 0.0433)
     """
     pi, P = np.asarray(stationary, float), np.asarray(transition, float)
     mass, targets = np.array([pi[0], 1 - pi[0]]), np.stack([P[0], pi[1:] @ P[1:] / (1 - pi[0])])
-    ratio, beta = _two_rows(mass, targets)
-    gamma = np.append(1.0, np.full(len(pi) - 1, ratio))
+    if not targets.min() > 0:
+        raise InputError("`transition` must leave no next token impossible, neither after token 0 nor after all low tokens.")
+    (high, low), beta = _two_rows(mass, targets)
+    gamma = np.append(high, np.full(len(pi) - 1, low))
     size = np.sqrt(np.linalg.norm(beta) / np.linalg.norm(gamma))
     return RankOneState(gamma * size, beta / size, np.sqrt(strength), np.sqrt(strength))
 
 
-def _two_rows(mass: NDArray[np.float64], targets: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """r and b of the logits (b, r b) that fit two rows of probabilities best; b sums to zero."""
-    n_vocab = targets.shape[1]
+def _two_rows(mass: NDArray[np.float64], targets: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """u and b of the logits u bᵀ that fit two rows of probabilities best; u has norm 1 and a positive first entry, b sums to 0.
 
-    def parts(z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        u, b = np.array([1.0, z[0]]), np.append(0.0, z[1:])
-        return u, b, softmax(np.outer(u, b), axis=1)
+    Free: the angle of u, so that either entry may be tiny, and b but for its first entry. There may be a minimum on either side,
+    u_1 u_2 < 0 and u_1 u_2 > 0: both are searched for from the best of a grid of angles, and the lower one is taken.
+    """
+
+    def parts(z: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        u, turned, b = np.array([np.cos(z[0]), np.sin(z[0])]), np.array([-np.sin(z[0]), np.cos(z[0])]), np.append(0.0, z[1:])
+        p = softmax(np.outer(u, b), axis=1)
+        return u, turned, b, mass[:, None] * (p - targets), p
 
     def loss(z: NDArray[np.float64]) -> float:
-        u, b, _ = parts(z)
+        u, _, b, *_ = parts(z)
         return float(-np.sum(mass[:, None] * targets * log_softmax(np.outer(u, b), axis=1)))
 
     def slope(z: NDArray[np.float64]) -> NDArray[np.float64]:
-        u, b, p = parts(z)
-        G = mass[:, None] * (p - targets)
-        return np.append(G[1] @ b, (u @ G)[1:])
+        u, turned, b, G, _ = parts(z)
+        return np.append(turned @ G @ b, (u @ G)[1:])
 
     def curvature(z: NDArray[np.float64]) -> NDArray[np.float64]:
-        u, b, p = parts(z)
-        V = [m * (np.diag(row) - np.outer(row, row)) for m, row in zip(mass, p, strict=True)]
-        mixed = (mass[1] * (p - targets)[1] + u[1] * V[1] @ b)[1:]
-        return np.block([[b @ V[1] @ b, mixed], [mixed[:, None], (V[0] + u[1] ** 2 * V[1])[1:, 1:]]])
+        u, turned, b, G, p = parts(z)
+        V = mass[:, None, None] * np.stack([np.diag(row) - np.outer(row, row) for row in p])
+        bend = turned**2 @ (V @ b @ b) - u @ G @ b
+        mixed = ((turned * u) @ (V @ b) + turned @ G)[1:]
+        return np.block([[bend, mixed], [mixed[:, None], np.tensordot(u**2, V, 1)[1:, 1:]]])
 
-    x = np.log(targets[:, 0] / ((1 - targets[:, 0]) / (n_vocab - 1)))  # exact if the other tokens are equally likely
-    z = minimize(loss, np.append(x[1] / x[0], np.full(n_vocab - 1, -x[0])), jac=slope, hess=curvature, method="trust-exact").x
-    for _ in range(3):  # Newton's method: from the search's 1e-4 to rounding
+    starts = _best_for_angles(mass, targets)
+    sides = [min((start for start in starts if sign * start[0] > 0), key=loss) for sign in (-1, 1)]  # signs differ, signs agree
+    found = [minimize(loss, side, jac=slope, hess=curvature, method="trust-exact", options=_SEARCH) for side in sides]
+    z = min(found, key=lambda each: float(each.fun)).x
+    for _ in range(3):  # Newton's method: from the search's 1e-6 to rounding
         z = z - np.linalg.solve(curvature(z), slope(z))
-    b = np.append(0.0, z[1:])
-    return float(z[0]), b - b.mean()
+    u, _, b, *_ = parts(z)
+    sign = -1.0 if u[0] < 0 else 1.0
+    return sign * u, sign * (b - b.mean())
+
+
+def _best_for_angles(mass: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A grid of angles of u, each with its best b (a convex problem, Newton's method with four lengths of step): angle, then b
+    less its first entry.
+    """
+    angles = (np.arange(_ANGLES) + 0.5) / _ANGLES * np.pi - np.pi / 2
+    u, b = np.stack([np.cos(angles), np.sin(angles)], axis=1), np.zeros((_ANGLES, targets.shape[1]))
+    for _ in range(8):
+        p = softmax(u[:, :, None] * b[:, None], axis=2)
+        slope = np.einsum("ai,i,aij->aj", u, mass, p - targets)
+        spread = np.einsum("ai,aij->aj", u**2 * mass, p)[:, :, None] * np.eye(b.shape[1]) + 1 / b.shape[1]
+        step = np.linalg.solve(spread - np.einsum("ai,aij,aik->ajk", u**2 * mass, p, p), slope[:, :, None])[:, :, 0]
+        tried = np.stack([b - length * step for length in (1.0, 0.3, 0.1, 0.03)])
+        losses = -np.einsum("i,ij,laij->la", mass, targets, log_softmax(u[:, :, None] * tried[:, :, None], axis=3))
+        b = tried[losses.argmin(axis=0), np.arange(_ANGLES)]
+    return np.column_stack([angles, (b - b[:, :1])[:, 1:]])
 
 
 def two_group_decoder_gradient(state: RankOneState, *, stationary: ArrayLike, transition: ArrayLike) -> NDArray[np.float64]:
@@ -138,13 +184,25 @@ def saturated_opening_rate(*, high: float, n_vocab: int, stay: float, asymmetry:
     $\frac{b\,|x_1/x_l|\,\mu_1 + a\,\mu_l}{a+b}\sqrt{\frac1{d-1} + \frac{x_l^2}{x_1^2}}\;\lVert\delta c\rVert$.
 
     That it is $\Theta(\delta)$ is [chen2026, Theorem 3.9], for d = 3; the factor is [derived, saturated attention].
+
+    >>> round(saturated_opening_rate(high=0.6, n_vocab=3, stay=0.6, asymmetry=[1e-3, -1e-3]), 9)
+    0.000840887
     """
+    x_1, x_l = log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
+    force = opening_force(high=high, n_vocab=n_vocab, stay=stay)
+    return float(force * np.hypot((n_vocab - 1) ** -0.5, x_l / x_1) * np.linalg.norm(asymmetry))
+
+
+def opening_force(*, high: float, n_vocab: int, stay: float) -> float:
+    r"""The first factor of `saturated_opening_rate`, $\frac{b\,|x_1/x_l|\,\mu_1 + a\,\mu_l}{a+b} > 0$: minus the left side of
+    eq. 230. [derived, saturated attention].
+    """
+    _check_domain(high, n_vocab, stay)
     targets = two_level_targets(high=high, n_vocab=n_vocab, stay=stay)
     x_1, x_l = log_odds(targets)
     a, b = high * x_1**2 * targets.high_low, (1 - high) * x_l**2 * targets.low_low
     mu_1, mu_l = (1 - stay) * high, stay + (1 - stay) * (1 - high)
-    force = (b * abs(x_1 / x_l) * mu_1 + a * mu_l) / (a + b)
-    return float(force * np.hypot((n_vocab - 1) ** -0.5, x_l / x_1) * np.linalg.norm(asymmetry))
+    return float((b * abs(x_1 / x_l) * mu_1 + a * mu_l) / (a + b))
 
 
 def saturated_descent(state: RankOneState, *, high: float, stay: float, contrast: ArrayLike) -> float:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .condensation import condensation_rate
-from .transition import overlap_target, relaxation_rate, two_level_law
+from .laws import two_level_law
+from .transition import overlap_target, relaxation_rate
 from .unigram import focus_rate, unigram_point
 
 __all__ = [
@@ -27,7 +28,11 @@ __all__ = [
 
 
 def origin_spectrum(*, stationary: ArrayLike, d_model: int, d_key: int) -> NDArray[np.float64]:
-    r"""$\mu_0$ and $-\mu_0$, each m times, and zeros, largest first. [derived, spectra] from [chen2026, eq. 10]; any law."""
+    r"""$\mu_0$ and $-\mu_0$, each m times, and zeros, largest first. [derived, spectra] from [chen2026, eq. 10]; any law.
+
+    >>> origin_spectrum(stationary=[0.6, 0.3, 0.1], d_model=2, d_key=1)[:3].round(4)
+    array([0.2414, 0.2414, 0.    ])
+    """
     mu_0, n_vocab = condensation_rate(stationary=stationary), np.size(stationary)
     return _with_zeros([mu_0] * d_model + [-mu_0] * d_model, 2 * d_model * (n_vocab + d_key))
 
@@ -36,6 +41,10 @@ def attention_spectrum(*, stationary: ArrayLike, transition: ArrayLike, d_model:
     r"""Of $J_{att}$ at the unigram point: c and -c, each as often as there are key dimensions, and zeros, largest first.
 
     The block is [chen2026, eq. 14]; its spectrum, and any law, are [derived, spectra].
+
+    >>> pi = np.array([0.6, 0.3, 0.1])
+    >>> attention_spectrum(stationary=pi, transition=0.5 * np.eye(3) + 0.5 * pi, d_model=2, d_key=1).round(4)
+    array([ 0.0141,  0.    ,  0.    , -0.0141])
     """
     c = focus_rate(stationary=stationary, transition=transition)
     return _with_zeros([c] * d_key + [-c] * d_key, 2 * d_model * d_key)
@@ -46,6 +55,9 @@ def outer_spectrum(*, stationary: ArrayLike, d_model: int) -> NDArray[np.float64
     $-\lVert\pi\rVert^2(g^2I+\beta\beta^\top)\mathrm{Var}(\pi)$, all others are 0.
 
     [derived, spectra] for any law; it is [chen2026, eqs. 144 and 145] with $\dot x \parallel \pi$ used.
+
+    >>> outer_spectrum(stationary=[0.6, 0.3, 0.1], d_model=1).round(4)
+    array([ 0.    ,  0.    ,  0.    ,  0.    , -0.1769, -0.4584])
     """
     pi = np.asarray(stationary, float)
     gamma, beta = unigram_point(stationary=pi)

@@ -47,6 +47,7 @@ THEOREM_3_9 = _stated(
     ),
     (*_THREE, _DOMAIN),
     "section 3.4, eqs. 22 to 24, App. D",
+    errata=(errata.ERRATUM_2_7,),
 )
 PROPOSITION_D_1 = _stated(
     "Proposition D.1",
@@ -202,6 +203,7 @@ LEMMA_D_17 = _stated(
     ),
     (*_THREE, _DIFFER),
     "App. D.3, eq. 230",
+    errata=(errata.ERRATUM_2_8,),
 )
 
 TWO_GROUP_POINT = _ours(

@@ -123,7 +123,7 @@ THEOREM_3_5 = _stated(
         r"\frac{\Phi}{|\Phi|} = \pi \pi^\top \text{ for } W_Q = W_K = \kappa \alpha \tilde \alpha^\top",
         r"A_i \to e_1 \text{ for } \kappa \to \infty, \quad W_0, W_1 \text{ fixed}",
     ),
-    ("the flow comes as close as ε to the second critical point", "generic queries and keys", "eq. 17: frozen embeddings"),
+    (f"{_EQUAL} (ours: any law)", "flow within ε of the second point", "generic W_Q, W_K", "eq. 17: frozen embeddings"),
     "section 3.2, eqs. 15 to 17, stated without proof",
     errata=(errata.ERRATUM_1_5, errata.ERRATUM_1_11),
 )
@@ -246,7 +246,7 @@ FIG_2 = _shown(
     (),
     ("four tokens, λ = 0.8, Adam",),
     "section 4.1, App. E.1",
-    errata=(errata.ERRATUM_1_12, errata.ERRATUM_2_6),
+    errata=(errata.ERRATUM_2_6,),
 )
 FIG_3 = _shown(
     "Fig. 3",

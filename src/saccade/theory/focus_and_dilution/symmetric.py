@@ -25,6 +25,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from ...errors import InputError
+from .laws import two_level_law
 from .rank_one import RankOneState
 
 __all__ = [
@@ -39,6 +40,9 @@ __all__ = [
     "transverse_rate",
     "two_level_targets",
 ]
+
+
+_LEAST_GAIN = 1e-9  # in log odds of attention: nearer to its share, rounding of the mass itself shows
 
 
 class TwoLevelTargets(NamedTuple):
@@ -101,9 +105,13 @@ def critical_stay(high: float, n_vocab: int) -> float:
 
     [derived, degenerate point]: where the determinant of `averages_hessian` changes sign, at every degenerate point alike. Both
     sides depend on $\lambda$; the left is smaller at 0 and larger at 1.
+
+    >>> round(critical_stay(0.75, 4), 4)
+    0.7077
     """
-    if not 1 / n_vocab < high < 1:
-        raise InputError(f"`high` must be above 1/n_vocab = {1 / n_vocab:.4g} and below 1; got {high:g}.")
+    two_level_law(high=high, n_vocab=n_vocab)  # refuses what is no such law
+    if n_vocab < 3:
+        raise InputError(f"`n_vocab` must be at least 3, for two low tokens that can part; got {n_vocab}.")
 
     def held(stay: float) -> float:
         return float(np.linalg.det(averages_hessian(high=high, n_vocab=n_vocab, stay=stay)))
@@ -123,27 +131,30 @@ def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: 
     if not (high < high_attention < 1 and stay > 0):
         raise InputError(f"A degenerate point needs `high_attention` between {high:g} and 1, and `stay` above 0.")
     x_1, x_l = log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
-    m, a, a_1 = n_vocab - 1, float(logit(high)), float(logit(high_attention))
-    a_l = _low_log_odds(x_1, x_l, a=a, a_1=a_1)
-    if a_l == a_1:
+    m, a = n_vocab - 1, float(logit(high))
+    gain = float(logit(high_attention)) - a  # a_1 - a
+    if gain < _LEAST_GAIN:
         raise InputError(f"`high_attention` is too near {high:g} for its degenerate point to be told.")
-    low, span = (a_l - a) / (a_1 - a_l), (x_1 - x_l) / (high_attention - expit(a_l))
-    D = ((span**2 * m / n_vocab + 2 * (a_1 - a_l)) / ((1 + low) ** 2 + m * low**2)) ** 0.25
+    share = _low_share(x_1, x_l, a=a, gain=gain)
+    apart, a_l = gain * (1 - share), a + gain * share  # a_1 - a_l, a_l
+    difference = np.sinh(apart / 2) / (2 * np.cosh((a + gain) / 2) * np.cosh(a_l / 2))  # A_11 - A_l1, without cancellation
+    low, span = share / (1 - share), (x_1 - x_l) / difference
+    D = ((span**2 * m / n_vocab + 2 * apart) / ((1 + low) ** 2 + m * low**2)) ** 0.25
     gamma, beta = D * np.append(1 + low, np.full(m, low)), span / D * (np.eye(n_vocab)[0] - 1 / n_vocab)
-    scale = float(np.sqrt(a_1 - a_l) / D)
+    scale = float(np.sqrt(apart) / D)
     return DegeneratePoint(high, stay, RankOneState(gamma, beta, scale, scale), high_attention, float(expit(a_l)))
 
 
-def _low_log_odds(x_1: float, x_l: float, *, a: float, a_1: float) -> float:
-    """Log odds of a low query for which h_1 / h_l = x_1 / x_l; they lie below a_1, where the mismatch is negative."""
+def _low_share(x_1: float, x_l: float, *, a: float, gain: float) -> float:
+    """y = (a_l - a) / (a_1 - a) for which h_1 / h_l = x_1 / x_l; it lies below 1, where the mismatch is negative."""
 
-    def mismatch(a_l: float) -> float:
-        return float(x_l * (a_l - a + expit(a_1) * (a_1 - a_l)) - x_1 * (a_l - a + expit(a_l) * (a_1 - a_l)))
+    def mismatch(y: float) -> float:
+        return float(x_l * (y + expit(a + gain) * (1 - y)) - x_1 * (y + expit(a + gain * y) * (1 - y)))
 
     step = 1.0
-    while mismatch(a_1 - step) <= 0:  # it grows without bound below
+    while mismatch(1 - step) <= 0:  # it grows without bound below
         step *= 2
-    return float(brentq(mismatch, a_1 - step, a_1, xtol=1e-14))
+    return float(brentq(mismatch, 1 - step, 1.0, xtol=1e-15))
 
 
 def _levels(point: DegeneratePoint) -> tuple[float, float, float, float]:

@@ -20,7 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad, solve_ivp
 from scipy.special import expit, logit
 
+from ...errors import InputError
 from .condensation import condensation_rate
+from .laws import two_level_law, unequal
 
 __all__ = [
     "RayParts",
@@ -35,7 +37,6 @@ __all__ = [
     "ray_duration",
     "ray_parts",
     "relaxation_rate",
-    "two_level_law",
 ]
 
 
@@ -56,14 +57,9 @@ class RayParts(NamedTuple):
     projection_off: NDArray[np.float64]
 
 
-def two_level_law(*, high: float, n_vocab: int) -> NDArray[np.float64]:
-    r"""One frequent token, the rest shared equally: $\pi_i = (1-\pi_1)/(d-1)$. [chen2026, Definition 2.1] with $\delta = 0$."""
-    return np.append(high, np.full(n_vocab - 1, (1 - high) / (n_vocab - 1)))
-
-
 def ray_parts(embedding: ArrayLike, projection: ArrayLike, *, stationary: ArrayLike) -> RayParts:
     r"""$a = W_0^\top\hat\pi$, $b = W_1\hat u$, and what is left of both matrices. [chen2026, eqs. 63 and 80], for any law."""
-    W0, W1, pi = (np.asarray(x, float) for x in (embedding, projection, stationary))
+    W0, W1, pi = np.asarray(embedding, float), np.asarray(projection, float), unequal(stationary)
     q, u = pi / np.linalg.norm(pi), (pi - 1 / len(pi)) / np.linalg.norm(pi - 1 / len(pi))
     a, b = np.einsum("j,...jm->...m", q, W0), W1 @ u
     return RayParts(a, b, W0 - q[:, None] * a[..., None, :], W1 - b[..., None] * u)
@@ -88,6 +84,10 @@ def arrival_overlap(*, high: float, n_vocab: int, shortfall: float) -> float:
 
     [chen2026, eq. 108].
     """
+    if not 0 <= shortfall < high - 1 / n_vocab:
+        raise InputError(
+            f"`shortfall` must be at least 0 and below high - 1/n_vocab = {high - 1 / n_vocab:.4g}; got {shortfall:g}."
+        )
     return float((logit(high - shortfall) + np.log(n_vocab - 1)) / overlap_constant(high=high, n_vocab=n_vocab))
 
 
@@ -116,8 +116,17 @@ def arrival_time(
     costs ($R_1$ without its row means) until the ray has used it up, $\phi' = \lVert\pi\rVert^2p_lz/g$. To leading order
     $2c_\pi T = \log(z_\delta/|s|^2)/G(0) + \int_0^{z_\delta}(1/G(z)-1/G(0))dz/z$.
 
-    [derived, transition]. Exact to $O(\epsilon^2)$ but for attention, whose part of that order is left out. Shaped as `shortfall`.
+    [derived, transition]. Exact to $O(\epsilon^2)$ but for attention, whose part of that order is left out. Its factor grows as the
+    shortfall $\delta$ falls, about as $1/\delta$: the flow slows down, and an error of order $\epsilon^2$ in G costs a time
+    of order $\epsilon^2/\delta$. Shaped as `shortfall`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> W0, W1 = 1e-3 * rng.normal(size=(4, 6)), 1e-3 * rng.normal(size=(6, 4))
+    >>> round(float(arrival_time(W0, W1, high=0.6, n_vocab=4, shortfall=0.035)), 3)
+    29.667
     """
+    if np.size(shortfall) == 0 or not np.min(shortfall) > 0:
+        raise InputError("`shortfall` must be above 0: the unigram point itself is only reached in the limit.")
     law: dict[str, Any] = {"high": high, "n_vocab": n_vocab}
     pi = two_level_law(**law)
     a, b, _, R_1 = ray_parts(embedding_0, projection_0, stationary=pi)
@@ -134,6 +143,8 @@ def arrival_time(
         return [1 / g + h / g**2, size * p_low * max(z, 0.0) / g]
 
     end = np.log((z_end + np.sqrt(z_end**2 + 4 * (s @ s) * (r @ r))) / (2 * (s @ s))) / 2
+    if not end.min() > 0:
+        raise InputError("`embedding_0` and `projection_0` are too large: they start beyond the point whose time is asked.")
     order = np.argsort(end)
     found = solve_ivp(clock, (0.0, end.max()), [0.0, 0.0], t_eval=end[order], method="DOP853", rtol=1e-10, atol=1e-12).y[0]
     return found[np.argsort(order)].reshape(np.shape(shortfall))

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
 from .gradients import WeightMatrices
+from .laws import unequal
 
 __all__ = [
     "UnigramPoint",
@@ -56,7 +57,7 @@ def unigram_point(*, stationary: ArrayLike) -> UnigramPoint:
 
     [derived, plateau]; that there is such a point and that it has rank one is [chen2026, Propositions 3.3, 3.4].
     """
-    pi, g = np.asarray(stationary, float), embedding_norm(stationary=stationary)
+    pi, g = unequal(stationary), embedding_norm(stationary=stationary)
     size = np.linalg.norm(pi)
     return UnigramPoint(gamma=g * pi / size, beta=centred_log(stationary=pi) / (g * size))
 

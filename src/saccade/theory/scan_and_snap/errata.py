@@ -22,12 +22,14 @@ ERRATUM_1 = Correction(
     (r"f_{nl} < f_{nl'} \Rightarrow \dot z_{ml} < \dot z_{ml'} \text{ as in eq. 98}",),
     "The velocity of a distinct token is its squared feature times a positive factor, so the frequent one grows faster.",
     "as a widespread summary reads it",
+    title="The frequent distinct token grows faster, not slower",
 )
 ERRATUM_2 = Correction(
     "0.2",
     (r"\beta_{nn'} \approx E'_{nn'} \text{, true of the modified gradient (eq. 26) only}",),
     (rf"{PLAIN_BETA} \text{{ for plain descent (eq. 7), equal overlaps}}", *PLAIN_LOGITS),
     "Theorem 1 describes gradient descent on the decoder's outputs, not on Y: plain descent couples classes far more weakly.",
+    title="Theorem 1's coupling is not that of plain descent",
 )
 ERRATUM_3 = Correction(
     "0.3",
@@ -38,12 +40,14 @@ ERRATUM_3 = Correction(
         *PLAIN_LOGITS,
     ),
     "Overlap slows the decoder's clock and does not scale its logits; the derivation sums to zero only if K = M.",
+    title="Overlap slows the decoder, it does not shrink its logits",
 )
 ERRATUM_4 = Correction(
     "0.4",
     (r"B_n(t) = \frac{1}{4} \ln(C_0 + 4 \Gamma(t))",),
     (r"B_n(t) = \frac{1}{4} \ln(1 + \frac{4 \Gamma(t)}{C_0}) \text{, zero at the start}",),
     "Attention has not grown at t = 0, so the bound must vanish there.",
+    title="The growth bound must start at zero",
 )
 ERRATUM_5 = Correction(
     "0.5",
@@ -59,18 +63,21 @@ ERRATUM_5 = Correction(
         r"\text{per step of descent, in each form: } \Gamma \to \frac{\Gamma}{K}",
     ),
     "A common token is pushed down by every class that shows it, not by one.",
+    title="A common token is pushed down by every class",
 )
 ERRATUM_6 = Correction(
     "0.6",
     (rf"\dot z_m = \eta_Z \gamma {_SUM}",),
     (rf"\dot z_m = \frac{{\eta_Z}}{{K}} \gamma {_SUM} \text{{, per step of descent, with }} P(n) = 1/K",),
     "Each class is drawn with probability 1/K, so one step of descent moves a class by 1/K of its flow.",
+    title="A factor 1/K is missing per step of descent",
 )
 ERRATUM_7 = Correction(
     "0.7",
     (r"\gamma(t) = O(\frac{K \ln(\eta_Y t/K)}{\eta_Y t})",),
     (r"\gamma(t) = O(\frac{K \ln(M \eta_Y t/K)}{\eta_Y t}) \text{, as in Lemma 9}",),
     "Lemma 9, which the theorem cites, has the factor M in the logarithm.",
+    title="The late speed has ln(Mt), not ln t",
 )
 ERRATUM_8 = Correction(
     "0.8",
@@ -80,24 +87,28 @@ ERRATUM_8 = Correction(
         r"S_{nn'} = \sum_{k \ne n} (1 + \theta_k) E'_{kn'}, \quad q_1 = 1 + \frac{1}{M - 1}, \quad q_0 = -\frac{M}{(M - 1)^2}",
     ),
     "Only the minus sign agrees with the gradient computed without approximation; the term is small, of order 1/M.",
+    title="The sign of a small term in β",
 )
 ERRATUM_9 = Correction(
     "0.9",
     (r"E' = (I + E)^{-1} - I \text{ in the list of notation, App. D.1}",),
     (r"E' = I - (I + E)^{-1} \text{, as in Lemma 14}",),
     "The list of notation and the lemma differ by a sign; only the lemma's makes the gradient come out.",
+    title="The sign of E' in the list of notation",
 )
 ERRATUM_10 = Correction(
     "0.10",
     (r"t \gg \frac{1}{M \eta_Y} \exp \frac{1}{\sqrt{2 \nu}}, \quad \nu = \frac{\eta_Y}{\eta_Z}, \quad C_0 = K = 1",),
     (r"t \gg \frac{K}{M \eta_Y} \exp \sqrt{\frac{C_0 \nu}{2 K}}",),
     "The condition is left over from the inverse definition of the ratio of rates, and drops C_0 and K.",
+    title="When the late form forgets its constant",
 )
 ERRATUM_12 = Correction(
     "0.12",
     (r"L(0) = \ln M, \quad M = 30 \text{: tokens of contexts}",),
     (r"L(0) = \ln M, \quad M = 34 \text{: queries and next tokens too}",),
     "The vocabulary of the published code also holds queries and next tokens.",
+    title="The vocabulary also holds queries and next tokens",
 )
 ERRATUM_13 = Correction(
     "0.13",
@@ -105,6 +116,7 @@ ERRATUM_13 = Correction(
     (r"\text{none of the published tasks meets it}",),
     "Each published task breaks at least one of its conditions on the overlaps of classes.",
     "as implied",
+    title="No published task meets Assumption 2",
 )
 ERRATUM_14 = Correction(
     "0.14",
@@ -112,6 +124,7 @@ ERRATUM_14 = Correction(
     (r"v_{s+1} = 0.9 v_s + g_s, \quad \theta_{s+1} = \theta_s - \eta v_{s+1}",),
     "Momentum is not a larger rate: 100 steps with it end elsewhere than 100 steps at ten times the rate.",
     "as implied",
+    title="Momentum is not a larger rate",
 )
 ERRATUM_15 = Correction(
     "0.15",
@@ -119,4 +132,5 @@ ERRATUM_15 = Correction(
     (r"Y_{ij}(0), Z_{ij}(0) \sim \text{uniform on } [-M^{-1/2}, M^{-1/2}]",),
     "The published mean and its spread over seeds are those of a random start.",
     "as implied",
+    title="The runs of Fig. 6 did not start from zero",
 )

@@ -2,7 +2,8 @@
 
 Theorem 1 is about the modified gradient. Plain descent (eq. 7) keeps a symmetry of its own, every class alike and every
 unused next token alike, and so reduces to three numbers a, b, c; from them the true coupling follows, far below E'.
-Ours, apart from Remark 1. Not here: unequal overlaps, which have no such reduction.
+Ours, apart from Remark 1. Not here: unequal overlaps (pair_coupling.py), what the coupling does to attention
+(plain_growth.py).
 """
 
 from typing import NamedTuple

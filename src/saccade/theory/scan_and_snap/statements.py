@@ -416,5 +416,133 @@ STEPS_TO_ERROR = _ours(
     ("modified gradient (eq. 26)", "N ≫ K²", "classes equally likely"),
     "sharpens tian2023, Corollary 1, by its Lemma 6",
 )
+FIRST_FORCE = _ours(
+    "first force",
+    "Where attention moves first follows from counts alone, in any text",
+    (
+        r"z_m(t) = \frac{t^2}{2} \eta_Y \eta_Z F_m + O(t^3), \quad F_m = \mathrm{E}[1(q = m) \, f \circ (g - f (f \cdot g))]",
+        r"g = D e_n, \quad D = \mathrm{E}[f (e_n - \frac{1}{M})^\top], \quad f = \frac{N}{|N|_2} \text{ of each window}",
+    ),
+    (_ZERO, "gradient flow, or descent on all windows", "rates times time small"),
+    "extends tian2023, Theorem 2, to finite and dependent contexts",
+)
+FIRST_FORCE_CLOCK = _ours(
+    "clock of the first force",
+    "How long the first force tells: until the decoder's logits have left zero",
+    (
+        r"z_m(t) = \eta_Y \eta_Z [\frac{t^2}{2} F_m + \frac{\eta_Y t^3}{3} F_m^{(2)}] + O(t^4),"
+        r" \quad g^{(2)} = -\frac{1}{M} (\frac{1}{2} S D e_n + D D^\top f), \quad S = \mathrm{E}[f f^\top]",
+        r"t_\delta = \frac{1}{\eta_Y \ell} \ln(1 + \frac{3}{2} \delta \ell \frac{|F|}{|F^{(2)}|}),"
+        r" \quad \ell = \mathrm{E}[\max_j (D^\top f)_j]",
+    ),
+    (_ZERO, "gradient flow"),
+    "next order of the first force",
+)
+FIRST_FORCE_CLASSES = _ours(
+    "first force of classes",
+    "For classes with endless contexts the first force is Theorems 2 and 3",
+    (
+        r"F_{ml} = \frac{1}{K^2 M} \sum_{n: \psi(n) = m} \sum_{n' \ne n} f_{nl} [(f_n \cdot f_{n'}) f_{nl} - f_{n'l}]",
+        r"\text{distinct: } F_{ml} = \frac{f_{nl}^2}{K^2 M} \sum_{n' \ne n} f_n \cdot f_{n'} > 0,"
+        r" \quad \text{one common token: } F_{ml} < 0",
+    ),
+    (_ZERO, _LONG, "classes equally likely"),
+    "contains tian2023, Lemma 4 and Theorems 2, 3, without Assumption 2",
+)
+DECODER_FIRST = _ours(
+    "decoder first",
+    "Attention follows the force along the decoder's own path",
+    (
+        r"Y_{k+1} = Y_k + \eta_Y \mathrm{E}[f \epsilon^\top], \quad \epsilon = e_n - \mathrm{softmax}(Y_k^\top f)",
+        r"z_{m,k+1} = z_{mk} + \eta_Z \mathrm{E}[1(q = m) \, f \circ (g - f (f \cdot g))], \quad g = Y_k \epsilon",
+    ),
+    (_ZERO, "attention too small to change f"),
+    "extends the first force",
+)
+DECODER_FIRST_ERROR = _ours(
+    "error of decoder first",
+    "How far decoder first can be trusted, told without a joint run",
+    (r"\frac{|z'_k - z_k|}{|z'_k|}, \quad z' \text{ along } f_l \propto N_l e^{z_{ql}}",),
+    (_ZERO,),
+    "one step of Picard's iteration",
+)
+
+ADAM_LIMIT = _ours(
+    "Adam's decoder in one number",
+    "Under Adam the decoder has equal rows, so that flat attention is best",
+    (
+        r"Y_{lj} = \pm a \text{: } + \text{ where } j \text{ follows } l \text{, } - \text{ elsewhere}",
+        r"\dot a \propto 1 - \alpha_n, \quad \dot z_l \propto a (1 - \alpha_n) f_l (G_l - f_l f^\top G)"
+        r" \text{, each in steps of Adam}",
+        r"G_l = 1 \text{ for distinct tokens, } q \text{ for common ones}",
+        r"D = \sum_{\text{distinct}} f_l, \quad C = \sum_{\text{common}} f_l,"
+        r" \quad q = (1 + \frac{K - 1}{M - K} e^{2 a C})^{-1}",
+    ),
+    ("Adam at one rate for decoder and attention", _ZERO, _LONG, "classes alike, each with its own query"),
+    "after tian2023, Fig. 5",
+)
+ADAM_FIRST_MOVE = _ours(
+    "first move under Adam",
+    "Below a critical rate a frequent distinct token first loses attention",
+    (
+        r"\dot z_l > 0 \text{ if } f_l < f^* = \frac{1}{D + q C}",
+        r"\eta^*_l = \frac{1}{2 C} \ln[\frac{M - K}{K - 1} (\frac{C}{1/f_l - D} - 1)]",
+    ),
+    ADAM_LIMIT.hypotheses,
+    "after tian2023, Fig. 5",
+)
+MOMENTUM_CLOCK = _ours(
+    "momentum as a clock",
+    "Momentum is a faster clock with a larger error, while rates are small",
+    (
+        r"t = \frac{\eta}{1 - \mu} (s - \mu \frac{1 - \mu^s}{1 - \mu})",
+        r"\frac{\text{error with momentum}}{\text{error of descent at } \eta/(1 - \mu)} \to \frac{1 + \mu}{1 - \mu}",
+    ),
+    ("no noise", "gradients hardly change within 1/(1 - μ) steps"),
+    "after tian2023, section 8",
+)
+
+_PRIOR = "a positional prior that stays"
+POSITIONAL_LEMMA_4 = _ours(
+    "positional prior in Lemma 4",
+    "A prior on places acts through one weight for each token and class",
+    (
+        r"f_n \propto \tilde P(l|n) e^{z_l}, \quad \tilde P(l|n) = \sum_d P(l, d|n) e^{b_d}",
+        r"\dot z_m = \eta_Z \gamma \sum_{n: \psi(n) = m} \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}",
+        r"\text{a bias that learns: } \dot b_d = \eta_b \sum_{n, l} P(n) \frac{P(l, d|n) e^{b_d}}{\tilde P(l|n)} \dot z_{l|n}",
+    ),
+    (_LONG, "scores are a part for the token and a part for its place"),
+    "extends tian2023, Lemma 4 and section 7",
+)
+POSITIONAL_FATES = _ours(
+    "fates with a positional prior",
+    "Distinct tokens gain with any prior; a common token too if places tell classes",
+    (
+        r"\dot z_l > 0 \text{ for a common token of two classes if } \frac{f_{2l}}{f_{1l}} < \frac{1 - \sqrt{1 - \rho^2}}{\rho}",
+        r"\rho = f_1^\top f_2 \text{ with the prior in } f",
+    ),
+    (_LONG, _PRIOR, "two classes of one query, equally likely", "the start of training, from zero"),
+    "extends tian2023, Theorem 2",
+)
+POSITIONAL_ORDER = _ours(
+    "order with a positional prior",
+    "Of two distinct tokens the one more frequent times its prior gains more",
+    (
+        r"\tilde P(l|n) > \tilde P(l'|n) \Rightarrow z_l(t) > z_{l'}(t)",
+        r"\text{prior } -s d \text{: the nearer gains more if } s > \frac{1}{d' - d} \ln \frac{P(l'|n)}{P(l|n)}",
+    ),
+    (_LONG, _PRIOR, _ZERO, "two distinct tokens of one class"),
+    "extends tian2023, Theorem 3",
+)
+POSITIONAL_CLOCK = _ours(
+    "clock with a positional prior",
+    "A prior moves the clock of attention through the overlaps of classes alone",
+    (
+        r"\text{the theory's flow: } t = \frac{K}{M \eta_Y} (e^x + (M - 1) x - 1), \quad (x - 1) e^x = M - 1, \text{ any } b_d",
+        rf"\text{{plain descent: the peak of }} {errata.PLAIN_BETA} \text{{ at the overlap that }} b_d \text{{ leaves}}",
+    ),
+    (_LONG, _PRIOR, _ZERO, "attention much slower than the decoder", "two classes, equally likely"),
+    "extends tian2023, Lemma 9 and Theorem 4",
+)
 
 STATEMENTS = tuple(each for each in list(globals().values()) if isinstance(each, Statement))

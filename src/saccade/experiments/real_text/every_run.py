@@ -1,0 +1,47 @@
+"""A claim about every run of an experiment, with how far two seeds agree beside it.
+
+Yes or no, a bound that only perfect runs reach, and runs without a value are counted: one exception refutes the claim. Other values
+are judged by their interval over seeds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from saccade.lab.ceiling import Ceiling
+from saccade.lab.claim import HOLDS, Case, Claim
+from saccade.observe.fits import Interval, agreement, interval
+from saccade.theory.statement import Statement
+
+
+def every_run(
+    case: Case,
+    statement: Statement,
+    title: str,
+    values: Any,
+    bound: float,
+    *,
+    possible: tuple[float, float] = (0.0, 1.0),
+    expected: str = HOLDS,
+) -> Claim:
+    """At least `bound` in every run. One run alone can refute it, and not show it.
+
+    `possible`: the lowest and the highest that a value can be. An interval ends there too; if only the highest will do, or a value
+    is missing, exceptions are counted instead.
+    """
+    of_runs = np.asarray(values, float)
+    kept = of_runs >= bound
+    if np.asarray(values).dtype == bool or bound >= possible[1] or np.isnan(of_runs).any():
+        counted = case.under(same_answer(kept, limits=bool(kept.all())))
+        return counted.none(statement, title, ~kept, expected=expected)
+    mean, *ends = interval(of_runs)
+    measured = Interval(mean, *np.clip(ends, *possible).tolist())
+    return case.under(same_answer(kept)).at_least(statement, title, measured, bound, expected=expected)
+
+
+def same_answer(answers: Any, limits: bool = False) -> Ceiling:
+    """Share of pairs of seeds that answer alike; shown only where the claim has an interval or an exception."""
+    alike = agreement(np.asarray(answers, float), lambda one, other: float(one == other))
+    return Ceiling("pairs of seeds that answer alike", alike, more="seeds", limits=limits)

@@ -1,0 +1,67 @@
+"""A ceiling: how far two repetitions of one measurement agree. A score that falls short of a claim for more says nothing.
+
+    runs = Ceiling("two seeds", agreement(gain), more="windows a step")
+    yield case.under(runs).at_least(THEOREM_3, "rank correlation of gain and frequency", interval(scores), 0.5)
+
+A forecast that is right can score no better against a noisy run than the run's noise allows. If it had no noise of its own it could
+reach the square root of the agreement; we ask for the agreement itself, the stricter of the two. A
+ceiling excuses a low score; it takes nothing from an interval that is high enough, nor from one on the wrong side of chance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from saccade.lab.relation import number, times
+from saccade.observe.fits import Interval, enlargement
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The score of one repetition against another, in the units of the claim.
+
+    | field       | meaning                                                                                                  |
+    |-------------|----------------------------------------------------------------------------------------------------------|
+    | `name`      | what was repeated: two seeds, two samples of the text                                                    |
+    | `agreement` | its score: rank correlation, share of pairs in the same order, ...; NaN where it is not known            |
+    | `more`      | what there must be more of for the agreement to rise: windows, batch                                     |
+    | `chance`    | what unrelated repetitions would score: 0 for a correlation, 1/2 for a share of pairs                    |
+    | `limits`    | False where it is only shown: both sides of the claim were measured on the same sample                   |
+    """
+
+    name: str
+    agreement: float
+    more: str = "windows"
+    chance: float = 0.0
+    limits: bool = True
+
+    def allows(self, bounds: tuple[float, float]) -> bool:
+        """Whether repetitions agree at least as well as a claim with these bounds asks."""
+        return not self.limits or (self._share(self.agreement) > 0 and self._share(self.agreement) >= self._asked(bounds))
+
+    def is_opposite(self, bounds: tuple[float, float], measured: Interval) -> bool:
+        """Whether the whole interval lies on the other side of chance than what a claim with these bounds allows."""
+        low, high = bounds
+        return measured.high < self.chance <= low or high <= self.chance < measured.low
+
+    def enough(self, bounds: tuple[float, float]) -> str:
+        """The size that would do: `about 12 times the windows would do`."""
+        if math.isnan(self.agreement):
+            return "how far repetitions agree is not known: there must be two of them at least"
+        factor = enlargement(self._share(self.agreement), self._asked(bounds))
+        if not math.isfinite(factor):
+            return "repetitions do not agree at all, so no size can be named"
+        return f"about {times(factor)} the {self.more} would do"
+
+    def __str__(self) -> str:
+        return f"{number(self.agreement)} ({self.name})"
+
+    def _asked(self, bounds: tuple[float, float]) -> float:
+        """The allowed value nearest to chance, on the scale of `_share`."""
+        low, high = bounds
+        return 0.0 if low <= self.chance <= high else abs(self._share(low if low > self.chance else high))
+
+    def _share(self, score: float) -> float:
+        """0: chance, 1: perfect."""
+        return (score - self.chance) / (1 - self.chance)

@@ -1,0 +1,75 @@
+"""The page of errata, made from claims: what the papers print, what is right, and the measurement that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from saccade.lab.claim import Claim
+from saccade.lab.relation import Erratum, number
+from saccade.theory.statement import Correction
+from saccade.theory.statements import MISPRINTS
+
+_ERRATA = (
+    "# Errata\n\nWhere the papers are wrong as printed, or as they are read. Each entry has the printed form, the corrected one, "
+    "one sentence why, and the number that decides: what either form predicts, and what was measured. It holds if the corrected "
+    "form agrees with the measurement and the printed one does not. A printed form without a number of its own has a dash. What is "
+    "no error says so: *sharpened* is a statement that is true and can be made stronger; *true*, against *as assumed*, is for a "
+    "hypothesis that is not met. Made by `saccade reproduce`; do not edit.\n"
+)
+_PAPERS = {"tian2023": "Scan and Snap", "chen2026": "Focus and Dilution"}
+_DECIDES = "| what decides | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
+_MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
+
+
+def errata_page(claims: Sequence[Claim]) -> str:
+    """All errata among some claims by paper and number, and the misprints of those papers."""
+    found: dict[tuple[str, tuple[int, ...]], list[Claim]] = {}
+    for claim in claims:
+        if isinstance(claim.relation, Erratum) and not claim.breaks:
+            order = tuple(int(part) for part in claim.relation.number.split("."))
+            found.setdefault((claim.statement.paper, order), []).append(claim)
+    parts = [_ERRATA]
+    for paper in _PAPERS:
+        if errata := [found[key] for key in sorted(found) if key[0] == paper]:
+            misprints = "".join(f"| {' | '.join(map(_cell, misprint))} |\n" for misprint in MISPRINTS[paper])
+            contents = "".join(map(_entry, errata))
+            parts += [f"\n## {_PAPERS[paper]}\n\n", contents, *map(_erratum, errata), _MISPRINTS + misprints if misprints else ""]
+    return "".join(parts)
+
+
+def _erratum(claims: Sequence[Claim]) -> str:
+    """Both forms of one erratum, why, and the claims that decide."""
+    forms, statements = _forms(claims), {claim.statement.key: claim.statement for claim in claims}
+    printed, corrected = ("\n".join(f"$${line}$$\n" for line in lines) for lines in (forms.printed, forms.corrected))
+    places = "; ".join(f"{key}, {statement.place}" for key, statement in statements.items())
+    head = f"\n### {_heading(claims)}\n\n{forms.said.capitalize()} ({places}):\n\n"
+    table = _DECIDES.format(forms.said, forms.instead) + "".join(map(_deciding_row, claims))
+    return f"{head}{printed}\n{forms.instead.capitalize()}:\n\n{corrected}\n{forms.why}\n\n{table}"
+
+
+def _forms(claims: Sequence[Claim]) -> Correction:
+    number_of: str = claims[0].relation.number  # type: ignore[union-attr]
+    return next(each for each in claims[0].statement.errata if each.number == number_of)
+
+
+def _entry(claims: Sequence[Claim]) -> str:
+    """One line of the list of contents."""
+    forms, numbers = _forms(claims), dict.fromkeys(claim.statement.number for claim in claims)
+    kind = "" if forms.instead == "corrected" else f"; {forms.instead}"
+    return f"- {_heading(claims)} ({', '.join(numbers)}{kind})\n"
+
+
+def _heading(claims: Sequence[Claim]) -> str:
+    forms = _forms(claims)
+    return f"{forms.number} {forms.title or claims[0].statement.number}"
+
+
+def _deciding_row(claim: Claim) -> str:
+    relation: Erratum = claim.relation  # type: ignore[assignment]
+    printed = "–" if relation.printed is None else number(relation.printed)
+    values = map(number, (relation.corrected, float(claim.measured)))  # type: ignore[arg-type]
+    return f"| {' | '.join((_cell(claim.label), printed, *values, claim.verdict))} |\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,111 @@
+"""The page of findings on real text: a question each, its answer, one picture, its numbers with their ceilings, and the full table.
+
+An experiment on text owns its question, its answer (`finding`, with measured numbers) and what would change it (`caveat`); the
+numbers on top are the claims that the answer names. `saccade reproduce --real` writes the page, and one panel of each
+experiment as a small picture, `figures/NAME.svg` beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Claim
+from saccade.lab.experiment import Experiment
+from saccade.lab.outcome import Outcome
+from saccade.lab.relation import Exceptions
+from saccade.report.drawn import draw_panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_HEAD = (
+    "# Findings on real text\n\nThe theories describe synthetic data. Here they are asked of real text, one question at a time; "
+    "every number comes from a claim in the tables at the end. Made by `saccade reproduce --real`; do not edit.\n\n"
+    "- A **ceiling** is how far two repetitions of one measurement agree: two seeds, or two samples of the text that share no "
+    "window. A claim that asks for more, and whose interval neither meets it nor lies on the wrong side of chance, **cannot be "
+    "told at this size**; so can none whose interval reaches to both sides. It says what size would do.\n"
+    "- What is said of every run is counted: one exception refutes it.\n"
+    "- A theorem whose assumptions a text does not meet is **outside** them: it is neither confirmed nor refuted, and the numbers "
+    "show whether they agree all the same.\n"
+    "- Brackets are 95 % intervals over seeds or samples. They are simultaneous over the claims of one experiment (Bonferroni) in "
+    "text-fates, positions, optimisers and context-length, and over the main claims of forecast and forecast-transformer. All "
+    "others are one by one, and nothing is corrected across experiments.\n"
+    "- A failure **as expected** was set from earlier runs, some at the same settings and seeds: it is no prediction.\n\n"
+)
+_COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
+_NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
+_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside their assumptions", CANNOT_TELL: "cannot be told at this size"}
+_WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels high
+
+
+def findings_page(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str:
+    """Questions and answers, then all claims, experiment by experiment."""
+    counts = {word: sum(claim.verdict == verdict for o in outcomes for claim in o.claims) for verdict, word in _WORDS.items()}
+    tally = ", ".join(f"{count} {word}" for word, count in counts.items())
+    answers = [_answer(outcome, asked[outcome.name]) for outcome in outcomes]
+    tables = [f"\n## {outcome.name}\n\n{_table(outcome.claims)}" for outcome in outcomes]
+    return "".join([_HEAD, f"Of all claims {tally}.\n", *answers, "\n# Every claim\n", *tables])
+
+
+def _answer(outcome: Outcome, asked: Experiment) -> str:
+    claims = [claim.as_dict() for claim in outcome.claims]
+    answer = filled(asked.name, asked.finding, claims)
+    named = [claim for claim in outcome.claims if any(fnmatchcase(claim.label, field) for field in fields(asked.finding))]
+    size = outcome.record.attrs.get("size", "own")
+    return (
+        f"\n## {asked.question}\n\n**{answer[:1].upper()}{answer[1:]}.**\n\n"
+        f"![{asked.question}](figures/{asked.name}.svg)\n\n"
+        f"{_NUMBERS}{''.join(_row(claim.label, claim.says, claim.verdict_says) for claim in named)}\n"
+        f"What would change the answer: {asked.caveat}\n\n"
+        f"[All {len(claims)} claims](#{asked.name}); `saccade reproduce {asked.name}`, {size} setting.\n"
+    )
+
+
+def _table(claims: Sequence[Claim]) -> str:
+    """Failures first, then what holds, is outside, or cannot be told."""
+    order = [FAILS, HOLDS, OUTSIDE, CANNOT_TELL]
+    ranked = sorted(claims, key=lambda claim: order.index(claim.verdict))
+    return _COLUMNS + "".join(_row(claim.label, claim.statement.key, claim.says, claim.verdict_says) for claim in ranked)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def picture(outcome: Outcome, asked: Experiment) -> Figure:
+    """One panel of the first row, small."""
+    return draw_panels([[asked.specs(outcome.record)[0][asked.picture]]], _WIDTH, _HEIGHT)
+
+
+def fields(template: str) -> list[str]:
+    """Patterns of the claims that an answer names."""
+    return [field for _, field, _, _ in Formatter().parse(template) if field]
+
+
+def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str:
+    """The template with measured numbers: `{growth rate*law paper:.3f}` is that of the one claim with such a label.
+
+    `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field. A percentage of a
+    claim that counts exceptions is the share without them.
+    """
+    parts = Formatter().parse(template)
+    sentence = "".join(
+        text + (format(_measured(name, field, claims, (form or "").endswith("%")), form or "") if field else "")
+        for text, field, form, _ in parts
+    )
+    return re.sub(r"(?<=\d)%", " %", sentence)  # as everywhere in the README
+
+
+def _measured(name: str, field: str, claims: Sequence[Mapping[str, Any]], as_share: bool) -> float:
+    found = [claim for claim in claims if fnmatchcase(claim["label"], field) and not claim.get("breaks")]
+    if len(found) != 1:
+        fitting = "".join(f"\n  {claim['label']}" for claim in found)
+        raise ValueError(f"finding of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")
+    measured, relation = found[0]["measured"], found[0].get("relation", {})
+    if as_share and measured is not None and relation.get("kind") == Exceptions.kind:
+        return float(1 - measured / relation["among"])
+    return float("nan") if measured is None else float(measured)  # `claims.json` has null for NaN

@@ -1,0 +1,192 @@
+"""What a claim asks of a measurement: near a target, at most, at least, between, few exceptions, printed against corrected.
+
+A relation says whether it is true of a number (`holds`), which numbers it allows (`bounds`), and how people put it (`says`, and
+`miss` where it is not true). An interval over seeds or over samples of a text must satisfy it from end to end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from saccade.observe.fits import Interval
+
+Value: TypeAlias = float | Interval
+
+
+@dataclass(frozen=True)
+class Near:
+    """Within an absolute distance of a target; `relative` only tells how that distance was given."""
+
+    kind: ClassVar[str] = "near"
+    target: float
+    within: float
+    relative: float | None = None
+
+    def holds(self, value: float) -> bool:
+        return abs(value - self.target) <= self.within
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.target - self.within, self.target + self.within
+
+    def says(self, measured: Value) -> str:
+        allowed = f"{100 * self.relative:.3g} %" if self.relative is not None else number(self.within)
+        exactly = "" if self.within == 0 else f" ± {allowed}"
+        return f"measured {shown(measured)}, predicted {number(self.target)}{exactly}"
+
+    def miss(self, measured: Value) -> str:
+        gap = abs(centre(measured) - self.target)
+        if math.isnan(gap):
+            return "missing"
+        return f"off by {100 * gap / abs(self.target):.2g} %" if self.target else f"off by {number(gap)}"
+
+
+@dataclass(frozen=True)
+class AtMost:
+    kind: ClassVar[str] = "at most"
+    bound: float
+    strict: bool = False
+
+    def holds(self, value: float) -> bool:
+        return value < self.bound if self.strict else value <= self.bound
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return -math.inf, self.bound
+
+    def says(self, measured: Value) -> str:
+        return f"measured {shown(measured)}, needed {'<' if self.strict else '≤'} {number(self.bound)}"
+
+    def miss(self, measured: Value) -> str:
+        return f"{number(highest(measured) - self.bound)} too high"
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    kind: ClassVar[str] = "at least"
+    bound: float
+    strict: bool = False
+
+    def holds(self, value: float) -> bool:
+        return value > self.bound if self.strict else value >= self.bound
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.bound, math.inf
+
+    def says(self, measured: Value) -> str:
+        return f"measured {shown(measured)}, needed {'>' if self.strict else '≥'} {number(self.bound)}"
+
+    def miss(self, measured: Value) -> str:
+        return f"{number(self.bound - lowest(measured))} too low"
+
+
+@dataclass(frozen=True)
+class Between:
+    kind: ClassVar[str] = "between"
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def says(self, measured: Value) -> str:
+        return f"measured {shown(measured)}, must lie in [{number(self.low)}, {number(self.high)}]"
+
+    def miss(self, measured: Value) -> str:
+        too_low = lowest(measured) < self.low
+        return f"{number(self.low - lowest(measured))} too low" if too_low else f"{number(highest(measured) - self.high)} too high"
+
+
+@dataclass(frozen=True)
+class Exceptions:
+    """How many of `among` break a rule: none, or no more than are allowed."""
+
+    kind: ClassVar[str] = "exceptions"
+    among: int
+    allowed: int = 0
+
+    def holds(self, value: float) -> bool:
+        return value <= self.allowed
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0, self.allowed
+
+    def says(self, measured: Value) -> str:
+        count = centre(measured)
+        allowed = f", {self.allowed} allowed" if self.allowed else ""
+        return f"{number(count)} exception{'' if count == 1 else 's'} among {self.among}{allowed}"
+
+    def miss(self, measured: Value) -> str:
+        return self.says(measured)
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """A formula as printed, or as it is read, and as corrected: only the corrected form may be within a distance of the
+    measurement. `printed` is None where that form gives no number.
+    """
+
+    kind: ClassVar[str] = "erratum"
+    printed: float | None
+    corrected: float
+    within: float
+    number: str
+    said: str
+    instead: str = "corrected"
+
+    def holds(self, value: float) -> bool:
+        as_printed = self.printed is not None and abs(value - self.printed) <= self.within
+        return abs(value - self.corrected) <= self.within and not as_printed
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.corrected - self.within, self.corrected + self.within
+
+    def says(self, measured: Value) -> str:
+        printed = "no number" if self.printed is None else number(self.printed)
+        forms = f"{self.instead} formula {number(self.corrected)}, {self.said} {printed}"
+        return f"measured {shown(measured)}; {forms} (± {number(self.within)})"
+
+    def miss(self, measured: Value) -> str:
+        value = centre(measured)
+        right = abs(value - self.corrected) <= self.within
+        return "the two forms cannot be told apart" if right else f"corrected form off by {number(abs(value - self.corrected))}"
+
+
+Relation: TypeAlias = Near | AtMost | AtLeast | Between | Exceptions | Erratum
+
+
+def centre(measured: Value) -> float:
+    return measured.mean if isinstance(measured, Interval) else measured
+
+
+def lowest(measured: Value) -> float:
+    return measured.low if isinstance(measured, Interval) else measured
+
+
+def highest(measured: Value) -> float:
+    return measured.high if isinstance(measured, Interval) else measured
+
+
+def number(value: float) -> str:
+    """Four digits, and no more zeros than are needed."""
+    return "missing" if math.isnan(value) else f"{value:.4g}"
+
+
+def times(factor: float) -> str:
+    """How many times larger, two digits, written out and never less than a tenth more: `140 times`."""
+    return f"{max(float(f'{factor:.2g}'), 1.1):g} times"
+
+
+def shown(measured: Value) -> str:
+    if not isinstance(measured, Interval):
+        return number(measured)
+    return f"{number(measured.mean)} [{number(measured.low)}, {number(measured.high)}]"

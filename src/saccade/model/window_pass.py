@@ -1,0 +1,204 @@
+r"""One pass of the pairwise model over windows of a text: the loss and the way downhill, from sparse counts, in NumPy and SciPy.
+
+For one window, with counts N, query q and next token n [tian2023, Lemma 1, in counts]:
+
+$$a_l \propto N_l e^{z_{ql}}, \quad r = a\ (+\ e_q), \quad f = r/|r|, \quad \epsilon = e_n - \mathrm{softmax}(Y^\top f),
+  \quad g = Y\epsilon,$$
+$$\dot Y = f \epsilon^\top, \qquad \dot z_q = f \circ (g - f\,(f\cdot g)) \quad \text{without the } e_q.$$
+
+A window reads only the rows of Y that its tokens name, so the work is windows x distinct tokens x vocabulary, twice: for the
+logits, and for the sums $\sum f_l \epsilon$ over the windows of each pair (query, token). Those sums give both gradients: added up
+over queries they are $\dot Y$, and $\sum f_l g_l$ is row l of Y times the sum of its pair, so g is never formed for a window.
+Windows are sorted by query and cut into parts that fit a core's cache; parts are spread over threads, in an order that does not
+depend on how many there are, so that results are the same to the last bit on every machine.
+Not here: what a window is (`data/text/windows.py`), the model as a System (`pairwise_text.py`).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
+
+from saccade.data.text.windows import Windows
+from saccade.processes import cores
+
+Array = NDArray[np.floating]
+_PART = 1024  # windows; half and twice as many cost up to a tenth more (benchmarks/windows.py)
+_SAFE = 60.0  # exponents below it sum to less than 1e30: no overflow in float32
+_GROUPS = 8  # of parts, each added up by itself: a fixed number, so that sums do not depend on the machine
+
+
+class Options(NamedTuple):
+    """Variants of the model, as in `Pairwise`."""
+
+    normalise: bool = True
+    residual: bool = False
+
+
+class Pass(NamedTuple):
+    """Loss in nats, and minus its gradient by decoder and attention logits (both token x token)."""
+
+    loss: float
+    decoder: NDArray[np.float64]
+    attention: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some windows, sorted by query. An entry is a window with one of its tokens; a pair, a query with a token.
+
+    | name          | axes         | meaning                                              |
+    |---------------|--------------|------------------------------------------------------|
+    | `count`       | entry        | how often the token stands in the window             |
+    | `token`       | entry        | entries stand window after window                    |
+    | `first`       | window (+ 1) | where the entries of each window begin               |
+    | `row`         | entry        | its window                                           |
+    | `pair`        | entry        | its pair                                             |
+    | `order`       | entry        | entries sorted by pair                               |
+    | `pair_first`  | pair (+ 1)   | where the entries of each pair begin in that order   |
+    | `pair_place`  | pair         | query * n_vocab + token                              |
+    | `rows_of`     | token, pair  | 1 where the pair is the token's, sparse              |
+    """
+
+    query: NDArray[np.int64]
+    next_token: NDArray[np.int64]
+    weight: Array
+    count: Array
+    token: NDArray[np.int32]
+    first: NDArray[np.int32]
+    row: NDArray[np.int32]
+    pair: NDArray[np.int64]
+    order: NDArray[np.int64]
+    pair_first: NDArray[np.int32]
+    pair_place: NDArray[np.int64]
+    rows_of: sparse.csr_array
+
+    @property
+    def pair_token(self) -> NDArray[np.int64]:
+        return self.pair_place % self.rows_of.shape[0]
+
+
+def laid_out(windows: Windows, options: Options, dtype: DTypeLike) -> list[list[Part]]:
+    """Groups of parts, for `one_pass`."""
+    order = np.argsort(windows.query, kind="stable")
+    counts = windows.counts[order]
+    if options.residual:  # the query's own row is read too; as a token that may have the count 0
+        counts = _with_queries(counts, windows.query[order])
+    parts = [_part(windows, counts, order, slice(i, i + _PART), dtype) for i in range(0, len(order), _PART)]
+    return [parts[i::_GROUPS] for i in range(min(_GROUPS, len(parts)))]
+
+
+def _with_queries(counts: sparse.csr_array, query: NDArray[np.int64]) -> sparse.csr_array:
+    row = np.arange(len(query))
+    entries = counts.tocoo()
+    data, rows, tokens = (np.concatenate(two) for two in ((entries.data, 0.0 * row), (entries.row, row), (entries.col, query)))
+    return sparse.coo_array((data, (rows, tokens)), shape=counts.shape).tocsr()
+
+
+def _part(windows: Windows, sorted_counts: sparse.csr_array, order: NDArray[np.intp], own: slice, dtype: DTypeLike) -> Part:
+    counts, query = sorted_counts[own], windows.query[order[own]]
+    n_windows, n_vocab = counts.shape
+    row = np.repeat(np.arange(n_windows, dtype=np.int32), np.diff(counts.indptr))
+    pair_place, pair, size = np.unique(query[row] * n_vocab + counts.indices, return_inverse=True, return_counts=True)
+    n_pairs = len(pair_place)
+    ones = np.ones(n_pairs, dtype)
+    return Part(
+        query=query,
+        next_token=windows.next_token[order[own]],
+        weight=windows.weight[order[own]],
+        count=counts.data.astype(float),
+        token=counts.indices.astype(np.int32),
+        first=counts.indptr.astype(np.int32),
+        row=row,
+        pair=pair,
+        order=np.argsort(pair, kind="stable"),
+        pair_first=np.append(0, np.cumsum(size)).astype(np.int32),
+        pair_place=pair_place,
+        rows_of=sparse.coo_array((ones, (pair_place % n_vocab, np.arange(n_pairs))), shape=(n_vocab, n_pairs)).tocsr(),
+    )
+
+
+def one_pass(groups: list[list[Part]], options: Options, decoder: Any, attention: Any, dtype: DTypeLike) -> Pass:
+    """Loss and downhill. Products with Y are computed in `dtype`; attention, and sums over groups of parts, in float64."""
+    Y, z = np.ascontiguousarray(decoder, dtype), np.ascontiguousarray(attention, float).ravel()
+    largest = float(np.abs(Y).max(initial=0.0))
+
+    def added(group: list[Part]) -> tuple[float, Array, Array]:
+        loss, Y_dot, z_dot = 0.0, np.zeros_like(Y), np.zeros(len(z))
+        for part in group:
+            part_loss, part_Y, part_z = _of_part(part, options, Y, z, largest)
+            loss += part_loss
+            Y_dot += part_Y
+            z_dot[part.pair_place] += part_z
+        return loss, Y_dot, z_dot
+
+    if len(groups) == 1:
+        found = [added(groups[0])]
+    else:
+        with ThreadPoolExecutor(min(len(groups), cores())) as pool:
+            found = list(pool.map(added, groups))
+    losses, Y_dots, z_dots = zip(*found, strict=True)
+    return Pass(sum(losses), np.sum(Y_dots, axis=0, dtype=float), np.sum(z_dots, axis=0).reshape(Y.shape))
+
+
+def _of_part(part: Part, options: Options, Y: Array, z: Array, largest: float) -> tuple[float, Array, Array]:
+    """Loss, and downhill for Y (token, token) and z (pair); `largest` is the largest entry of Y."""
+    n_windows, n_vocab = len(part.query), len(Y)
+    row, starts = part.row, part.first[:-1]
+    attention = _attention(part, z)
+    own = part.token == part.query[row] if options.residual else 0.0
+    raw = attention + own
+    norm = np.sqrt(np.add.reduceat(raw * raw, starts)) if options.normalise else np.ones(n_windows)
+    feature = raw / norm[row]
+    f = feature.astype(Y.dtype)
+    logits = sparse.csr_array((f, part.token, part.first), shape=(n_windows, n_vocab)) @ Y
+    reach = largest * max(2.0, np.sqrt(np.diff(part.first).max()))  # |f|_1 <= sqrt(its tokens) |f|_2; without the norm, 1 or 2
+    loss, error = _error(part, logits, unshifted=reach < _SAFE)
+    along = np.vecdot(error, logits)  # f . g
+    sums = sparse.csr_array((f[part.order], row[part.order], part.pair_first), shape=(len(part.pair_place), n_windows)) @ error
+    gained = np.vecdot(sums, Y[part.pair_token])
+    if not options.residual:
+        pull = feature * (feature if options.normalise else 1.0) * along[row]
+    else:
+        pull = _pull_with_query(part, options, error, Y, attention, feature, own, norm, along)
+    return loss, part.rows_of @ sums, gained - np.bincount(part.pair, pull, len(part.pair_place))
+
+
+def _attention(part: Part, z: Array) -> Array:
+    """Of each window over its tokens (entry)."""
+    sought = np.where(part.count > 0, z[part.pair_place][part.pair], -np.inf)
+    weights = part.count * np.exp(sought - np.maximum.reduceat(sought, part.first[:-1])[part.row])
+    return weights / np.add.reduceat(weights, part.first[:-1])[part.row]
+
+
+def _error(part: Part, logits: Array, unshifted: bool) -> tuple[float, Array]:
+    """Loss, and e_n - softmax(logits) times the weight of each window. `unshifted`: no exponential can overflow as it is."""
+    window, weight = np.arange(len(logits)), part.weight.astype(logits.dtype)
+    if unshifted:
+        top, error = 0.0, np.exp(logits)
+    else:
+        top = logits.max(axis=1)
+        error = np.exp(logits - top[:, None])
+    total = error.sum(axis=1)
+    error *= (-weight / total)[:, None]
+    error[window, part.next_token] += weight
+    surprise = np.log(total) + top - logits[window, part.next_token]
+    return float(np.sum(part.weight * surprise, dtype=float)), error
+
+
+def _pull_with_query(
+    part: Part, options: Options, error: Array, Y: Array, attention: Array, feature: Array, own: Any, norm: Array, along: Array
+) -> Array:
+    """What softmax and norm take off f * g where the query is added: r = a + e_q, so that a = |r| f - e_q (entry)."""
+    row = part.row
+    g_query = np.vecdot(error, Y[part.query])
+    if not options.normalise:
+        return own * g_query[row] + attention * (along - g_query)[row]
+    f_query = np.add.reduceat(feature * own, part.first[:-1])
+    shared = (f_query * along - g_query) / norm
+    return own * (g_query / norm)[row] + attention * (feature * (along / norm)[row] + shared[row])

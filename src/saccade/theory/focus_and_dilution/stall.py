@@ -1,0 +1,80 @@
+r"""Where equal low tokens hold the flow, from the chain alone, and how fast they part there.
+
+A flow from a small start passes the unigram point with tiny attention, and from there all flows follow one path on the rank-one
+manifold: the start only sets the clock. If low tokens are exactly alike, the path ends at a degenerate point (symmetric.py).
+Domain: equal rates, phi_scale = 1, 0 < stay < 1, token 0 more frequent than the others.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import solve_ivp
+
+from ...errors import InputError
+from .laws import two_level_law
+from .rank_one import RankOneState, rank_one_attention, rank_one_velocity
+from .symmetric import DegeneratePoint, degenerate_point, symmetry_hessian
+from .transition import relaxation_rate
+from .unigram import focus_rate, unigram_point
+
+__all__ = ["parting_rate", "stall_point"]
+
+_START, _AT_REST = 1e-6, 1e-9  # scale of queries and keys at the unigram point; speed that counts as rest
+_PATIENCE = 1e6  # e-folding times of attention: at a stay of 0.9999 the last stretch takes 1e5 of them
+_SLOWEST = 1e-6  # rate of attention over that of the rest; slower, and rounding of the rest drowns it
+
+
+def stall_point(*, high: float, n_vocab: int, stay: float) -> DegeneratePoint:
+    """The degenerate point that the flow from a small start comes to, if low tokens stay exactly alike.
+
+    >>> point = stall_point(high=0.75, n_vocab=4, stay=0.8)
+    >>> round(point.low_attention, 3)  # of a low token on token 0
+    0.131
+
+    [derived, degenerate point]: the rank-one flow from the unigram point, solved with one number for all low tokens.
+    """
+    if not 0 < stay < 1:
+        raise InputError(f"`stay` must be above 0 and below 1, or attention does not turn to token 0; got {stay:g}.")
+    pi = two_level_law(high=high, n_vocab=n_vocab)
+    chain: dict[str, Any] = {"stationary": pi, "transition": stay * np.eye(n_vocab) + (1 - stay) * pi}
+    (gamma, beta), rate = unigram_point(stationary=pi), focus_rate(**chain)
+    slow = rate / relaxation_rate(high=high, n_vocab=n_vocab)
+    if slow < _SLOWEST:
+        raise InputError(
+            f"Attention grows {slow:.1g} times as fast as the rest relaxes; take `high` or `stay` further from their ends."
+        )
+
+    def state(y: NDArray[np.float64]) -> RankOneState:
+        gamma, beta = (np.append(one, np.full(n_vocab - 1, other)) for one, other in (y[:2], y[2:4]))
+        return RankOneState(gamma, beta, y[4], y[4])
+
+    def velocity(_: float, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        moves = rank_one_velocity(state(y), **chain)
+        return np.array([*moves.gamma[:2], *moves.beta[:2], moves.query_scale]) / rate
+
+    def moving(t: float, y: NDArray[np.float64]) -> float:
+        """Positive until the flow is at rest; near the unigram point attention is too small to count as resting."""
+        return float(np.linalg.norm(velocity(t, y)) - _AT_REST) if y[4] > 0.01 else 1.0
+
+    moving.terminal = True  # type: ignore[attr-defined]
+    start = np.array([*gamma[:2], *beta[:2], _START])
+    found = solve_ivp(velocity, (0.0, _PATIENCE), start, events=moving, method="LSODA", rtol=1e-10, atol=1e-13)
+    if not len(found.t_events[0]):
+        raise InputError(f"The flow with `high` {high:g} and `stay` {stay:g} is too slow to be followed; take a smaller `stay`.")
+    attention = rank_one_attention(state(found.y[:, -1]), stationary=pi)
+    return degenerate_point(high=high, n_vocab=n_vocab, stay=stay, high_attention=float(attention[0, 0]))
+
+
+def parting_rate(point: DegeneratePoint) -> float:
+    """How fast differences between equal low tokens grow at a degenerate point; negative: they decay, below the critical stay.
+
+    >>> round(parting_rate(stall_point(high=0.75, n_vocab=4, stay=0.8)), 4)
+    0.0231
+
+    [derived, degenerate point]: minus the smallest eigenvalue of `symmetry_hessian`. Every move of the low tokens that sums to zero
+    has it, so it comes d - 2 times.
+    """
+    if len(point.state.gamma) < 3:
+        raise InputError("Low tokens part only where there are two of them: the point must have at least 3 tokens.")
+    return float(-np.linalg.eigvalsh(symmetry_hessian(point))[0])

@@ -1,0 +1,146 @@
+r"""What Adam does to the pairwise model, and momentum: steps of one size for every entry, so that frequency drops out.
+
+Adam divides a gradient by its own size. From zero, every entry of the decoder that moves at all therefore moves alike, and the
+decoder is one number, its height a, times a table of signs: + for a token's own next tokens, - for all others. The rows of all
+distinct tokens are then equal, unlike under SGD, where they are proportional to frequency; and equal rows are read best by *flat*
+attention. Ours: the papers leave Adam open. Not here: noise of batches, short contexts, weight decay.
+
+| ours                | letter | meaning                                                            |
+|---------------------|--------|--------------------------------------------------------------------|
+| `height`            | a      | size of every entry of the decoder                                 |
+| `own`, `shared`     | D, C   | sum of the feature over a class's distinct and over common tokens  |
+| `unused_share`      | q      | share of the output error on tokens that never follow              |
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .features import limit_attention, normalised_feature
+
+__all__ = ["AdamLimit", "OutputError", "adam_limit", "critical_feature", "critical_rate", "momentum_clock", "sign_error"]
+
+
+class OutputError(NamedTuple):
+    """Of a decoder of signs: 1 - alpha_n, and the share of it on tokens that never follow."""
+
+    error: float
+    unused_share: float
+
+
+def sign_error(height: float, *, own: float, shared: float, n_vocab: int, n_classes: int) -> OutputError:
+    r"""Output error of a decoder of signs and height a: logits are $a(D + C)$ for n, $a(C - D)$ for the other classes' next tokens,
+    $-a(D + C)$ for the rest; $q = 1/(1 + \frac{K-1}{M-K} e^{2aC})$.
+
+    Ours. Domain: 2 <= K < M classes alike, all with the same common tokens, a query each.
+
+    | ours        | letter |
+    |-------------|--------|
+    | height      | a      |
+    | own, shared | D, C   |
+    """
+    M, K, a = n_vocab, n_classes, height
+    others = np.log([K - 1, M - K]) + a * np.array([shared - own, -own - shared]) - a * (own + shared)  # against n
+    wrong = np.logaddexp(*others)
+    return OutputError(float(1 / (1 + np.exp(-wrong))), float(np.exp(others[1] - wrong)))
+
+
+def critical_feature(unused_share: float, *, own: float, shared: float) -> float:
+    r"""Distinct tokens below $f^* = 1/(D + qC)$ gain attention, those above it lose it.
+
+    Ours. Early $q \approx 1$ and $f^* = 1/\lVert f\rVert_1$: tokens more frequent than $\sum_l P(l|n)^2$ fall. Late q = 0 and only
+    the distinct tokens count: attention is pushed to be flat on them.
+
+    | ours         | letter |
+    |--------------|--------|
+    | unused_share | q      |
+    | own, shared  | D, C   |
+    """
+    return 1 / (own + unused_share * shared)
+
+
+def critical_rate(feature: float, *, own: float, shared: float, n_vocab: int, n_classes: int) -> float:
+    r"""Below this rate a distinct token of that feature first loses attention:
+    $\eta = \frac{1}{2C} \ln\left[\frac{M-K}{K-1}\left(\frac{C}{1/f - D} - 1\right)\right]$.
+
+    Ours. The decoder is one step, a = eta, when attention makes its first. Zero: it gains at every rate; infinite: at none.
+
+    | ours        | letter |
+    |-------------|--------|
+    | feature     | f_l    |
+    | own, shared | D, C   |
+    """
+    M, K, D, C = n_vocab, n_classes, own, shared
+    q = (1 / feature - D) / C  # at which the critical feature is this one
+    if q <= 0:
+        return np.inf
+    odds = (M - K) / (K - 1) * (1 / q - 1)
+    return float(np.log(odds) / (2 * C)) if odds > 1 else 0.0
+
+
+class AdamLimit(NamedTuple):
+    """After 0, 1, ... steps."""
+
+    height: NDArray[np.float64]  # step
+    logits: NDArray[np.float64]  # step, token
+
+
+def adam_limit(
+    token_prob: ArrayLike,
+    distinct: ArrayLike,
+    *,
+    n_vocab: int,
+    n_classes: int,
+    lr: float,
+    steps: int,
+    decay: tuple[float, float] = (0.9, 0.999),
+) -> AdamLimit:
+    r"""One class under Adam without noise, its decoder one number: both a and z take Adam's normalised steps along
+    $\dot a \propto 1 - \alpha_n$ and $\dot z_l \propto a (1 - \alpha_n) f_l (G_l - f_l\, f \cdot G)$, with G = 1 for distinct
+    tokens and q for common ones.
+
+    Ours. `token_prob` and `distinct` are those of one class over its tokens; the other classes are alike. `lr` moves both parts.
+
+    | ours                 | letter                     |
+    |----------------------|----------------------------|
+    | token_prob, distinct | P(l given n), l in G_DT(n) |
+    | lr, steps            | eta, s                     |
+    | decay                | beta_1, beta_2             |
+    """
+    prob, own = np.asarray(token_prob, float), np.asarray(distinct, bool)
+    height, logits, memory = [0.0], [np.zeros(len(prob))], np.zeros((2, 1 + len(prob)))
+    for step in range(1, steps + 1):
+        a, z = height[-1], logits[-1]
+        f = normalised_feature(limit_attention(prob, z))
+        found = sign_error(a, own=f[own].sum(), shared=f[~own].sum(), n_vocab=n_vocab, n_classes=n_classes)
+        G = np.where(own, 1.0, found.unused_share)
+        slope = found.error * np.append(1.0, a * f * (G - f * (f @ G)))
+        move, memory = _normalised(slope, memory, step, decay)
+        height.append(a + lr * move[0])
+        logits.append(z + lr * move[1:])
+    return AdamLimit(np.array(height), np.array(logits))
+
+
+def _normalised(
+    slope: NDArray[np.float64], memory: NDArray[np.float64], step: int, decay: tuple[float, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Adam's step at rate 1: the mean gradient over its root mean square, each over its own memory; 0 where none was ever felt."""
+    rates = np.array(decay)[:, None]
+    memory = rates * memory + (1 - rates) * np.stack([slope, slope**2])
+    mean, square = memory / (1 - rates**step)
+    return np.divide(mean, np.sqrt(square), out=np.zeros_like(mean), where=square > 0), memory
+
+
+def momentum_clock(steps: ArrayLike, *, lr: float, momentum: float) -> NDArray[np.float64]:
+    r"""Flow time that s steps with momentum are worth, $t = \frac{\eta}{1-\mu}\left(s - \mu\frac{1-\mu^s}{1-\mu}\right)$.
+
+    Ours. Exact for a constant gradient. The plain reading, ten times the rate at momentum .9, is the first term; the second is the
+    delay until the memory has filled. Domain: gradients that hardly change within $1/(1-\mu)$ steps.
+
+    | ours                | letter     |
+    |---------------------|------------|
+    | steps, lr, momentum | s, eta, mu |
+    """
+    s, mu = np.asarray(steps, float), momentum
+    return lr / (1 - mu) * (s - mu * (1 - mu**s) / (1 - mu))

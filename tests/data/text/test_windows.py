@@ -1,0 +1,67 @@
+"""Windows of a text: what stands in them, and that samples share nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import saccade
+from saccade.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Tokens of which each stands once, so that a window can be found again by its tokens."""
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "train.txt").write_text(" ".join(f"w{i}" for i in range(1000)))
+    (folder / "valid.txt").write_text("w1 w2")
+    return saccade.corpus(folder, cache=folder / "cache")
+
+
+def place(text, token):
+    return int(text.vocabulary[token].removeprefix("w"))
+
+
+def test_a_window_is_the_tokens_before_a_query_and_the_token_after_it(text):
+    windows = text.windows(5, n_windows=None)
+    assert len(windows.query) == (1000 - 7) // 7 + 1
+    for row in range(len(windows.query)):
+        before = sorted(place(text, token) for token in windows.counts[[row]].indices)
+        query = place(text, windows.query[row])
+        assert before == list(range(query - 5, query))
+        assert place(text, windows.next_token[row]) == query + 1
+    np.testing.assert_allclose(windows.weight.sum(), 1)
+
+
+def test_samples_share_no_token_of_the_text(text):
+    one, other = (text.windows(5, n_windows=60, seed=3, sample=sample) for sample in (0, 1))
+    assert not set(one.query) & set(other.query)
+    assert not np.any((one.counts.sum(axis=0) > 0) & (other.counts.sum(axis=0) > 0))
+    assert set(text.windows(5, n_windows=60, seed=3).query) == set(one.query)
+
+
+def test_a_stride_of_one_reads_every_position(text):
+    assert sorted(place(text, query) for query in text.windows(5, n_windows=None, stride=1).query) == list(range(5, 999))
+
+
+def test_more_windows_than_the_text_has_are_refused(text):
+    with pytest.raises(InputError, match="Lower `n_windows`"):
+        text.windows(5, n_windows=100, sample=1)
+
+
+def test_endless_contexts_of_classes_are_the_classes():
+    classes = saccade.SequenceClasses.syn_small()
+    windows = saccade.Windows.of_classes(classes, n_context=math.inf)
+    np.testing.assert_array_equal(windows.counts.toarray(), classes.token_prob)
+    np.testing.assert_array_equal(windows.weight, classes.class_weight)
+
+
+def test_drawn_contexts_have_their_length_and_the_law_of_their_class():
+    classes = saccade.SequenceClasses.syn_small()
+    windows = saccade.Windows.of_classes(classes, n_context=13, n_windows=20_000)
+    assert set(windows.counts.sum(axis=1)) == {13}
+    for n in range(classes.n_classes):
+        mine = windows.next_token == classes.next_token[n]
+        np.testing.assert_allclose(windows.counts[mine].mean(axis=0) / 13, classes.token_prob[n], atol=0.004)

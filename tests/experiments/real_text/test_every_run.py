@@ -1,0 +1,75 @@
+"""Claims about every run: what seeds that agree, part or are alone decide; and where long runs keep their checkpoints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("tokenizers")
+
+from dataclasses import replace
+
+from saccade.experiments.real_text.every_run import every_run
+from saccade.experiments.real_text.resuming import checkpoints
+from saccade.experiments.real_text.wikitext_training import TextRun, trained
+from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, Case
+from saccade.theory.questions import DEPTH
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict", "alike"),
+    [
+        ([0.96, 0.97, 0.98], HOLDS, 1),
+        ([0.2, 0.3, 0.25], FAILS, 1),
+        ([0.96, 0.5, 0.97], CANNOT_TELL, 1 / 3),
+        ([True, True], HOLDS, 1),
+        ([True, False], FAILS, 0),
+        ([False, False, True], FAILS, 1 / 3),
+        ([False], FAILS, np.nan),
+        ([True], CANNOT_TELL, np.nan),
+        ([0.97, np.nan, 0.98], FAILS, 1 / 3),
+        ([False, False], FAILS, 1),
+        ([0.97], CANNOT_TELL, np.nan),
+    ],
+)
+def test_one_exception_decides_and_an_interval_to_both_sides_cannot_tell(values, verdict, alike):
+    claim = every_run(Case(), DEPTH, "share", values, 0.9)
+    assert claim.verdict == verdict
+    assert claim.ceilings[0].agreement == pytest.approx(alike, nan_ok=True)
+
+
+def test_a_bound_that_only_perfect_runs_reach_counts_exceptions():
+    claim = every_run(Case(), DEPTH, "share", [1, 0.9, 1], 1)
+    assert (claim.verdict, claim.says.split(";")[0]) == (FAILS, "1 exception among 3")
+    assert every_run(Case(), DEPTH, "share", [1, 1], 1).verdict == HOLDS
+    assert every_run(Case(), DEPTH, "share", [], 1).verdict == CANNOT_TELL
+
+
+@pytest.mark.parametrize("values", [[0.89, 0.96, 1], [1, 0.85, 1, 1], [0.6, 1]])
+def test_the_size_that_would_do_is_larger(values):
+    claim = every_run(Case(), DEPTH, "share", values, 0.9)
+    assert claim.verdict == CANNOT_TELL
+    assert float(claim.too_small.split()[1]) > 1
+
+
+def test_an_interval_ends_where_values_end():
+    claim = every_run(Case(), DEPTH, "share", [0.5, 0.9], 0.9)
+    assert (claim.measured.low, claim.measured.high) == (0, 1)
+
+
+RUN = TextRun("sotu", 97, 1e-3, (0, 2, 4), seed=3, optimiser="adam", batch=3, context=11, n_windows=3)
+
+
+def test_a_resumable_run_is_gone_on_with_and_comes_to_the_same_numbers(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert checkpoints(RUN.resumable, RUN) is None
+    plain, resumable = trained(RUN), replace(RUN, resumable=True)
+    first = trained(resumable)
+    folder = checkpoints(True, resumable)
+    assert folder is not None
+    assert sorted(path.name[-1] for path in folder.iterdir()) == ["0", "2", "4"]
+    again = trained(resumable)
+    for found in (first, again):
+        np.testing.assert_array_equal(found.entropy, plain.entropy)
+    assert checkpoints(True, replace(resumable, seed=4)) != folder

@@ -1,0 +1,46 @@
+"""Adam explained: every verdict as expected, and every claim able to fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from saccade.experiments.scan_and_snap.adam_sign_limit import EXPERIMENT
+from saccade.lab.claim import FAILS, HOLDS
+from tests.experiments.default_runs import record_of
+
+
+@pytest.fixture(scope="module")
+def record():
+    return record_of("adam-sign-limit")
+
+
+def failing(record):
+    return {claim.title for claim in EXPERIMENT.claims(record) if claim.verdict == FAILS and not claim.breaks}
+
+
+def test_theory_names_the_winners_and_the_controls_fail(record):
+    claims = list(EXPERIMENT.claims(record))
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert sum(claim.verdict == HOLDS for claim in claims) == 5
+    assert sum(bool(claim.breaks) for claim in claims) == 3
+    assert len(EXPERIMENT.figure(record).axes) == 4
+
+
+def test_rates_in_the_wrong_order_are_seen(record):
+    """All three claims on Adam are about how its rate chooses."""
+    names = ("attention", "first_move")
+    swapped = record.assign({name: record[name].copy(data=record[name].values[::-1]) for name in names})
+    assert len(failing(swapped)) == 3
+
+
+def test_order_by_frequency_alone_is_not_what_theory_says(record):
+    """What SGD does: attention as before training."""
+    start = record.token_share / record.token_share.sum()
+    titles = failing(record.assign(attention=start.expand_dims(rate=record.rate)))
+    assert len(titles) == 2
+    assert all("distinct tok" in title for title in titles)
+
+
+def test_an_error_as_large_as_plain_descents_is_not_momentums(record):
+    titles = failing(record.assign(gap_ratio=record.gap_ratio * 0 + 1))
+    assert titles == {"error of momentum over that of plain descent at the rate over 1 - μ"}

@@ -1,0 +1,63 @@
+"""The pass by hand for attention that averages embeddings, against the kernel that every other model uses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from saccade.dynamics.training import train_text  # noqa: E402
+from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
+from tests.dynamics.text_runs import CORPUS, N_VOCAB  # noqa: E402
+
+AVERAGES = TransformerConfig.focus_and_dilution(N_VOCAB, d_model=7, init_scale=0.5, scaled=False)
+
+
+def seen_and_slopes(model: Transformer, by_hand: bool) -> list[torch.Tensor]:
+    """Hidden states of the last positions and the gradients of some function of them, by hand or by the kernel."""
+    ids = torch.randint(0, N_VOCAB, (5, 13), generator=torch.Generator().manual_seed(1))
+    model.train(by_hand).zero_grad()
+    hidden = model(ids, last_only=True, hidden=True)
+    (hidden.sin() * torch.arange(1, 8)).sum().backward()
+    return [hidden.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_hidden_states_and_gradients_are_the_kernels_and_the_gap_is_rounding(scaled):
+    gaps = {}
+    for dtype in (torch.float32, torch.float64):
+        torch.manual_seed(2)
+        model = Transformer(replace(AVERAGES, scaled=scaled)).to(dtype)
+        pairs = list(zip(seen_and_slopes(model, True), seen_and_slopes(model, False), strict=True))
+        assert len(pairs) == 4  # and embedding, queries, keys
+        gaps[dtype] = max(((a - b).abs().max() / b.abs().max()).item() for a, b in pairs)
+    assert gaps[torch.float32] < 1e-4
+    assert gaps[torch.float64] < 1e-6 * max(gaps[torch.float32], 1e-7)
+
+
+def test_a_few_updates_by_hand_are_those_of_the_kernel(monkeypatch):
+    def run():
+        seen = {}
+        settings = {"steps": 5, "batch": 6, "context": 11, "optimiser": "adam", "lr": 0.02, "loss": "last", "every": [5]}
+
+        def weights(model, step):
+            return seen.update({name: value.clone() for name, value in model.state_dict().items()}) or {}
+
+        record = train_text(CORPUS, model=AVERAGES, **settings, measures=weights, watch=False, evaluate=0)
+        return record.loss.values, seen
+
+    by_hand = run()
+    monkeypatch.setattr(TransformerConfig, "averages_tokens", False)
+    by_kernel = run()
+    np.testing.assert_allclose(by_hand[0], by_kernel[0], rtol=1e-6)
+    for name, value in by_kernel[1].items():
+        torch.testing.assert_close(by_hand[1][name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("change", [{"residual": True}, {"positions": "learned"}, {"values": True}, {"norm": "unit"}, {"d_mlp": 3}])
+def test_any_other_model_goes_through_the_kernel(change):
+    assert AVERAGES.averages_tokens
+    assert not replace(AVERAGES, **change).averages_tokens

@@ -1,0 +1,64 @@
+"""How attention grows under plain descent: closed forms against their equations, and the equations against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saccade.theory import scan_and_snap as theory
+
+SHAPE = {"overlap": 0.04, "n_vocab": 1009, "n_classes": 5}
+PROB = np.array([[0.3, 0.3, 0.4, 0.0, 0.0], [0.3, 0.0, 0.0, 0.2, 0.5]])
+OPTIONS = {"token_prob": PROB, "query": [7, 7], "class_weight": [0.5, 0.5], "n_vocab": 23, "lr_decoder": 0.9}
+
+
+def test_with_attention_nearly_at_rest_logits_are_the_integral_of_lemma_4_with_the_plain_coupling():
+    t, rate = np.append(0.0, np.geomspace(0.01, 300, 600)), 1e-7
+    z = theory.plain_attention_logits(t, lr_attention=rate, **OPTIONS)
+    f = theory.normalised_feature(PROB)
+    coupling = theory.plain_coupling(
+        t[1:], overlap=theory.class_overlap(f), class_weight=[0.5, 0.5], n_vocab=23, lr_decoder=0.9
+    ).other
+    dot = [theory.attention_logits_dot(f, beta, [7, 7], speed=1.0, lr_attention=rate) for beta in coupling]
+    expected = np.trapezoid(np.concatenate([np.zeros((1, 2, 5)), dot]), t, axis=0)
+    np.testing.assert_allclose(z[-1], expected, rtol=1e-3, atol=1e-13)
+
+
+def test_each_query_has_the_logits_of_its_own_classes():
+    apart = theory.plain_attention_logits([0.0, 50.0], lr_attention=1.0, **(OPTIONS | {"query": [7, 3]}))[-1]
+    assert apart[0, 3] == apart[1, 1] == 0
+    assert apart[0, 1] > 0 > apart[0, 0]
+
+
+def test_slow_growth_is_the_integral_of_the_early_coupling():
+    t = np.geomspace(1e3, 1e9, 4001)
+    L = np.log(1009 * t / 5)
+    grown = theory.slow_plain_growth(t, **SHAPE, lr_decoder=1.0, lr_attention=0.3)
+    drive = 0.3 * 4 * 0.04 * L * theory.early_plain_coupling(L, 0.04, n_vocab=1009)
+    np.testing.assert_allclose(np.gradient(grown, np.log(t))[1:-1], drive[1:-1], rtol=1e-4)
+
+
+def test_fast_growth_is_the_gap_that_runs_ahead_of_its_own_mean_by_the_coupling():
+    """x' = D' + D/L is what x - (mean of x over L) = D says."""
+    L = np.linspace(1e-3, 60, 60001)
+    ahead = 4 * theory.early_plain_coupling(L, 0.04, n_vocab=1009)
+    rate = theory.fast_plain_growth_rate(L, **SHAPE)
+    np.testing.assert_allclose(rate[1:-1], (np.gradient(ahead, L) + ahead / L)[1:-1], rtol=1e-4)
+
+
+def test_the_slowest_growth_is_the_minimum():
+    L = np.linspace(1, 60, 200001)
+    rate = theory.fast_plain_growth_rate(L, **SHAPE)
+    slowest = theory.slowest_plain_growth(**SHAPE)
+    assert slowest.rate == pytest.approx(rate.min(), rel=1e-8)
+    assert slowest.log_height == pytest.approx(L[rate.argmin()], rel=1e-3)
+    assert slowest.rate == pytest.approx(6.2173 * 4 * 0.04 / 1009, rel=1e-4)
+
+
+def test_late_growth_is_the_derivative_of_what_it_runs_ahead_by():
+    """For two classes s = rho; x' L = D + L D' rho', rho' = -2 rho (1 - rho) x'."""
+    rho, h = 0.1, 1e-6
+    ahead = [np.log1p(r**2) - 2 * np.log1p(-r) for r in (rho - h, rho, rho + h)]
+    expected = ahead[1] / (1 + 2 * rho * (1 - rho) * (ahead[2] - ahead[0]) / (2 * h))
+    assert theory.late_plain_growth_rate(rho, n_classes=2) == pytest.approx(expected, rel=1e-6)
+    assert theory.late_plain_growth_rate(1e-6, n_classes=5) == pytest.approx(8e-6, rel=1e-4)
