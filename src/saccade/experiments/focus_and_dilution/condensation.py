@@ -1,4 +1,4 @@
-"""Before attention moves, embedding and projection grow along one direction, at a rate that token frequencies alone set.
+"""Before attention moves, embedding and projection grow along one direction, at a rate set by token frequencies alone.
 
 Follows the population gradient flow from small random starts of several sizes, on the paper's chain and on one with six tokens of
 Zipf frequencies, until the embedding has half its norm at the unigram point: the end of stage I.
@@ -233,8 +233,8 @@ EXPERIMENT = Experiment(
         "start, all seeds; lines have the predicted slope."
     ),
     finding=(
-        "embeddings grow at rate {growth rate*law paper*:.3f} (μ₀ within 0.5 %), directions right to 1e-4; the stage ends "
-        "{how much later*law paper*:.2f} later for each e-fold of a smaller start"
+        "embeddings grow at rate {growth rate*law paper*:.3f} (μ₀ within 0.5 %) along the predicted directions (to 1e-4); a start "
+        "smaller by a factor e delays the end of the stage by {how much later*law paper*:.2f}"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

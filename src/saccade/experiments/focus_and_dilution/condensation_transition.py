@@ -1,4 +1,4 @@
-"""The start alone tells when condensation ends: one number runs on a clock of its own from the start to the unigram point.
+"""The initial weights alone tell when condensation ends: one number obeys a closed equation all the way to the unigram point.
 
 Follows the flow from small random starts on chains with equally frequent low tokens, and holds every step of the paper's passage
 from stage I to stage II against it: what stays of the size of the start (Lemmas C.1 and C.4), how long the linear flow serves
@@ -315,8 +315,8 @@ EXPERIMENT = Experiment(
         "Below 1e-5 the spacing of the samples shows."
     ),
     finding=(
-        "arrival at the unigram point forecast from the start alone to within {arrival within*(π₁ 0.6*:.1g} at size 1e-3; "
-        "queries, keys and all off the ray stay of the size of the start"
+        "arrival at the unigram point is predicted from the initial weights to within {arrival within*(π₁ 0.6*:.1g} at initial "
+        "scale 1e-3; queries, keys and everything off the ray stay at the initial scale"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

@@ -1,4 +1,4 @@
-"""Nearly equal low tokens stall the flow; an asymmetry frees it in a time inverse to it, by a new direction.
+"""Nearly equal rare tokens stall the flow; it escapes along a new direction, in a time inverse to their asymmetry.
 
 Follows the flow on one frequent token and (nearly) equal low ones below the critical stay, finds the critical points that hold it
 at finite attention, and the rates at which it leaves them across the rank-one manifold and along it. Expect: no escape at exact
@@ -302,8 +302,8 @@ EXPERIMENT = Experiment(
         "critical points that hold the flow, of a new direction and along the rank-one manifold; dotted: theory."
     ),
     finding=(
-        "loss stalls {loss above the optimum*stay 0.5):.3f} above the optimum; a direction opens at a rate as the asymmetry to the "
-        "power {*in the transverse rate:.1f}, none along the rank-one manifold"
+        "the loss stalls {loss above the optimum*stay 0.5):.3f} above the optimum; a new direction opens at a rate proportional to "
+        "asymmetry^{*in the transverse rate:.1f}, and nothing grows along the rank-one manifold"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

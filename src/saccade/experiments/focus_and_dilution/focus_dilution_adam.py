@@ -1,4 +1,4 @@
-"""Adam with mini-batches focuses on one token and dilutes; from a start of 1e-3, without noise, attention mostly stays frozen.
+"""With mini-batches Adam focuses on one token and dilutes; without noise, from a start of 1e-3, attention mostly stays frozen.
 
 Trains the paper's law with Adam on finite contexts, and again on the population itself, where there is no noise; compares with the
 population gradient flow. The small start is ours: from the paper's own, mini-batches and all sequences at once do the same
@@ -355,9 +355,9 @@ EXPERIMENT = Experiment(
         " is below Adam's epsilon and the wait is long; a smaller epsilon, a larger start or the noise of mini-batches ends it."
     ),
     finding=(
-        "all queries give the frequent token {attention of all queries at once*:.0%} of their attention at once, diluted in "
-        "{*is diluted*:.0%} of seeds; without noise {*waits for over 1000 steps (Adam noise-free):.0%} of seeds wait for over 1000 "
-        "steps"
+        "with mini-batches all queries give the frequent token {attention of all queries at once*:.0%} of their attention at once, "
+        "and some query then dilutes in {*is diluted*:.0%} of seeds; without noise {*waits for over 1000 steps (Adam "
+        "noise-free):.0%} of seeds wait over 1000 steps"
     ),
     variables=VARIABLES,
     dynamics="A: mini-batch training, embedded model; B: population gradient flow, embedded model",

@@ -1,4 +1,4 @@
-"""Attention focuses on the frequent token, dilutes, and does so again with each new embedding direction.
+"""Attention focuses on the frequent token, dilutes, and repeats this with each new embedding direction.
 
 Follows the population gradient flow of the embedded model from a small random start and finds its stages in what can be observed.
 Expect by default (six tokens of a Zipf law): the times and attentions of an independent replication, within 10 % and 0.02. Of seeds
@@ -379,8 +379,8 @@ EXPERIMENT = Experiment(
         "tokens where stages meet. Last two panels: entropy of each query's attention, norm of each token's embedding."
     ),
     finding=(
-        "{stages seen*:.0f} of 7 stages in order; condensed at t = {time of condensation:.3g}, first focus at {time of the first "
-        "focus (query 1):.3g}, second direction at {time of the second direction:.3g}"
+        "{stages seen*:.0f} of 7 stages come in order: condensation at t = {time of condensation:.3g}, first focus at {time of the "
+        "first focus (query 1):.3g}, second direction at {time of the second direction:.3g}"
     ),
     table=table,
     files=files,

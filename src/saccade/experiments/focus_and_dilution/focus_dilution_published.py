@@ -1,4 +1,4 @@
-"""The published experiment, from the settings the paper prints: condensation, joint focus, dilution, a second direction, and again.
+"""At the published settings: condensation, joint focus, dilution, a second direction, and the same again.
 
 Four chains with one stationary law, 100,000 sequences of 20 tokens, width 256, entries from N(0, 1/m²), Adam at 1.5e-4; what the
 paper leaves open (batch, seeds, three of the matrices) is varied. Measured is what its Fig. 2 shows, and when.
@@ -402,8 +402,9 @@ EXPERIMENT = Experiment(
         "cosines of rows of the query matrix before and after it condenses."
     ),
     finding=(
-        "joint focus of {least attention on token 0 at the peak*:.3f} at step {joint focus at its peak*:.0f}, then dilution and "
-        "new directions in the order of frequency; the caption's steps 350 to 550 do not follow from the printed settings"
+        "all queries give token 0 at least {least attention on token 0 at the peak*:.3f} of their attention at step {joint focus "
+        "at its peak*:.0f}, then dilute and open new directions in order of frequency; the caption's steps 350 to 550 do not "
+        "follow from the printed settings"
     ),
     variables=VARIABLES,
     dynamics="A: mini-batch training, embedded model",

@@ -288,8 +288,8 @@ EXPERIMENT = Experiment(
         "to π πᵀ while attention is weak, and leave it when dilution begins; W_Q W_Kᵀ keeps a single direction."
     ),
     finding=(
-        "queries grow at rate {growth rate of queries (law paper, start unigram point):.4f} (c within 0.5 %), "
-        "logits along π πᵀ to 1e-4"
+        "queries grow at rate {growth rate of queries (law paper, start unigram point):.4f} (c within 0.5 %), and logits align "
+        "with π πᵀ to 1e-4"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

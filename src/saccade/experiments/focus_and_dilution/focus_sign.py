@@ -1,4 +1,4 @@
-"""Whether attention first turns to frequent tokens or away from them is the sign of one number, the chain's persistence c.
+"""The sign of one number, the chain's persistence c, decides whether attention first turns to frequent tokens or away.
 
 Follows stage II on lazy chains from anti-persistent to persistent, on general chains and on chains counted in a text, from the
 unigram point with random tiny attention that favours neither sign, and on some of them from a small random start. The sign is read
@@ -226,8 +226,8 @@ EXPERIMENT = Experiment(
         "side of c."
     ),
     finding=(
-        "{all queries tilt*start unigram*:.0f} of 18 chains (8 with c < 0) turn attention against the sign of c; rates off the "
-        "size of c by at most {growth rate*start unigram*:.1%}"
+        "attention turns the way the sign of c says, with {all queries tilt*start unigram*:.0f} exceptions among 18 chains (8 with "
+        "c < 0); growth rates are within {growth rate*start unigram*:.1%} of its size"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

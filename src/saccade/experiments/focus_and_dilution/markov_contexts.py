@@ -1,4 +1,4 @@
-"""Long contexts of a Markov chain say no more than token frequencies, and so the model's gradient becomes that of a table.
+"""In long contexts of a Markov chain only token frequencies matter, so the model reduces to a table over tokens.
 
 Draws contexts of the lazy chain and holds them against Definition 2.1 and Proposition B.1; computes the transformer of Definition
 2.2 position by position and compares it with the table that the theory uses; and compares the gradient over drawn contexts with the
@@ -217,8 +217,8 @@ EXPERIMENT = Experiment(
         "length, over its share: sequences start at any token alike, and 18 steps do not make them forget it."
     ),
     finding=(
-        "the gradient comes to its limit as length^{power of the length in the gradient*law paper*:.1f}; powers of P, "
-        "times of return and the model by counts are exact"
+        "the gradient approaches its limit as length^{power of the length in the gradient*law paper*:.1f}; the formulas for powers "
+        "of P, return times and the model from counts are exact"
     ),
     variables=VARIABLES,
     dynamics="A: drawn contexts, embedded model",

@@ -1,4 +1,4 @@
-"""Focus moves embedding mass to the frequent token by an amount that the strength of attention alone tells.
+"""Focus moves embedding mass to the frequent token, by an amount that depends only on the strength of attention.
 
 Starts the reduced flow on the rank-one manifold at the second critical point with tiny attention, on chains with equally frequent
 low tokens, and compares it with each step of Theorem 3.7: the velocities of eqs. 149 to 156 at random states, the growth of the
@@ -270,8 +270,8 @@ EXPERIMENT = Experiment(
         "form."
     ),
     finding=(
-        "the contrast follows its closed form to {*closed form*(π₁ 0.6*:.1g}; with ten tokens γ₁ falls together with γ_l, "
-        "{drift of γ₁*at least*π₁ 0.9*:.3f} for each unit of strength"
+        "the contrast follows its closed form to {*closed form*(π₁ 0.6*:.1g}; with ten tokens γ₁ falls together with γ_l ({drift "
+        "of γ₁*at least*π₁ 0.9*:.3f} per unit of attention strength)"
     ),
     variables=VARIABLES,
     dynamics="C: rank-one flow, embedded model",

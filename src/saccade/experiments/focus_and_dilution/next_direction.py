@@ -1,4 +1,4 @@
-"""A critical point is left along the first singular pair of one matrix, B, at the rate of its first singular value.
+"""The flow leaves a critical point along the first singular pair of a matrix B, at the rate of its first singular value.
 
 Follows the flow on two laws from a tiny random start and compares each direction of the embedding, as it opens, with B. Then finds
 the critical point that the second plateau is near. Expect: growth s₁(B) to 1 % and patterns to a cosine of 0.999 wherever the state
@@ -311,8 +311,8 @@ EXPERIMENT = Experiment(
         "the run against those from B; on the line they agree, rings belong to states that still move."
     ),
     finding=(
-        "directions open at rates {growth rate of a direction*(direction 1, law paper):.3g} and {growth rate of a "
-        "direction*(direction 2, law paper):.3g} (s₁(B) within 1 %), cosine with the predicted ones above 0.999"
+        "new directions grow at rates {growth rate of a direction*(direction 1, law paper):.3g} and {growth rate of a "
+        "direction*(direction 2, law paper):.3g} (s₁(B) within 1 %), with a cosine above 0.999 to the predicted ones"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

@@ -296,8 +296,8 @@ EXPERIMENT = Experiment(
         "frequencies before queries have grown. Under Adam both happen together."
     ),
     finding=(
-        "every growth rate at both critical points to 1e-8; {growing modes (π₁ 0.6*:.0f} directions grow where one was stated; the "
-        "closest distance goes as ε^{power of ε in the closest*:.3f}"
+        "every growth rate at both critical points is right to 1e-8; {growing modes (π₁ 0.6*:.0f} directions grow where the paper "
+        "states one; the closest approach scales as ε^{power of ε in the closest*:.3f}"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

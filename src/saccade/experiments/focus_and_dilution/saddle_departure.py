@@ -1,4 +1,4 @@
-"""Near a critical point the flow is the linear flow, up to a known error, but only under hypotheses that the lemma does not state.
+"""Near a critical point the flow is linear up to a known error, but only under hypotheses that Lemma 3.1 does not state.
 
 Leaves the origin and the unigram point of two laws with displacements of several sizes, and compares the flow with the linear flow.
 Then breaks one hypothesis of Lemma 3.1 at a time, in small systems solved by hand: no growing mode, a Jordan block, F = x + x² past
@@ -299,9 +299,9 @@ EXPERIMENT = Experiment(
         "is wrong."
     ),
     finding=(
-        "the linear flow is off by order {power of the displacement in the linear flow*(point origin, law paper):.3g} at the "
-        "origin and {power of the displacement in the linear flow*(point unigram point, law paper):.3g} at the unigram point; "
-        "four missing hypotheses of Lemma 3.1, each shown by a system that breaks it"
+        "the error of the linear flow is of order {power of the displacement in the linear flow*(point origin, law paper):.3g} at "
+        "the origin and {power of the displacement in the linear flow*(point unigram point, law paper):.3g} at the unigram point; "
+        "Lemma 3.1 lacks four hypotheses, each shown by a counterexample"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

@@ -1,4 +1,4 @@
-"""Under saturated attention equal low tokens rest at an exact critical point; any asymmetry opens a direction in proportion to it.
+"""With saturated attention, equal rare tokens sit at an exact critical point; any asymmetry opens a direction in proportion.
 
 Holds every formula of Appendix D against derivatives of the saturated model by JAX: the point of three tokens, its kernel, the
 expansion in the asymmetry δ, the point θ(δ) that takes its place; then the exact two-group point for any law and number of tokens.
@@ -279,8 +279,8 @@ EXPERIMENT = Experiment(
         "loss when equal low tokens are pulled apart and the rest follows (lines: theory); above the critical stay it falls."
     ),
     finding=(
-        "15 formulas of Appendix D to rounding; the perturbed point is exactly critical, no rate along the manifold; the change of "
-        "the loss goes as the contrast to the power {power of the contrast*:.2f}"
+        "15 formulas of Appendix D hold to rounding; the perturbed point is exactly critical and nothing grows along the manifold; "
+        "the loss changes as contrast^{power of the contrast*:.2f}"
     ),
     variables=VARIABLES,
     dynamics="derivatives of the saturated embedded model",

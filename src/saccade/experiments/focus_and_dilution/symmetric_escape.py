@@ -1,4 +1,4 @@
-"""Exactly equal low tokens do escape at the paper's λ: they part on the rank-one manifold first, a new direction opens after.
+"""Exactly equal rare tokens do escape at the paper's λ: they separate on the rank-one manifold, then a new direction opens.
 
 Follows the flow on one frequent token and equal low ones above and below the critical stay, and finds that stay from the Jacobian
 over numbers of tokens and masses, with the domain (1 - λ)π₁ < 1/d in which the saturated point exists. Expect: above it growth of
@@ -278,9 +278,9 @@ EXPERIMENT = Experiment(
         "exclude each other. Rings: the flows."
     ),
     finding=(
-        "at λ 0.8 equal tokens part at the rate {growth rate of the spread of*(d 4, π₁ 0.75, λ 0.8):.4f}, within 1 % of the "
-        "Hessian, and a direction opens after; below the critical stay the flow stays {loss above*(d 4, π₁ 0.75, λ 0.69*:.3f} "
-        "above the optimum"
+        "at λ = 0.8 equal tokens separate at rate {growth rate of the spread of*(d 4, π₁ 0.75, λ 0.8):.4f}, within 1 % of the "
+        "Hessian's, and then a direction opens; below the critical λ the flow stays {loss above*(d 4, π₁ 0.75, λ 0.69*:.3f} above "
+        "the optimum"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

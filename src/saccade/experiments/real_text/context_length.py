@@ -350,11 +350,11 @@ EXPERIMENT = Experiment(
     ),
     question="How long must a context be to count as long?",
     finding=(
-        "distance to the limit falls as T^{*shares of tokens*windows of text*:.2f} on text, "
-        "T^{*shares of tokens*independent draws*:.2f} for independent draws; in 1024 tokens of text each is worth "
-        "{independent draws that*:.2f} draws"
+        "the distance to the infinite-context limit falls as T^{*shares of tokens*windows of text*:.2f} on text and as T^{*shares "
+        "of tokens*independent draws*:.2f} for independent draws; in windows of 1024, a token of text is worth {independent draws "
+        "that*:.2f} independent draws"
     ),
-    caveat="A text without topics and bursts: independent draws come as near in far fewer tokens.",
+    caveat="A text without topics and bursts: independent draws get as close with far fewer tokens.",
     variables=VARIABLES,
     dynamics="A and the limit of infinite context, one-layer model of the theorem",
     time_unit="updates",

@@ -1,4 +1,4 @@
-"""In Transformers of several layers the first one mostly becomes sparse first and slows first.
+"""In Transformers of several layers the first layer is usually the first to become sparse and the first to slow down.
 
 Ordinary causal Transformers (one head, LayerNorm, MLP, learned positions) are trained by Adam at a constant rate; attention is
 measured on windows of validation text. [tian2023] proves things of one layer; of several, its section 7 says that sparse attention
@@ -258,10 +258,12 @@ EXPERIMENT = Experiment(
     ),
     question="In deep models, which layer becomes sparse first and slows first?",
     finding=(
-        "with several layers the first is sparse first {*is sparse first*:.0%} and slows first {*slows first*:.0%} more often than "
-        "by chance"
+        "usually the first: it becomes sparse first in {*is sparse first*:.0%} more of the runs than by chance, and slows first in "
+        "{*slows first*:.0%} more"
     ),
-    caveat="A rate that decays, with which noise dies out, or more updates: upper layers still move at the end of these runs.",
+    caveat=(
+        "A decaying learning rate, with which noise dies out, or more updates: upper layers still move at the end of these runs."
+    ),
     full=Settings(
         n_vocab=None,
         layers=(1, 2, 3, 4, 5, 6),

@@ -1,4 +1,4 @@
-"""On real text, counts alone tell which tokens gain attention first, as well as another sample of the text could.
+"""On real text counts alone tell which tokens gain attention first, as well as another sample of the text could.
 
 The pairwise model of Scan and Snap, trained without noise on windows of a text, and two laws that have seen no training: the first
 force (one pass over the counts) and decoder first (attention's force along the decoder's own path). Scored by rank correlation
@@ -306,15 +306,15 @@ EXPERIMENT = Experiment(
         "error of decoder first in size and direction, and the error it tells of itself. Right: the words of one query, ranked by "
         "who gains most, told and trained."
     ),
-    question="Can one tell from the counts of a text which words gain attention first, before any training?",
+    question="Do the counts of a text tell which words gain attention first, before any training?",
     finding=(
-        "yes: rank correlation with noise-free training {first force? rank* (text wikitext-2):.2f} for the first force at step 10 "
-        "and {decoder first? rank* (text wikitext-2):.2f} for decoder first at step 25 on WikiText-2, "
-        "{first force? rank* (text tinystories):.2f} and {decoder first? rank* (text tinystories):.2f} on TinyStories"
+        "yes: the rank correlation with noise-free training is {first force? rank* (text wikitext-2):.2f} for the first force at "
+        "step 10 and {decoder first? rank* (text wikitext-2):.2f} for decoder first at step 25 on WikiText-2, {first force? rank* "
+        "(text tinystories):.2f} and {decoder first? rank* (text tinystories):.2f} on TinyStories"
     ),
     caveat=(
-        "More windows raise the ceiling, and with it what a law from one part of a text can tell of another. The laws are about "
-        "the model of Scan and Snap, trained without noise from zero."
+        "More windows: they raise the ceiling, and with it how well one part of a text can predict another. The predictions are "
+        "for the model of Scan and Snap, trained without noise from zero."
     ),
     variables={
         "token_name": Variable("text token", "", "tokens of each text, most frequent first"),

@@ -1,4 +1,4 @@
-"""Counts of a text forecast which tokens gain attention in training, if batches are large enough to tell, and the stages.
+"""Counts of a text predict the stages of training, and which tokens gain attention if batches are large enough.
 
 Two forecasts are made from a text and the learning rates and kept as they are: *decoder first* for the theorem's model, from
 windows of the text (`first-force-text` scores it without noise), and the stages of the embedded model, from its pairs. Then the
@@ -378,11 +378,11 @@ EXPERIMENT = Experiment(
         "gains of the scored tokens. Panel 3: times of the stages, all seeds. Panels 4 and 5: attention on the most frequent token "
         "(first seed, queries that move most): with SGD as predicted, with Adam the other way."
     ),
-    question="Does a forecast from counts come true in training with batches?",
+    question="Does a forecast from counts come true when training with batches?",
     finding=(
-        "which tokens gain: rank correlation {rank*batch 256,*:.2f} with batches of 256, {rank*batch 4096,*:.2f} with batches of "
-        "4096; SGD condenses at {condensation rate*:.2f} of the predicted rate, attention first moves to the predicted side in "
-        "{attention first moves*:.0%} of seeds"
+        "largely: the rank correlation of predicted and measured token gains is {rank*batch 256,*:.2f} with batches of 256 and "
+        "{rank*batch 4096,*:.2f} with batches of 4096; SGD condenses at {condensation rate*:.2f} times the predicted rate, and "
+        "attention first moves the predicted way in {attention first moves*:.0%} of seeds"
     ),
     caveat="Smaller batches, whose noise hides the mean, or rates at which attention is as fast as the decoder.",
     variables=VARIABLES,

@@ -231,12 +231,12 @@ EXPERIMENT = Experiment(
         "seek; bands from the lowest to the highest seed. Dashed and dotted: how far runs agree with each other. Right: the tokens "
         "of the most frequent query, ranked."
     ),
-    question="Does the law computed from a text's counts also tell what an ordinary Transformer attends to first?",
+    question="Do the counts of a text also tell what an ordinary Transformer attends to first?",
     finding=(
-        "no: after 200 updates of Adam its rank correlation with an ordinary Transformer is {the same over*:.2f} of what two seeds "
-        "agree on"
+        "no: after 200 updates of Adam its rank correlation with an ordinary Transformer is {the same over*:.2f} times that of two "
+        "seeds with each other"
     ),
-    caveat="Other widths, rates and texts were not tried; a model without residual path and positions is nearer to the law.",
+    caveat="Other widths, rates and texts were not tried; a model without residual path and positions is closer to the theory.",
     variables={
         "score": Variable("half seed time query token", "1", "change of how much the query seeks the token, mean over heads"),
         "force": Variable("query token", "1", "first force F, from windows of the whole text"),

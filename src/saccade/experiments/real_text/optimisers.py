@@ -1,4 +1,4 @@
-"""Momentum chooses the tokens that SGD chooses; Adam chooses others, and its rate decides which.
+"""Momentum favours the same tokens as SGD; Adam favours others, and its rate decides which.
 
 The theorem's own model is trained from zero without noise, on every window of a sample of the text at every update, with SGD, with
 momentum at a tenth of the rate, and with Adam at several rates; samples share no window. `adam-subsets` found on classes of the
@@ -230,12 +230,13 @@ EXPERIMENT = Experiment(
         "with SGD on the same sample. Panel 2: rank correlation of gains with frequency. Points with simultaneous 95 % intervals "
         "over samples of the text; rings: how far the gains of two samples agree. Panel 3: gains with Adam against gains with SGD."
     ),
-    question="Do SGD and Adam choose the same tokens?",
+    question="Do SGD and Adam favour the same tokens?",
     finding=(
-        "gains correlate with those of SGD: {*momentum with SGD*:.2f} with momentum, {*Adam with SGD*Adam 0.003?:.2f} with Adam at "
-        "0.003, {*Adam with SGD*Adam 0.03?:.2f} at 0.03; the two rates of Adam with each other {*gains, Adam 0.003 with*:.2f}"
+        "token gains correlate with those of SGD at {*momentum with SGD*:.2f} for momentum, {*Adam with SGD*Adam 0.003?:.2f} for "
+        "Adam at rate 0.003 and {*Adam with SGD*Adam 0.03?:.2f} for Adam at 0.03; the two rates of Adam correlate at {*gains, Adam "
+        "0.003 with*:.2f}"
     ),
-    caveat="Rates: Adam's choice depends on its rate, and SGD's on that of the decoder over that of attention.",
+    caveat="Other learning rates: Adam's choice depends on its rate, and SGD's on the ratio of the decoder's rate to attention's.",
     variables=VARIABLES,
     dynamics="training on text, all windows at every update",
     time_unit="updates",

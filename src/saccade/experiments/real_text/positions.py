@@ -1,4 +1,4 @@
-"""With learned or rotary positions an ordinary Transformer seeks much the same tokens as without; for the others it cannot be told.
+"""With learned or rotary positions a Transformer attends to much the same tokens as without; other encodings are undecided.
 
 An ordinary one-layer Transformer learns text with each encoding; plain sinusoids are far larger than embeddings at the start, so
 they are tried again with embeddings as large as they are (`matched sinusoidal`). Two questions: are the tokens that gain attention
@@ -204,14 +204,13 @@ EXPERIMENT = Experiment(
     ),
     question="Do positions change which tokens gain attention?",
     finding=(
-        "not much with learned and rotary ones: the gains of tokens correlate {*gains with*learned*:.2f} and "
-        "{*gains with*rotary*:.2f} with those without positions. ALiBi {*gains with*alibi*:.2f}, sinusoids "
-        "{*gains with*larger than*:.2f}, and {*gains with*as large as*:.2f} where they are as large as embeddings: seeds differ "
-        "too much to tell. The log ratio of attention on distinct tokens to that on common ones grows by "
-        "{*less that*positions none*:.2f} without positions, {*less that*learned*:.2f} with learned, {*less that*rotary*:.2f} with "
-        "rotary ones"
+        "not much with learned or rotary positions: token gains correlate {*gains with*learned*:.2f} and {*gains with*rotary*:.2f} "
+        "with those without positions. The correlation is {*gains with*alibi*:.2f} for ALiBi, {*gains with*larger than*:.2f} for "
+        "sinusoids and {*gains with*as large as*:.2f} for sinusoids no larger than embeddings, but there seeds vary too much to "
+        "decide. The log ratio of attention on distinct and common tokens changes by {*less that*positions none*:.2f} without "
+        "positions, {*less that*learned*:.2f} with learned and {*less that*rotary*:.2f} with rotary ones"
     ),
-    caveat="More layers, in which positions can be copied into what later layers attend to.",
+    caveat="More layers: later ones can attend to positions that earlier ones have copied.",
     variables=VARIABLES,
     dynamics="training on text",
     time_unit="updates",

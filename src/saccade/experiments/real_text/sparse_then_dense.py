@@ -229,10 +229,10 @@ EXPERIMENT = Experiment(
     ),
     question="Does attention become dense again after it was sparse?",
     finding=(
-        "at a rate of 0.001 entropy falls by {fall of the entropy*rate 0.001*:.2f} nats and by update 10,000 has returned "
-        "{rise after*rate 0.001*:.0%} of that"
+        "yes: at rate 0.001 entropy falls by {fall of the entropy*rate 0.001*:.2f} nats, and {rise after*rate 0.001*:.0%} of that "
+        "has come back by update 10,000"
     ),
-    caveat="A lower rate or more words, with which the return comes later than these runs last; other depths.",
+    caveat="A lower rate or a larger vocabulary, with which entropy comes back only after these runs end; other depths.",
     full=Settings(
         n_vocab=None, layers=(1, 2, 5), rates=(1e-4, 1e-3), seeds=3, steps=REPLICATED_UPDATES, n_looks=116, batch=20, resumable=True
     ),

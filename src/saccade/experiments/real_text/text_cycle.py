@@ -236,14 +236,16 @@ EXPERIMENT = Experiment(
     caption=caption,
     question="Does a Transformer on text condense, focus, dilute and find new directions?",
     finding=(
-        "WikiText-2: {*first moves (text wikitext-2*:.1%} of the embedding in one direction when attention moves; a joint focus of "
-        "all queries in {every run has a joint focus*(text wikitext-2*:.0%} of runs, of these all diluted in "
-        "{*every query's*(text wikitext-2*:.0%}, a second direction in {*second direction*(text wikitext-2*:.0%}, a second focus "
-        "in {*focuses again*(text wikitext-2*:.0%}. TinyStories: a joint focus in "
-        "{every run has a joint focus*(text tinystories*:.0%} of runs, of these all queries diluted in "
-        "{*every query's*(text tinystories*:.0%}, a second focus in {*focuses again*(text tinystories*:.0%}"
+        "on WikiText-2, {*first moves (text wikitext-2*:.1%} of the embedding lies in one direction when attention starts to move; "
+        "all queries focus together in {every run has a joint focus*(text wikitext-2*:.0%} of runs, and of these all dilute in "
+        "{*every query's*(text wikitext-2*:.0%}, a second direction opens in {*second direction*(text wikitext-2*:.0%} and a query "
+        "focuses again in {*focuses again*(text wikitext-2*:.0%}. On TinyStories all focus together in {every run has a joint "
+        "focus*(text tinystories*:.0%} of runs, and of these all dilute in {*every query's*(text tinystories*:.0%} and a query "
+        "focuses again in {*focuses again*(text tinystories*:.0%}"
     ),
-    caveat="The vocabulary and the rate: how long a stage takes depends on both, and a shorter run ends before the cycle closes.",
+    caveat=(
+        "The vocabulary and the learning rate: both change how long a stage takes, and a shorter run ends before the cycle closes."
+    ),
     variables=VARIABLES,
     dynamics="training on text, the embedded model",
     time_unit="updates",

@@ -1,4 +1,4 @@
-"""One epoch of text at the published settings shows the first two of Fig. 3's four phases, and the joint focus for words only.
+"""One epoch of text at the published settings shows the first two of Fig. 3's four phases, and a joint focus for words only.
 
 The model of [chen2026] with Adam at 1.5e-4, width 256, entries from N(0, 1/m²), scores not scaled, one pass over WikiText-2 and
 TinyStories as words and as byte pairs. The paper does not say the batch, the length of windows or the vocabulary: each is varied.
@@ -286,13 +286,13 @@ EXPERIMENT = Experiment(
         "middle: lengths of their embeddings; right: attention that all queries give the most frequent token at once, for each "
         "reading of what the paper leaves open."
     ),
-    question="Are the four phases of the published figure seen at the published settings?",
+    question="Do the four phases of the published figure appear at the published settings?",
     finding=(
-        "in one epoch all words give the most frequent one {largest attention*wikitext-2, reading words*:.0%} of their attention, "
-        "byte pairs {largest attention*wikitext-2, reading byte pairs*:.0%}; Fig. 3's four phases come in "
-        "{*four phases*wikitext-2*:.0%} of runs of the reading that shows most of them"
+        "no: in one epoch all words give the most frequent one {largest attention*wikitext-2, reading words*:.0%} of their "
+        "attention, byte pairs {largest attention*wikitext-2, reading byte pairs*:.0%}; Fig. 3's four phases come in {*four "
+        "phases*wikitext-2*:.0%} of runs, even in the reading of the settings that shows most of them"
     ),
-    caveat="Batch, window and vocabulary, which the paper does not give.",
+    caveat="Batch size, window length and vocabulary, which the paper does not give.",
     full=Settings(epochs=20.0, seeds=3, resumable=True),
     variables=VARIABLES,
     dynamics="A: mini-batch training, one-layer model with embeddings",

@@ -1,4 +1,4 @@
-"""On text attention first leaves the frequent tokens, as Theorem 2 says; later this order is lost again.
+"""On text attention first leaves the frequent tokens, as Theorem 2 says; later this order is lost.
 
 [tian2023, Theorem 2] has attention leave common tokens for distinct ones, the frequent distinct ones first (Theorem 3). Who moves
 first and who wins are two questions, asked of three models: the theorem's own, without noise (every window of a sample of the text
@@ -263,15 +263,15 @@ EXPERIMENT = Experiment(
         "bands: mean and range over samples of the text (theorem's models) or seeds; dashed: how far two of them agree. Panel 4: "
         "every known token of one query by frequency, at both times."
     ),
-    question="Which tokens does attention leave first on real text, and which win it?",
+    question="Which tokens does attention leave first on real text, and which tokens win?",
     finding=(
-        "the theorem's own model, without noise: gains correlate {rank*100 tokens*model theorem, update 10?:.2f} with frequency at "
-        "update 10, {rank*100 tokens*model theorem, update 200?:.2f} at update 200; a distinct token has gained on "
-        "{*common tokens*model theorem, update 10?:.0%}, then on {*common tokens*model theorem, update 200?:.0%} of common ones. "
-        "An ordinary Transformer: {rank*100 tokens*model ordinary, update 20?:.2f}, then "
+        "in the theorem's own model, trained without noise, gain and frequency correlate {rank*100 tokens*model theorem, update "
+        "10?:.2f} at update 10 and {rank*100 tokens*model theorem, update 200?:.2f} at update 200; a distinct token has gained "
+        "more than {*common tokens*model theorem, update 10?:.0%} of common tokens, then more than {*common tokens*model theorem, "
+        "update 200?:.0%}. In an ordinary Transformer the correlation is {rank*100 tokens*model ordinary, update 20?:.2f}, then "
         "{rank*100 tokens*model ordinary, update 400?:.2f}"
     ),
-    caveat="Longer contexts, in which the theorem's classes stand apart, or an end far beyond these updates.",
+    caveat="Longer contexts, in which the theorem's classes are better separated, or far more updates.",
     variables=VARIABLES,
     dynamics="training on text",
     time_unit="updates",

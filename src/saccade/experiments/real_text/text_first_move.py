@@ -1,4 +1,4 @@
-"""On text plain descent first moves attention to the side that theory says, and Adam to the most frequent token.
+"""On text plain descent first moves attention the way the theory predicts, and Adam moves it to the most frequent token.
 
 Short runs of the model of [chen2026] on texts with few and many words. At the unigram point queries grow along keys at the rate c
 of the text's pairs: c > 0 moves attention to the most frequent token, c < 0 away from it. The rule needs condensation to be over
@@ -208,12 +208,13 @@ EXPERIMENT = Experiment(
         "rate of condensation, attention is faster than condensation and the sign rule does not apply. Right: to which side "
         "attention first moved, a point for each run; look whether plain descent follows the dotted sign of c, and Adam does not."
     ),
-    question="To which side does attention on text first move: to the most frequent token or away from it?",
+    question="On text, does attention first move to the most frequent token or away from it?",
     finding=(
-        "plain descent first moves attention to the side of c in {*side of c (optimiser plain descent, runs attention slower*:.0%} "
-        "of runs where the rule applies; Adam to the frequent token in {*to the most frequent token*:.0%}"
+        "plain descent first moves attention the way the sign of c predicts in {*side of c (optimiser plain descent, runs "
+        "attention slower*:.0%} of runs where the rule applies; Adam moves it to the most frequent token in {*to the most frequent "
+        "token*:.0%}"
     ),
-    caveat="Another tokeniser or vocabulary: the sign of c comes from which pairs of tokens a text has.",
+    caveat="Another tokeniser or vocabulary: the sign of c depends on which pairs of tokens the text has.",
     variables=VARIABLES,
     dynamics="training on text, the embedded model",
     time_unit="updates",

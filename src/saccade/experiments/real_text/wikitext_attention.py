@@ -1,4 +1,4 @@
-"""Trained on WikiText by fast SGD, the attention of the lowest layer becomes sparse [tian2023, Fig. 7].
+"""Trained on WikiText with fast SGD, the attention of the lowest layer becomes sparse [tian2023, Fig. 7].
 
 Transformers of one and three layers with the published notebook's settings (width 200, one head, sinusoidal positions, SGD at rate
 5, 10 in the MLP, gradients clipped at 0.5, dropout 0.3, streams of 35 tokens), measured on windows of validation text. Comments in
@@ -115,13 +115,13 @@ EXPERIMENT = Experiment(
         "keys later. After the maps: the same in numbers, over all windows: relative entropy (1: even attention, 0: one key), the"
         " largest weight of a row, and attention on the query's own position. Bands: lowest and highest seed."
     ),
-    question="Does attention become sparse when a Transformer learns text by fast SGD?",
+    question="Does attention become sparse when a Transformer learns text with fast SGD?",
     picture=-1,  # the map at the end of training
     finding=(
-        "the lowest layer ends with less than half the entropy of even attention in {*below 1/2 (layers 1):.0%} of runs with one "
-        "layer, {*below 1/2 (layers 3):.0%} with three"
+        "yes: in the lowest layer entropy ends below half that of uniform attention in {*below 1/2 (layers 1):.0%} of runs with "
+        "one layer and {*below 1/2 (layers 3):.0%} with three"
     ),
-    caveat="Slower rates or more layers: sparse attention then comes later than these runs last.",
+    caveat="Lower rates or more layers, with which attention becomes sparse only after these runs end.",
     full=Settings(n_vocab=None, seeds=3, batch=20, resumable=True),
     table=table,
 )

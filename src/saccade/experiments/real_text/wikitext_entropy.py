@@ -137,8 +137,8 @@ EXPERIMENT = Experiment(
     ),
     question="Does a higher learning rate make attention sparser?",
     finding=(
-        "entropy falls with the rate from 1 to 5, with {mean entropy falls*:.0f} exceptions in 4 pairs; rate 5 ends below rate 1 "
-        "in {*at rate 5 than at rate 1*:.0%} of seeds"
+        "yes: entropy falls as the rate rises from 1 to 5, with {mean entropy falls*:.0f} exceptions among 4 pairs; rate 5 ends "
+        "below rate 1 in {*at rate 5 than at rate 1*:.0%} of seeds"
     ),
     caveat="Comparing at equal validation loss: the sparsest attention is not the best one.",
     full=Settings(texts=("wikitext-2", "tinystories"), n_vocab=None, seeds=5, steps=2928, batch=20, resumable=True),

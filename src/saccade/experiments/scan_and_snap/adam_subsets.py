@@ -1,4 +1,4 @@
-"""With Adam the learning rate chooses which distinct tokens win attention: rare, middling or frequent ones.
+"""With Adam, the learning rate decides whether rare, medium or frequent distinct tokens win attention.
 
 Fig. 5 of Scan and Snap: Adam on Syn-Small, both rates .1, .5 and 1, zero start, 100 steps. Adam divides every gradient by its
 size, so frequency no longer sets the pace, and flat attention is best (`adam-sign-limit` derives it): a low rate gets there, a high
@@ -173,8 +173,8 @@ EXPERIMENT = Experiment(
         "noise. In the titles: attention left on common tokens, and entropy among distinct ones."
     ),
     finding=(
-        "of ten distinct tokens, number {rank of the distinct*rate 0.1):.0f} from the rarest gets most attention at rate 0.1, "
-        "{rank of the distinct*rate 0.5):.0f} at 0.5, {rank of the distinct*rate 1):.0f} at 1"
+        "of ten distinct tokens, ranked from rare to frequent, Adam favours number {rank of the distinct*rate 0.1):.0f} at rate "
+        "0.1, number {rank of the distinct*rate 0.5):.0f} at 0.5 and number {rank of the distinct*rate 1):.0f} at 1"
     ),
     table=table,
     together=together,

@@ -276,9 +276,9 @@ EXPERIMENT = Experiment(
         "Panel 5: no published task has its eigenvalues between the two bounds of Assumption 2."
     ),
     finding=(
-        "signs along the flow: {distinct tokens gain attention all the time, flow (C):.0f} exceptions for distinct tokens, {the "
-        "only common*:.0f} for the common one; in SGD {share of distinct*(T 32):.0%} of distinct tokens fall with contexts of 32 "
-        "tokens, {share of distinct*(T 2048):.0%} with 2048"
+        "along the theory's flow distinct tokens always gain ({distinct tokens gain attention all the time, flow (C):.0f} "
+        "exceptions) and the common token always loses ({the only common*:.0f}); in SGD {share of distinct*(T 32):.0%} of distinct "
+        "tokens lose attention with contexts of 32 tokens, {share of distinct*(T 2048):.0%} with 2048"
     ),
     variables=VARIABLES,
     dynamics="C: reduced flow of the theory; modified joint descent; A: mini-batch training",

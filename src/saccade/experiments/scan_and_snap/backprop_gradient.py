@@ -1,4 +1,4 @@
-"""What the decoder sends back pushes overlapping classes apart with strength E', but only under the modified gradient.
+"""The backpropagated gradient pushes overlapping classes apart with strength E', but only under the modified gradient.
 
 Descent with every class drawn equally often, then g = Y (e_n - α_n) by least squares on the features. First on classes that meet
 Assumption 2, where Theorem 1 with its sign fixed must be exact and every drive positive; then equal overlaps, modified and plain
@@ -293,8 +293,8 @@ EXPERIMENT = Experiment(
         "proved for, and overstates plain descent by orders of magnitude. 1/M is where plain descent starts whatever the overlap."
     ),
     finding=(
-        "coefficients to 1e-10 once a sign is corrected; plain descent couples classes at most {β along the plain gradient over "
-        "E'*:.2f} times as strongly as printed"
+        "Theorem 1's coefficients hold to 1e-10 once a sign is corrected; plain descent couples classes at most {β along the plain "
+        "gradient over E'*:.2f} times as strongly as printed"
     ),
     variables=VARIABLES,
     dynamics="A: batch 1, decoder only, modified and plain gradient",

@@ -1,4 +1,4 @@
-"""A decoder slower than attention does not break the scan: a very fast one weakens it, and only large steps of SGD break it.
+"""A decoder slower than attention does not break the scan; a very fast one weakens it, and only large SGD steps break it.
 
 Syn-Medium with one query at decoder rates from .01 to 100 times that of attention: SGD (A) with long contexts and the theory's flow
 (C) at decoder rate 1, plain flow (B) both at decoder rate 1 and at attention rate 1, since a ratio alone does not say which of the
@@ -244,9 +244,9 @@ EXPERIMENT = Experiment(
         "fast attention makes it small in (C) only."
     ),
     finding=(
-        "a slow decoder does not break the scan: at ratio .01 common tokens fall {fall of common tokens*η_Y 1):.2f} times as far "
-        "as at 1 at fixed η_Y, {fall of common tokens*η_Z 1):.2f} times at fixed η_Z; SGD loses it there in "
-        "{attention on common tokens falls*η_Z 100):.0f} of 3 seeds, and in none with steps a tenth as large"
+        "a slow decoder does not break the scan: at rate ratio 0.01 common tokens fall {fall of common tokens*η_Y 1):.2f} times as "
+        "far as at ratio 1 (fixed η_Y), or {fall of common tokens*η_Z 1):.2f} times (fixed η_Z); SGD breaks it in {attention on "
+        "common tokens falls*η_Z 100):.0f} of 3 seeds, and in none with steps a tenth as large"
     ),
     variables={
         **{f"{name}_mass": Variable("ratio place", "1", f"attention on common tokens, {of}") for name, of in _NAMED.items()},

@@ -1,4 +1,4 @@
-"""Drawing classes at random leaves every class near its share, and the decoder near the one of equal shares.
+"""Drawing classes at random keeps class counts and the decoder close to those of equally frequent classes.
 
 Batch-1 descent along the modified gradient on random sequences of classes, 100 runs: draws, heights and output errors of each class
 against their bounds, the whole decoder against Theorem 5, and the steps to reach a given error. Expect no more than delta of the
@@ -223,8 +223,8 @@ EXPERIMENT = Experiment(
         " them."
     ),
     finding=(
-        "outside their 95 % bounds: {share with draws*:.0%} of the numbers of draws, {share with output errors*N ≥ t₀:.0%} of "
-        "output errors"
+        "{share with draws*:.0%} of class counts and {share with output errors*N ≥ t₀:.0%} of output errors lie outside their 95 % "
+        "bounds"
     ),
     variables=VARIABLES,
     dynamics="A: batch 1, decoder only, modified gradient",

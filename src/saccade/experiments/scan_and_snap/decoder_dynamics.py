@@ -1,4 +1,4 @@
-"""A class's decoder logits climb one ray, draw by draw as Lemma 5 says and within 2 η_Y/M of Lemma 6's smooth curve.
+"""The decoder logits of a class grow along one ray, exactly as in Lemma 5 and within 2 η_Y/M of Lemma 6's continuous curve.
 
 Descent along the modified gradient on the features of Syn-Small, classes in random order: the height h* of each class, whether
 another class disturbs it, and how far it runs ahead of the continuous h. Then plain descent with equal overlaps, for Remark 1.
@@ -203,8 +203,8 @@ EXPERIMENT = Experiment(
         "are those of Fig. 8."
     ),
     finding=(
-        "simulated logits on the predicted ray to 1e-12; in the first ln M/η_Y draws at most {draws that h* is ahead*:.2f} draws "
-        "ahead of the continuous flow"
+        "simulated logits match the prediction to 1e-12; in the first ln M/η_Y draws they lead the continuous flow by at most "
+        "{draws that h* is ahead*:.2f} draws"
     ),
     variables=VARIABLES,
     dynamics="A: batch 1, decoder only, modified and plain gradient",

@@ -1,4 +1,4 @@
-"""Where attention moves first follows from token counts alone, and for separated classes it is what Theorems 2 and 3 say.
+"""Token counts alone tell where attention moves first; for well-separated classes that is what Theorems 2 and 3 say.
 
 Classes of one query that share one token, with endless contexts and with contexts of 16 tokens drawn from them. Two laws of ours
 are compared with the exact flow and with descent on all windows: the first force, z = t²/2 η_Y η_Z F, from one pass over the
@@ -247,8 +247,8 @@ EXPERIMENT = Experiment(
         "it tells of itself without a joint run."
     ),
     finding=(
-        "from counts alone: early attention logits to {first force against the flow, early* (context 16 tokens):.1%}; the error is "
-        "{distance at the time* (context 16 tokens):.1%} where the clock says 10 %"
+        "token counts alone predict early attention logits to {first force against the flow, early* (context 16 tokens):.1%}; "
+        "where the predicted error is 10 %, the true one is {distance at the time* (context 16 tokens):.1%}"
     ),
     variables={
         "clock": Variable("context", "steps", "time at which the next order is a tenth of the first force"),

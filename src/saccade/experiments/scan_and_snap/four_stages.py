@@ -1,4 +1,4 @@
-"""Common tokens are suppressed, winners emerge, attention freezes: so in the theory's flow; in plain flow no winner emerges.
+"""In the theory's flow common tokens are suppressed, winners emerge and attention freezes; in plain flow no winner emerges.
 
 Syn-Medium with one query and the weakly overlapping classes of Theorem 4, along the theory's flow (C) and the plain flow (B) to
 t = 1e12. The stages are events that `saccade.find_events` finds, with levels of its own (set after a first look at the flows). In
@@ -139,8 +139,8 @@ EXPERIMENT = Experiment(
         "overlapping classes (B) reach none of them by t = 1e12."
     ),
     finding=(
-        "in the theory's flow the four pictures come in order; in plain flow the leading token never has more than "
-        "{share of the leading*:.3g} times its share, and no winner emerges"
+        "in the theory's flow all stages come in order; in plain flow the leading token never exceeds {share of the leading*:.3g} "
+        "times its initial share, so no winner emerges"
     ),
     variables={
         "steps": Variable(_ALONG, "steps of SGD", "time of each sample"),

@@ -1,4 +1,4 @@
-"""Growth bends at t0, earlier for a faster decoder, and its height there depends on the two rates only through their ratio.
+"""Growth slows at t0, earlier for a faster decoder; how far it gets by then depends only on the ratio of the two rates.
 
 Theorem 4 as calculus: its closed form against its premise integrated numerically, for the growth factor of Fig. 3, the growth bound
 of Fig. 9, and constants at which printed and corrected forms differ. The paper gives no numbers for the figures; those expected are
@@ -248,7 +248,8 @@ EXPERIMENT = Experiment(
         "integrated numerically."
     ),
     finding=(
-        "growth bound at t0: {growth bound at t0 (M 100,*:.3f} for M = 100, {growth bound at t0 (M 10000,*:.3f} for M = 10000"
+        "the growth bound at t0 is {growth bound at t0 (M 100,*:.3f} for M = 100 and {growth bound at t0 (M 10000,*:.3f} for M = "
+        "10000"
     ),
     variables=VARIABLES,
     dynamics="premise of [tian2023, Theorem 4]",

@@ -1,4 +1,4 @@
-"""JoMA: attention is a function of the layer above it, goes to the strongest token first, and spreads out again.
+"""JoMA: the weights above determine attention; it goes to the strongest token first, and later spreads out again.
 
 Theorem 1 of JoMA along a gradient flow of both layers: exact for linear and exponential attention, approximate for softmax. One
 linear neuron under a constant gradient: the erf law, and when attention has gone to one token. With a nonlinearity, in the paper's
@@ -303,8 +303,9 @@ EXPERIMENT = Experiment(
         "over the limit of Theorem 4; lines: with the delay that we derive. Panel 4: entropy in the authors' script."
     ),
     finding=(
-        "what Theorem 1 conserves changes by {*conserved*linear):.0e} (linear) and {*conserved*exp):.0e} (exp); softmax correlates "
-        "{correlation*:.2f}; entropy falls to {*minimum, nats*:.3f} at step {step*:.0f} and ends at {*the end, nats*:.3f}"
+        "Theorem 1's conserved quantity drifts by {*conserved*linear):.0e} (linear) and {*conserved*exp):.0e} (exp); softmax "
+        "logits correlate {correlation*:.2f} with the prediction; entropy falls to {*minimum, nats*:.3f} at step {step*:.0f} and "
+        "ends at {*the end, nats*:.3f}"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow",

@@ -1,4 +1,4 @@
-"""Two or three layers of attention turn together; the lowest does not lead, and is the last to freeze.
+"""With two or three layers of attention all move at about the same time; the lowest does not lead, and freezes last.
 
 Data with as many levels as the model has layers (`model/attention_tree.py`): every layer must find, among tokens or nodes, the one
 that carries the answer. Followed by gradient flow from small random starts. Asked before the first run: does the lowest layer turn
@@ -148,9 +148,9 @@ EXPERIMENT = Experiment(
         "longest. The lowest attends to six tokens of which two are common, the others to three nodes of which one counts."
     ),
     finding=(
-        "in {the lowest layer turns*layers 2):.0f} of 4 starts with two layers the lowest does not turn first; in the last "
-        "tenfold of time it moves {share of its movement that*layers 2):.0%} of its way; the joint law holds to "
-        "{change of what*layer 1):.0e} in layer 1 of 3"
+        "in {the lowest layer turns*layers 2):.0f} of 4 starts the lower of two layers does not move first; it makes {share of its "
+        "movement that*layers 2):.0%} of its movement in the last tenfold of time; the joint law holds to {change of what*layer "
+        "1):.0e} in layer 1 of 3"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow",

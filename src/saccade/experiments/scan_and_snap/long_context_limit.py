@@ -1,4 +1,4 @@
-"""The gradient is exact at any length and blind to order, and attention nears its limit as one over the root of T.
+"""The gradient formula is exact at any length and ignores token order; attention approaches its limit as 1/√T.
 
 Random matrices and short sequences for the gradient of Lemma 1: against finite differences, from sequences, from counts, and from
 the engine. Then contexts of every length from 2^4 to 2^14 for the limit of Lemma 2 and the rate of Lemma 18. Expect rounding
@@ -260,7 +260,7 @@ EXPERIMENT = Experiment(
         "through the longest contexts. Orange: the error in a token's frequency that all but delta of the contexts stay below, "
         "for the worst token, under Hoeffding's bound (dashed). Green: the negative control, which has no limit."
     ),
-    finding="gradient equals central differences to 1e-8; attention nears its limit as T^{power of T*:.2f}",
+    finding="the gradient formula matches finite differences to 1e-8; attention approaches its limit as T^{power of T*:.2f}",
     variables=VARIABLES,
     dynamics="none: gradients and contexts drawn at random",
     table=table,

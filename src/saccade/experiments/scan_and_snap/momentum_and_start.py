@@ -1,4 +1,4 @@
-"""Momentum is not a larger rate, and Fig. 6 did not start from zero.
+"""Momentum is not just a larger learning rate, and Fig. 6 did not start from zero.
 
 Section 8 of Scan and Snap, on Syn-Medium with one query and both rates 1: entropy of attention among distinct tokens after
 momentum .9 for 100 steps, without momentum for ten times as long or at ten times the rate, and with momentum from the uniform
@@ -176,8 +176,8 @@ EXPERIMENT = Experiment(
         "deviation) come from a uniform start; a zero start (far left) is too high and far too narrow."
     ),
     finding=(
-        "entropy {entropy after 100 steps*:.2f} with momentum, {entropy at the end (trained no momentum, 10 x rate):.2f} with ten "
-        "times the rate instead"
+        "entropy ends at {entropy after 100 steps*:.2f} with momentum 0.9, at {entropy at the end (trained no momentum, 10 x "
+        "rate):.2f} with ten times the learning rate instead"
     ),
     variables={"entropy": Variable("case seed", "nats", "entropy of attention among distinct tokens, mean over classes")},
     dynamics="A: mini-batch training",

@@ -1,4 +1,4 @@
-"""Plain descent does not freeze where Theorem 4 says: attention creeps on like ln t, and snaps far later, if overlaps are strong.
+"""Plain descent does not freeze where Theorem 4 says: attention creeps on as ln t, and snaps far later if overlaps are strong.
 
 Follows the plain flow (B) and compares it with a theory of plain descent for any overlaps (`theory/scan_and_snap/plain_*.py`): the
 coupling of every pair of classes, the logits of every token, the slowest growth, and where growth slows down for good. Beside it
@@ -363,8 +363,8 @@ EXPERIMENT = Experiment(
         "good near the vertical line, where theory has it."
     ),
     finding=(
-        "plain descent follows its own theory to 2 %; its common token falls {fall of the common token*:.2g} times as far as "
-        "Theorem 4 (corrected) says, and its growth is {slowest growth*:.2g} per unit of ln t at its slowest"
+        "plain descent follows its own theory to 2 %; its common token falls {fall of the common token*:.2g} times as far as the "
+        "corrected Theorem 4 says, and growth never drops below {slowest growth*:.2g} per unit of ln t"
     ),
     variables={
         "steps": Variable(_ALONG, "steps of SGD", "time of each sample of a case"),

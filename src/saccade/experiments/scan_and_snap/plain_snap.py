@@ -1,4 +1,4 @@
-"""Plain gradient flow bends at the same onset as the theory's flow, far lower, and then keeps growing with ln t.
+"""Plain gradient flow slows down when the theory says, but has grown far less by then, and keeps growing as ln t.
 
 Follows the plain flow (B) to t = 1e12 in the cases of `scan-then-snap`: classes that share one token and one query, or your own
 with `--classes my.csv`. Its decoder remembers older features and couples classes less. Assumption 1(c), a decoder much faster than
@@ -165,8 +165,8 @@ EXPERIMENT = Experiment(
     panels,
     caption=caption,
     finding=(
-        "near t0' plain descent has grown {log growth of the plain flow (B) over*:.2g} times as far as the theory's flow, "
-        "and its onset goes as η_Y^{(a) a faster decoder*:.2f}"
+        "near t0' plain descent has grown only {log growth of the plain flow (B) over*:.2g} times as far as the theory's flow; its "
+        "onset scales as η_Y^{(a) a faster decoder*:.2f}"
     ),
     variables=VARIABLES
     | {

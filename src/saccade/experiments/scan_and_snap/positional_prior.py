@@ -1,4 +1,4 @@
-"""A positional prior multiplies frequencies: distinct tokens gain as before, but near ones can outrun frequent ones.
+"""A positional prior multiplies token frequencies: distinct tokens still gain, but near ones can overtake frequent ones.
 
 Theory, ours: with scores z + b for token and place, Lemma 4 holds with P(l|n) times the mean of e^b over the places of l. Two
 classes of one query whose tokens have places: rare distinct tokens stand near, frequent ones far; one common token is everywhere,
@@ -312,8 +312,9 @@ EXPERIMENT = Experiment(
         "to 6, placed common ones at 1, 2, 7 and 8."
     ),
     finding=(
-        "with places as such or with theory's frequencies, logits differ by {logits along*:.0e}; "
-        "{of two distinct tokens the one*flow B):.0f} of 100 pairs of distinct tokens gain out of the order of frequency × prior"
+        "attention with positions and attention with the theory's effective frequencies give the same logits to {logits "
+        "along*:.0e}; tokens gain in the order of frequency × prior, with {of two distinct tokens the one*flow B):.0f} exceptions "
+        "in 100 pairs"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow",

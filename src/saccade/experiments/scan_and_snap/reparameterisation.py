@@ -1,4 +1,4 @@
-"""Training embeddings, queries, keys and values is training Y and Z if embeddings are orthonormal; at width d it parts by d^-1/2.
+"""With orthonormal embeddings, training W_Q and W_V is training Y and Z; with random ones of width d the gap shrinks as d^-1/2.
 
 The token-embedded model on two small classes. With orthonormal embeddings and W_Q, W_V moving, its flow is compared with the
 pairwise flow; with W_K moving too, its velocity with the derived one, extra terms included. At finite width embeddings are
@@ -197,8 +197,8 @@ EXPERIMENT = Experiment(
         "finite width."
     ),
     finding=(
-        "with orthonormal embeddings the two flows differ by {attention logits against*:.1g}; with random ones of width d by "
-        "d^{power of the width*:.2f}"
+        "with orthonormal embeddings the two flows agree to {attention logits against*:.1g}; with random ones of width d the gap "
+        "shrinks as d^{power of the width*:.2f}"
     ),
     variables={
         "pairwise_logits": Variable("time token", "1", "attention logits of the pairwise flow"),

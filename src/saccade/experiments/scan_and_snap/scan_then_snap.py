@@ -381,8 +381,8 @@ EXPERIMENT = Experiment(
     panels,
     caption=caption,
     finding=(
-        "growth as ln t, then ln ln t, to t = 1e12; local slopes off the corrected theory by at most {largest*scanning*:.1%}, then "
-        "{largest*snapping*:.1%} (K = 5, M = 1000)"
+        "growth follows ln t, then ln ln t, up to t = 1e12; its local slope is within {largest*scanning*:.1%} of the corrected "
+        "theory before the snap and within {largest*snapping*:.1%} after it (K = 5, M = 1000)"
     ),
     variables=VARIABLES
     | {

@@ -1,4 +1,4 @@
-"""When attention snaps is set by the decoder's rate alone, and how far it has moved by then by the ratio of the two rates.
+"""The decoder's rate alone decides when attention snaps; the ratio of the two rates decides how far it has moved by then.
 
 Follows the theory's flow (C) over a grid of both rates, on five classes that share one token, and asks of each run, at a given
 horizon, whether it is still scanning or frozen. Expect an onset that goes as 1 / η_Y whatever η_Z is (powers within 0.05 of -1 and
@@ -193,7 +193,7 @@ EXPERIMENT = Experiment(
         " is largest where the run has just snapped. Panel 4: the onset of every flow that scanned, in units of t0': between t0' "
         "and t0, and level, so it goes as 1 / η_Y and does not depend on the attention rate."
     ),
-    finding="onset of the snap goes as η_Y^{power of η_Y in the onset:.2f} η_Z^{power of η_Z in the onset:.2f}",
+    finding="the onset of the snap scales as η_Y^{power of η_Y in the onset:.2f} η_Z^{power of η_Z in the onset:.2f}",
     variables=VARIABLES,
     dynamics="C: reduced flow of the theory",
     time_unit="steps of SGD",

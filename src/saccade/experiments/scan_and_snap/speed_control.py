@@ -1,4 +1,4 @@
-"""The decoder lends attention a speed that rises as t, peaks before t₀' = K ln M/η_Y and dies as ln t/t.
+"""The speed at which attention learns grows as t, peaks before t₀' = K ln M/η_Y and then decays as ln t/t.
 
 Integrates the theory's own flow to t = 1e12 with attention held still, for vocabularies from 1e2 to 1e6, and reads height and
 speed off its logits. Expect Lemma 6's height to 1e-8, both forms of Lemma 9 within 5 % for t ≤ .1 t₀' and t ≥ 20 t₀, and the late
@@ -231,7 +231,7 @@ EXPERIMENT = Experiment(
         "(dotted). The peak comes before t₀', not between t₀' and t₀. Panel 2: measured over predicted; the late form is good to "
         "5 % (band) only from about 20 t₀ on."
     ),
-    finding="the speed γ peaks at {highest speed (M 1000):.3f}, at {time of the highest speed over*:.2f} t₀' (M = 1000)",
+    finding="the speed γ peaks at {highest speed (M 1000):.3f}, when t = {time of the highest speed over*:.2f} t₀' (M = 1000)",
     variables=VARIABLES,
     dynamics="C: reduced flow of the theory, attention held still",
     time_unit="steps of SGD",

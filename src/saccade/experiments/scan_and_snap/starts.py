@@ -1,4 +1,4 @@
-"""Where attention starts decides who wins, never who rises; a decoder that starts out wrong can stop attention for good.
+"""Initial attention decides which token wins, never which tokens rise; a wrong initial decoder can stop attention for good.
 
 Syn-Medium with one query from other starts than zero. Z(0): a rare token favoured just below and just above the threshold of the
 extended Theorem 3, common tokens favoured, random. Y(0): a decoder taught the opposite of the truth. Flows (C) and (B), and
@@ -200,8 +200,9 @@ EXPERIMENT = Experiment(
         "attention on common tokens when the decoder starts out wrong: weakly wrong it recovers, strongly wrong it never does."
     ),
     finding=(
-        "from eight starts Z(0) distinct tokens rise ({distinct tokens rise*flow B):.0f} exceptions) and the largest P e^z(0) "
-        "wins; from a wrong decoder the loss stays at {loss at the end from the strongest*flow B*:.3f}, that of guessing"
+        "from eight starts Z(0) distinct tokens rise ({distinct tokens rise*flow B):.0f} exceptions) and the token with the "
+        "largest P e^z(0) wins; from a wrong decoder the loss stays at {loss at the end from the strongest*flow B*:.3f}, no better "
+        "than guessing"
     ),
     variables={
         "reduced_logits": Variable(

@@ -1,4 +1,4 @@
-"""Higher attention rates leave sparser attention, and a moderate ratio of the two rates the sparsest.
+"""A higher attention rate makes attention sparser; a moderate ratio of the two rates makes it sparsest.
 
 Fig. 6 of Scan and Snap: entropy of attention among distinct tokens after 100 steps, for 1, 3, 5 and 10 query tokens, four attention
 rates, four ratios of decoder to attention rate and ten seeds: 640 runs. Expect the 32 published means within 0.03 or three combined
@@ -127,7 +127,8 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "published mean entropies are reproduced to within 0.03 or three standard errors, with {*three standard errors* (query "
-        "tokens 1):.0f} exceptions among 16 (one query token) and {*three standard errors* (query tokens 3):.0f} among 16 (three)"
+        "tokens 1):.0f} exceptions among 16 for one query token and {*three standard errors* (query tokens 3):.0f} among 16 for "
+        "three"
     ),
     table=table,
     headlines=headlines,

@@ -1,4 +1,4 @@
-"""Recall falls less steeply with its threshold at a higher attention rate: attention is sparser.
+"""At a higher attention rate recall falls less as its threshold rises: attention is sparser.
 
 Figs. 11 and 12 of Scan and Snap, for the 640 runs of `syn-medium-entropy`: a query marks the tokens whose attention, softmax(z)
 over the whole vocabulary, is above a threshold near one over the number of context tokens; recall is the share of the distinct
@@ -139,9 +139,8 @@ EXPERIMENT = Experiment(
         " lines in an independent replication. Vertical line: one over the number of context tokens."
     ),
     finding=(
-        "recall falls less over the thresholds at a higher attention rate, with {recall falls less*:.0f} exceptions among "
-        "neighbouring rates; with one query token and equal rates from {*threshold 0.028, ratio 1):.3f} to {*threshold 0.038, "
-        "ratio 1):.3f}"
+        "at a higher attention rate recall falls less as its threshold rises, with {recall falls less*:.0f} exceptions; with one "
+        "query token and equal rates it falls from {*threshold 0.028, ratio 1):.3f} to {*threshold 0.038, ratio 1):.3f}"
     ),
     table=table,
     headlines=headlines,
