@@ -1,4 +1,4 @@
-"""A claim: one statement of a theory, held against one measurement by a relation.
+"""A claim: one statement of a theory, compared with one measurement.
 
 `Case` makes claims that share their settings and assumptions:
 
@@ -6,10 +6,10 @@
     yield case.near(THEOREM_3_5, "growth rate of queries", measured=rates, target=c, relative=0.005)
     yield case.none(THEOREM_2, "frequent distinct tokens gain more", exceptions=rarer_gains_more)
 
-A verdict says whether the relation (`lab/relation.py`) is true. Outside its assumptions a claim decides nothing, and still says
-whether the numbers agree. It cannot be told where its interval reaches to both sides; nor, under a ceiling (`Case.under`), where
-two repetitions agree less than the claim asks, unless the whole interval is allowed or on the wrong side of chance. A negative
-control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
+The verdict says whether the relation (`lab/relation.py`) is true. If an assumption is not met, the claim is `outside`: it decides
+nothing, but still says whether the numbers agree. It is undecided if its interval lies on both sides of the bound; or, under a
+ceiling (`Case.under`), if two repetitions agree less than the claim asks, unless the whole interval is allowed or lies on the wrong
+side of chance. A negative control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Claim:
 
     @property
     def too_small(self) -> str:
-        """Why this cannot be told at this size, with the size that would do; empty where it can.
+        """Why this is undecided at this size, and what size would do; empty if it is decided.
 
         Sizes are estimates: the agreement of repetitions grows with the sample as Spearman and Brown have it, the interval
         shrinks as one over the root of the number of repetitions.
@@ -139,13 +139,11 @@ class Claim:
 
     @property
     def verdict_says(self) -> str:
-        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `cannot be told at this size; ...`."""
+        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `undecided at this size; ...`."""
         if self.verdict == CANNOT_TELL:
-            return f"cannot be told at this size; {self.too_small}"
+            return f"undecided at this size; {self.too_small}"
         if self.verdict == OUTSIDE:
-            numbers = (
-                "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self.relation.miss(self.measured)
-            )
+            numbers = "undecided at this size" if self.too_small else "agrees" if self.agrees else self.relation.miss(self.measured)
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
         if self.breaks:
             told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
@@ -215,7 +213,7 @@ class Case:
         return replace(self, breaks=assumption)
 
     def under(self, *ceilings: Ceiling) -> Case:
-        """The same case under ceilings: a claim that asks for more cannot be told, unless its interval is clear."""
+        """The same case under ceilings: a claim that asks for more is undecided, unless its interval is clear."""
         return replace(self, ceilings=ceilings)
 
     def near(

@@ -1,8 +1,8 @@
-"""The page of findings on real text: a question each, its answer, one picture, its numbers with their ceilings, and the full table.
+"""The page of findings on real text: for each question its answer, one picture and the numbers; at the end all claims.
 
-An experiment on text owns its question, its answer (`finding`, with measured numbers) and what would change it (`caveat`); the
-numbers on top are the claims that the answer names. `saccade reproduce --real` writes the page, and one panel of each
-experiment as a small picture, `figures/NAME.svg` beside it.
+An experiment on text has a question, an answer (`finding`, with measured numbers) and what would change it (`caveat`). The
+numbers under an answer are the claims that it names. `saccade reproduce --real` writes the page, and one panel of each experiment
+as a small picture, `figures/NAME.svg`, in the same folder.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _HEAD = (
-    "# Findings on real text\n\nThe theories describe synthetic data. Here they are asked of real text, one question at a time; "
-    "every number comes from a claim in the tables at the end. Made by `saccade reproduce --real`; do not edit.\n\n"
-    "- A **ceiling** is how far two repetitions of one measurement agree: two seeds, or two samples of the text that share no "
-    "window. A claim that asks for more, and whose interval neither meets it nor lies on the wrong side of chance, **cannot be "
-    "told at this size**; so can none whose interval reaches to both sides. It says what size would do.\n"
-    "- What is said of every run is counted: one exception refutes it.\n"
-    "- A theorem whose assumptions a text does not meet is **outside** them: it is neither confirmed nor refuted, and the numbers "
-    "show whether they agree all the same.\n"
+    "# Findings on real text\n\nThe theories describe synthetic data. Here we ask them about real text, one question at a time. "
+    "Every number comes from a claim in the tables at the end. Written by `saccade reproduce --real`; do not edit.\n\n"
+    "- A **ceiling** is how well two repetitions of one measurement agree: two seeds, or two samples of the text that share no "
+    "window. A claim that asks for more than its ceiling is **undecided at this size**, unless its whole interval is allowed or "
+    "lies on the wrong side of chance. A claim is also undecided if its interval contains the bound. It says what size would do.\n"
+    "- A claim about every run is refuted by one exception.\n"
+    "- **Outside** means that the text does not meet an assumption of the theorem. The claim then neither confirms nor refutes it, "
+    "but shows whether the numbers agree.\n"
     "- Brackets are 95 % intervals over seeds or samples. They are simultaneous over the claims of one experiment (Bonferroni) in "
     "text-fates, positions, optimisers and context-length, and over the main claims of forecast and forecast-transformer. All "
-    "others are one by one, and nothing is corrected across experiments.\n"
-    "- A failure **as expected** was set from earlier runs, some at the same settings and seeds: it is no prediction.\n\n"
+    "others are for single claims, and nothing is corrected across experiments.\n"
+    "- Failures **as expected** were known from earlier runs, some at the same settings and seeds: they are not predictions.\n\n"
 )
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
-_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside their assumptions", CANNOT_TELL: "cannot be told at this size"}
+_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside their assumptions", CANNOT_TELL: "undecided at this size"}
 _WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels high
 
 
@@ -48,7 +48,7 @@ def findings_page(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) 
     tally = ", ".join(f"{count} {word}" for word, count in counts.items())
     answers = [_answer(outcome, asked[outcome.name]) for outcome in outcomes]
     tables = [f"\n## {outcome.name}\n\n{_table(outcome.claims)}" for outcome in outcomes]
-    return "".join([_HEAD, f"Of all claims {tally}.\n", *answers, "\n# Every claim\n", *tables])
+    return "".join([_HEAD, f"Of all claims, {tally}.\n", *answers, "\n# Every claim\n", *tables])
 
 
 def _answer(outcome: Outcome, asked: Experiment) -> str:
@@ -66,7 +66,7 @@ def _answer(outcome: Outcome, asked: Experiment) -> str:
 
 
 def _table(claims: Sequence[Claim]) -> str:
-    """Failures first, then what holds, is outside, or cannot be told."""
+    """Failures first, then claims that hold, are outside their assumptions, or undecided."""
     order = [FAILS, HOLDS, OUTSIDE, CANNOT_TELL]
     ranked = sorted(claims, key=lambda claim: order.index(claim.verdict))
     return _COLUMNS + "".join(_row(claim.label, claim.statement.key, claim.says, claim.verdict_says) for claim in ranked)
