@@ -43,4 +43,4 @@ def test_order_by_frequency_alone_is_not_what_theory_says(record):
 
 def test_an_error_as_large_as_plain_descents_is_not_momentums(record):
     titles = failing(record.assign(gap_ratio=record.gap_ratio * 0 + 1))
-    assert titles == {"error of momentum over that of plain descent at the rate over 1 - μ"}
+    assert titles == {"error of momentum / error of plain descent at rate η/(1 - μ)"}

@@ -29,7 +29,7 @@ def test_the_laws_hold_and_each_broken_assumption_breaks_them(record):
 
 def test_logits_that_do_not_follow_the_weights_are_seen(record):
     other = record.logits.copy(data=np.roll(record.logits.values, 4, axis=1))
-    assert failing(record.assign(logits=other)) == ["correlation of logits with what the weights above say"]
+    assert failing(record.assign(logits=other)) == ["correlation of logits with those predicted from the weights above"]
 
 
 def test_a_percent_of_drift_in_the_weights_is_seen(record):

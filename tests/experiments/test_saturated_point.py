@@ -45,7 +45,7 @@ def test_a_rate_that_is_off_by_a_thousandth_is_seen(record):
 
 def test_kernel_rates_as_printed_would_be_seen(record):
     worse = record.assign(kernel_rate=record.kernel_rate + 2 * record.asymmetry**2)
-    assert verdicts(worse, "largest kernel rate over δ²") == {FAILS}
+    assert verdicts(worse, "largest kernel rate / δ²") == {FAILS}
     assert verdicts(worse, "tangential rates at θ(δ)") == {FAILS}
 
 

@@ -23,9 +23,9 @@ def verdicts(record):
 
 LAWS = (
     "first force against slow training, second step: distance",
-    "its distance at the time where it should be about 10 %",
-    "error that decoder first tells of itself, over the true one",
-    "rank correlation of decoder first with training, at every step where it trusts its order to .95",
+    "first force against slow training where its predicted error is 10 %: distance",
+    "predicted error of decoder first / true error",
+    "rank correlation of decoder first with training, while it predicts at least .95",
 )
 
 

@@ -69,12 +69,12 @@ def test_every_layer_of_every_depth_has_a_row_and_a_curve(record: xr.Dataset) ->
 
 def test_a_return_cannot_be_asked_of_a_run_that_ends_soon_after_its_minimum() -> None:
     falling = np.interp(STEPS, [0, 40_000, 58_000], [2.51, 1.0, 1.6])
-    assert verdicts(falling)["rise after the minimum over the fall before it"] == OUTSIDE
+    assert verdicts(falling)["rise of entropy after its minimum / fall before it"] == OUTSIDE
 
 
 def test_seeds_of_which_one_returns_cannot_tell() -> None:
     entropy = np.stack([curve(2.51, 1.55, 2.21), curve(2.51, 1.55, 1.55)])
-    assert verdicts(entropy)["rise after the minimum over the fall before it"] == CANNOT_TELL
+    assert verdicts(entropy)["rise of entropy after its minimum / fall before it"] == CANNOT_TELL
 
 
 def verdicts(entropy: np.ndarray) -> dict[str, str]:
@@ -86,7 +86,7 @@ def verdicts(entropy: np.ndarray) -> dict[str, str]:
 
 
 def test_a_return_that_grows_holds_and_one_that_is_lost_again_does_not() -> None:
-    growth = "the return grows from a fifth of the updates to a half to all of them"
+    growth = "more entropy has come back after 1/2 of the updates than 1/5, and most at the end"
     assert set(verdicts(np.interp(STEPS, [0, 2000, 58_000], [2.51, 1.5, 2.2])).values()) == {HOLDS}
     assert verdicts(np.interp(STEPS, [0, 2000, 12_000, 58_000], [2.51, 1.5, 2.2, 1.8]))[growth] == FAILS
 
@@ -112,7 +112,7 @@ def test_the_replications_numbers_judge_its_own_curve_and_no_other_settings() ->
 
 def test_a_curve_that_stays_down_refutes_the_return_and_the_end() -> None:
     failed = [claim.title for claim in claims_of(curve(2.51, 1.55, 1.57)) if claim.verdict == FAILS]
-    assert "rise after the minimum over the fall before it" in failed
+    assert "rise of entropy after its minimum / fall before it" in failed
     assert "entropy at its end, nats" in failed
 
 

@@ -65,7 +65,7 @@ VARIABLES = {
     "falls": Variable(CELL, "1", "share of samples from T_p to the last arrival at which z or |a|² + |b|² falls"),
     "imbalance": Variable(CELL, "1", "largest 1 - 2z / (|a|² + |b|²) there"),
     "clock_gap": Variable(CELL, "1", "largest |z' / (c_π z G) - 2| there"),
-    "row_sum_drift": Variable(CELL, "1", "largest change of W_1 1 over |W_1(0)|"),
+    "row_sum_drift": Variable(CELL, "1", "largest change of W_1 1 / |W_1(0)|"),
     "curve_time": Variable(f"{CELL} sample", STEPS, "times of z"),
     "curve": Variable(f"{CELL} sample", "1", "z over its value at the unigram point"),
     "frozen_drift": Variable("law", "1", "largest change of R_0 over |R_0| with W_Q = W_K = 0"),
@@ -245,7 +245,7 @@ def _of_ray(at: xr.Dataset, case: Case) -> Iterator[Claim]:
     yield case.none(PROPOSITION_C_5, "z and |a|² + |b|² grow from T_p to T_2: runs in which one falls", at.falls.values > 0)
     yield case.at_most(PROPOSITION_C_5, "1 - 2z / (|a|² + |b|²) over its bound ε^(1/n)", at.imbalance / small, 1)
     yield case.at_most(PROPOSITION_C_6, "|z' / (c_π z G) - 2| over its bound ε^(1/2n)", at.clock_gap / np.sqrt(small), 1)
-    yield case.at_most(FROZEN_PARTS, "change of W_1 1 over |W_1(0)|", at.row_sum_drift, 1e-9)
+    yield case.at_most(FROZEN_PARTS, "change of W_1 1 / |W_1(0)|", at.row_sum_drift, 1e-9)
     yield case.at_most(FROZEN_PARTS, "change of R_0 without attention, over |R_0|", at.frozen_drift, 1e-9)
 
 

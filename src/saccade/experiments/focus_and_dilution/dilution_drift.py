@@ -254,7 +254,7 @@ def _turn_claims(at: xr.Dataset, case: Case, given: list[Condition], law: str, s
     if start == MANIFOLD and law in stages.LAWS:
         yield usual.but(range="0.45 to 0.51").between(TURNING_RULE, peak, shares, 0.45, 0.51, expected=FAILS)
     yield usual.but(range="0.44 to 0.51, two digits").between(TURNING_RULE, peak, shares, 0.435, 0.515, expected=expected)
-    yield usual.near(TURNING_RULE, "strength over the predicted one where γᵢ = 0", crossed, 1, within=0.35, expected=expected)
+    yield usual.near(TURNING_RULE, "strength where γᵢ = 0 / predicted strength", crossed, 1, within=0.35, expected=expected)
     # Never crossing is latest of all.
     pi, time = at.stationary.values[1:], np.nan_to_num(at.crossing_time.values[1:], nan=np.inf)
     later = (time[:, None] > time)[pi[:, None] < pi]

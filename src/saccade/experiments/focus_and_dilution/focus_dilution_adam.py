@@ -228,7 +228,7 @@ def _of_mini_batches(noisy: xr.Dataset, case: Case) -> Iterator[Claim]:
     yield case.near(FIG_2, "attention of all queries at once on the frequent token, median of seeds", top.median(), 1, within=0.1)
     yield case.at_least(
         ADAM_FOCUS,
-        "seeds whose joint focus rises over ten times as far as the flow's",
+        "seeds whose joint focus rises ten times as far as in the flow",
         (top - noisy.share > 10 * (flowed - noisy.share)).mean(),
         1,
         sentence="In every seed the least attention of any query rises ten times further above the token's share than in the flow.",
@@ -259,7 +259,7 @@ def _of_noise_free(record: xr.Dataset, settings: Settings, case: Case) -> Iterat
     yield case.but(epsilon=settings.small_epsilon).at_most(ADAM_WITHOUT_NOISE, waits, _waits(sensitive).mean(), 0)
     yield case.at_least(
         ADAM_WITHOUT_NOISE,
-        "of seeds that move, those that first move to the side of the drive",
+        "share of moving seeds that first move to the side of the drive",
         _share_on(first_side(quiet), np.sign(quiet.drive)),
         0.9,
         sentence="Without noise the random start leaves a small drive, and its sign says where attention goes first.",

@@ -263,12 +263,12 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     yield of_paper.in_order(
         FIG_2,
-        "rows leave the direction of token 0 in the order of their frequency",
+        "embedding rows leave the direction of token 0 in order of frequency",
         record.event.sel(what=list(OPENING)).values.reshape(-1, 3),
     )
     yield of_paper.at_most(
         FIG_2,
-        "share of the fall from ln d to H(π) that is done when queries have condensed",
+        "share of the loss's fall from ln d to H(π) before queries have condensed",
         _fall_before_attention(record),
         0.5,
         sentence="Under Adam most of the loss falls after queries have condensed, as the paper has it; in the flow, before.",
@@ -276,7 +276,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     peaks = record.event.sel(what=PEAK)
     yield Case({}, [published]).at_most(
         FIG_2,
-        "gap between the peaks with all sequences and with mini-batches, relative",
+        "focus peak: all sequences against mini-batches, relative gap",
         np.abs(peaks.sel(batch="full") / peaks.isel(batch=1) - 1),
         0.1,
         sentence="From the published start the noise of mini-batches is not needed for the focus.",

@@ -213,7 +213,7 @@ def _of_departure(left: xr.Dataset, case: Case, order: int) -> Iterator[Claim]:
     power = fits.power(left.scale, left.error_at)
     yield case.at_most(
         LEMMA_3_1,
-        "how far the power of the displacement in the linear flow's error is below 2",
+        "power of the displacement in the linear flow's error: shortfall below 2",
         np.maximum(0.0, 2 - power),
         0.05,
         sentence="The error of the linear flow falls at least as the square of the displacement.",
@@ -222,7 +222,7 @@ def _of_departure(left: xr.Dataset, case: Case, order: int) -> Iterator[Claim]:
     yield case.at_most(LEMMA_3_1, "error over its bound 4L/μ ε² e^(2μt), corrected window", left.bound_share, 1)
     yield case.near(
         LEMMA_3_1,
-        "power of the displacement in the angle to the start's part along the growing modes",
+        "power of the displacement in the angle to the start's growing part",
         fits.power(left.scale, left.misalignment),
         0.5,
         within=0.05,
@@ -252,7 +252,7 @@ def _of_turns(record: xr.Dataset) -> Iterator[Claim]:
         yield tested.near(LEMMA_3_1, title, fits.power(record["size"], turn), 0.5, within=0.05)
     yield Case({"start": f"({middle:g}², {middle:g})"}, (), CALCULUS).erratum(
         LEMMA_3_1,
-        "tangent of the angle to the growing mode when it should have aligned",
+        "tangent of the angle to the growing mode at alignment time",
         float(turn.sel(size=middle)),
         number="1.4",
         printed=np.sqrt(middle),

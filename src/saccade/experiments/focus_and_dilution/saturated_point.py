@@ -147,13 +147,13 @@ def _of_asymmetry(record: xr.Dataset, settings: Settings, case: Case) -> Iterato
     largest_gradient = round(float(record.remainder.max()), 14)
     yield case.erratum(stated.THEOREM_3_9, "largest |∇L| at θ(δ), to 14 decimals", largest_gradient, **forms)
     yield case.breaking("low tokens of different frequencies").at_least(
-        stated.THEOREM_3_9, "rate of a new direction at δ = 0, over that at the smallest δ", _without_asymmetry(record), 0.01
+        stated.THEOREM_3_9, "rate of a new direction at δ = 0 / at the smallest δ", _without_asymmetry(record), 0.01
     )
     for one, at in zip(record.chain.values, triples, strict=True):
         largest = record.sel(chain=one).isel(asymmetry=0)
         yield Case({"chain": str(one), "δ": largest.asymmetry.item()}, case.given).erratum(
             stated.THEOREM_D_3,
-            "largest kernel rate over δ²",
+            "largest kernel rate / δ²",
             round(float(largest.kernel_rate / largest.asymmetry**2), 9),
             number="2.3",
             printed=np.linalg.eigvalsh(theory.printed_kernel_block(at))[-1],
@@ -174,8 +174,8 @@ def _of_rates(smallest: xr.Dataset, triples: list[theory.SaturatedTriple], case:
     case, rates = case.but(δ=smallest.asymmetry.item()), smallest.opening_rate / smallest.asymmetry
     printed = [np.linalg.norm(theory.decoder_gradient_slope(at)) for at in triples]
     closed = [theory.saturated_opening_rate(high=at.high, n_vocab=3, stay=at.stay, asymmetry=[1.0, -1.0]) for at in triples]
-    yield case.near(stated.THEOREM_3_9, "opening rate over the printed one", rates / printed, 1, within=1e-6)
-    yield case.near(stated.SATURATED_RATE, "opening rate over the closed form", rates / closed, 1, within=1e-6)
+    yield case.near(stated.THEOREM_3_9, "opening rate / printed rate", rates / printed, 1, within=1e-6)
+    yield case.near(stated.SATURATED_RATE, "opening rate / closed form", rates / closed, 1, within=1e-6)
 
 
 def _mild_condition() -> Iterator[Claim]:
@@ -192,7 +192,7 @@ def _mild_condition() -> Iterator[Claim]:
     )
     least = min(theory.opening_force(high=at.high, n_vocab=3, stay=at.stay) for at in inside)
     forms: Any = {"number": "2.8", "printed": None, "corrected": -least, "within": 1e-12}
-    yield case.erratum(stated.LEMMA_D_17, "left less right side of eq. 230 where it is largest", max(found), **forms)
+    yield case.erratum(stated.LEMMA_D_17, "largest left side - right side of eq. 230", max(found), **forms)
 
 
 def _powers(x: xr.DataArray, values: xr.DataArray) -> list[float]:
@@ -205,7 +205,7 @@ def _of_descent(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     for one, triple in zip(least.chain.values, settings.triples, strict=True):
         change, predicted = float(least.loss_change.sel(chain=one)), _descent(triple, least.contrast.item())
         case = Case({"chain": str(one), "κ": triple.strength, "contrast": least.contrast.item()})
-        title, within = "change of the loss as low tokens part", 0.02 * abs(predicted)
+        title, within = "change of the loss as low tokens separate", 0.02 * abs(predicted)
         yield case.near(stated.SATURATED_DESCENT, title, change, predicted, relative=0.02)
         if triple.stay > theory.critical_stay(triple.high, 3):
             yield case.erratum(stated.LEMMA_D_6, title, change, number="2.4", printed=0.0, corrected=predicted, within=within)
@@ -220,8 +220,8 @@ def _of_two_groups(found: xr.Dataset, chain: saccade.MarkovChain, state: theory.
     case = Case({"d": chain.n_vocab}, [below("γ₁γ_l < 0", state.gamma[0] * state.gamma[1], 0)])
     ratio = found.transverse.values / theory.two_group_rate(state, stationary=chain.stationary, transition=chain.transition)
     yield case.at_most(stated.TWO_GROUP_POINT, "speed at the two-group point, random low tokens", found.speed, ROUNDING)
-    yield case.near(stated.TWO_GROUP_POINT, "d_model - 1 opening rates over the closed form", ratio[:-1], 1, within=1e-10)
-    yield case.at_most(stated.TWO_GROUP_POINT, "the rate after these, over the closed form", ratio[-1], 1e-10)
+    yield case.near(stated.TWO_GROUP_POINT, "d_model - 1 opening rates / closed form", ratio[:-1], 1, within=1e-10)
+    yield case.at_most(stated.TWO_GROUP_POINT, "next rate after these / closed form", ratio[-1], 1e-10)
     yield case.at_most(stated.TWO_GROUP_POINT, "largest rate along the manifold", found.tangential, ROUNDING)
     title = "flat directions: shift of β, scale, low contrasts, query, key"
     yield case.near(stated.TWO_GROUP_POINT, title, found.n_flat, chain.n_vocab + 2, within=0)

@@ -188,8 +188,8 @@ def _of_escape(run: xr.Dataset, case: Case) -> Iterator[Claim]:
     forms: Any = {"number": "2.2", "printed": 0.0, "corrected": rate, "within": 0.01 * rate}
     yield case.erratum(PROPOSITION_3_8, "rate on the manifold, equal low tokens", float(run.parting_rate.mean()), **forms)
     times = np.stack([run.parting_time, run.opening_time], axis=-1)
-    yield case.in_order(CRITICAL_STAY, "low tokens part before a direction opens", times)
-    yield case.at_most(CRITICAL_STAY, "s₂ / s₁ when they have parted", run.parting_ratio, 0.01)
+    yield case.in_order(CRITICAL_STAY, "low tokens separate before a direction opens", times)
+    yield case.at_most(CRITICAL_STAY, "s₂ / s₁ when low tokens have separated", run.parting_ratio, 0.01)
 
 
 def _of_stall(run: xr.Dataset, case: Case) -> Iterator[Claim]:

@@ -192,7 +192,7 @@ def _deep_claims(found: dict[int, dict[str, NDArray[np.float64]]]) -> Iterator[C
         is_first = np.concatenate([lowest_first(of_depth[name]) for of_depth in found.values()])
         yield case.under(same_answer(is_first)).at_least(
             DEPTH,
-            f"share of runs in which the first layer {what} first, less that by chance",
+            f"share of runs in which the first layer {what} first, above chance",
             interval(is_first - chances),
             0,
             strict=True,
@@ -203,7 +203,7 @@ def _deep_claims(found: dict[int, dict[str, NDArray[np.float64]]]) -> Iterator[C
         .under(same_answer(np.concatenate(gaps) <= 0))
         .at_most(
             JOMA_FIG_6,
-            "relative entropy of the first layer at the end, less the mean of the others",
+            "final relative entropy: first layer - mean of the others",
             interval(np.concatenate(gaps)),
             0,
             sentence="The first layer stays sparser than the others, in the whole 95 % interval over runs.",

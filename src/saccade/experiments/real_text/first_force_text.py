@@ -189,7 +189,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             shown = case.under(Ceiling("a run on other windows", other, limits=False))
             yield shown.at_least(statement, f"{title}: rank correlation with training, step {step}", found, bar)
             across = float(scores.order(laws[1], scores.run)[at])
-            title = f"{title} from other windows, over a run on those windows, step {step}"
+            title = f"{title} from other windows / a run on those windows: rank correlation, step {step}"
             yield case.at_least(statement, title, across / other, 0.9)
         yield from _size_claims(scores, case)
 
@@ -197,14 +197,16 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 def _size_claims(scores: Scores, case: Case) -> Iterator[Claim]:
     slow = scores.slow_error
     yield case.at_most(FIRST_FORCE, "first force against slow training, second step: distance", slow[0], 0.01)
-    yield case.between(FIRST_FORCE_CLOCK, "its distance at the time where it should be about 10 %", slow[-1], 0.05, 0.2)
+    yield case.between(
+        FIRST_FORCE_CLOCK, "first force against slow training where its predicted error is 10 %: distance", slow[-1], 0.05, 0.2
+    )
     told, true = scores.told_error, scores.true_error
     small = (told > 1e-6) & (told <= 0.2)
-    title = "error that decoder first tells of itself, over the true one"
+    title = "predicted error of decoder first / true error"
     if small.any():
         yield case.near(DECODER_FIRST_ERROR, title, told[small] / true[small], 1, within=0.25)
     in_order = scores.order(scores.told[0], scores.one.second.values) >= _LATER_BAR
-    title = "rank correlation of decoder first with training, at every step where it trusts its order to .95"
+    title = "rank correlation of decoder first with training, while it predicts at least .95"
     if in_order.any():
         yield case.at_least(DECODER_FIRST_ERROR, title, scores.order(scores.told[0], scores.run)[in_order], _LATER_BAR)
 

@@ -222,9 +222,9 @@ class Score:
 
 
 _RATES = {
-    "condensation ratio": ("condensation rate, measured over predicted", 0.1, HOLDS),
-    "focus ratio": ("rate of focus, measured over the closed form", 0.25, FAILS),
-    "flow ratio": ("rate of focus, measured over that of the flow in the same updates", 0.25, HOLDS),
+    "condensation ratio": ("condensation rate, measured / predicted", 0.1, HOLDS),
+    "focus ratio": ("rate of focus, measured / closed form", 0.25, FAILS),
+    "flow ratio": ("rate of focus, measured / flow over the same updates", 0.25, HOLDS),
 }
 
 
@@ -253,7 +253,7 @@ def stage_claims(record: xr.Dataset) -> Iterator[Claim]:
     for name, what in EVENTS.items():
         title = f"{what} when predicted (factor 2): share of seeds"
         yield case.at_least(FORECAST_STAGES, title, np.mean(found[f"{name} told"]), _MOST)
-    sign = "attention first moves to the side predicted: share of seeds"
+    sign = "attention first moves the predicted way: share of seeds"
     yield case.at_least(FORECAST_STAGES, sign, np.mean(found["sign told"]), _MOST)
     found, case = scores.stage_scores(record, "adam"), Case({"trained by": "Adam"})
     for title, told, expected in (

@@ -180,11 +180,11 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             Ceiling("two seeds", seeds[at], "seeds averaged"), Ceiling("two halves of the text", halves[at])
         )
         title = "rank correlation of the first force with a Transformer's first moves" + (
-            "" if rival == "chance" else ", less that of frequency"
+            "" if rival == "chance" else ", above that of frequency"
         )
         yield case.at_least(FORECAST_TRANSFORMER, title, found, 0.0, strict=True, expected=CANNOT_TELL)
     case = Case({"text": settings.text, "update": times[-1]}).under(Ceiling("two halves of the text", halves[-1], limits=False))
-    title = "the same over what two seeds agree on"
+    title = "rank correlation of the first force / that of two seeds"
     yield case.at_least(FORECAST_TRANSFORMER, title, interval(force[-1] / seeds[-1]), _HALF, expected=FAILS)
 
 
@@ -233,8 +233,8 @@ EXPERIMENT = Experiment(
     ),
     question="Do the counts of a text also tell what an ordinary Transformer attends to first?",
     finding=(
-        "no: after 200 updates of Adam its rank correlation with an ordinary Transformer is {the same over*:.2f} times that of two "
-        "seeds with each other"
+        "no: after 200 updates of Adam its rank correlation with an ordinary Transformer is {rank correlation of the first force / "
+        "*:.2f} times that of two seeds with each other"
     ),
     caveat="Other widths, rates and texts were not tried; a model without residual path and positions is closer to the theory.",
     variables={

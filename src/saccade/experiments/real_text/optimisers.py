@@ -126,7 +126,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
     yield under("SGD", "momentum").at_least(
         MOMENTUM_AS_A_RATE,
-        "rank correlation of gains, momentum with SGD, 100 tokens a query",
+        "rank correlation of gains, momentum with SGD, 100 tokens per query",
         found["momentum"],
         SAME,
         sentence="Momentum at a tenth of the rate lets the same tokens gain as plain SGD.",
@@ -137,7 +137,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             .but(optimiser=kind)
             .at_most(
                 ADAM_CHOOSES,
-                "rank correlation of gains, Adam with SGD, 100 tokens a query",
+                "rank correlation of gains, Adam with SGD, 100 tokens per query",
                 found[f"alike {kind}"],
                 OTHER,
                 sentence="Adam lets other tokens gain than SGD.",
@@ -148,7 +148,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         .but(optimiser=middle)
         .at_most(
             ADAM_SUBSETS_ON_TEXT,
-            "how closely gains follow frequency (|rank correlation|), Adam less SGD",
+            "|rank correlation| of gain and frequency: Adam - SGD",
             found["less"],
             0,
             sentence="Adam follows frequency less than SGD, up or down.",
@@ -157,14 +157,14 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     yield under(adam[0], adam[-1]).at_most(
         ADAM_CHOOSES,
-        f"rank correlation of gains, {adam[0]} with {adam[-1]}, 100 tokens a query",
+        f"rank correlation of gains, {adam[0]} with {adam[-1]}, 100 tokens per query",
         found["rates"],
         SAME,
         sentence="Adam's rate decides which tokens gain.",
     )
     yield under(adam[0], adam[-1], limits=True).at_least(
         ADAM_SUBSETS_ON_TEXT,
-        f"rank correlation of gain and frequency, {adam[-1]} less {adam[0]}",
+        f"rank correlation of gain and frequency, {adam[-1]} - {adam[0]}",
         found["favour"],
         0,
         sentence="At a higher rate Adam favours more frequent tokens.",
@@ -180,7 +180,7 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
         for name, values in {
             "rank correlation of gain and frequency": fates.frequency_following(of_kind, groups),
             "rank correlation of gains with SGD's": alike(of_kind, gain["SGD"], groups),
-            "share of common tokens that a distinct token gains on": fates.separation_share(of_kind, groups).by_seed,
+            "distinct tokens outgain common tokens: share of pairs": fates.separation_share(of_kind, groups).by_seed,
         }.items()
     ]
 

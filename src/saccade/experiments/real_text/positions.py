@@ -133,14 +133,14 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         if kind in gains:
             yield case.under(Ceiling("two seeds", gains[kind][1], "seeds averaged")).at_least(
                 POSITIONS_ON_TEXT,
-                "rank correlation of gains with those without positions, 100 tokens a query",
+                "rank correlation of gains with those without positions, 100 tokens per query",
                 intervals["alike", kind],
                 ALIKE,
                 sentence="With this encoding attention seeks much the same tokens as without positions.",
             )
         yield case.but(given=given).at_least(
             THEOREM_2B,
-            "log change of attention on distinct tokens less that on common tokens",
+            "log change of attention: distinct tokens - common tokens",
             intervals["grown", kind],
             0,
             strict=True,
@@ -207,8 +207,8 @@ EXPERIMENT = Experiment(
         "not much with learned or rotary positions: token gains correlate {*gains with*learned*:.2f} and {*gains with*rotary*:.2f} "
         "with those without positions. The correlation is {*gains with*alibi*:.2f} for ALiBi, {*gains with*larger than*:.2f} for "
         "sinusoids and {*gains with*as large as*:.2f} for sinusoids no larger than embeddings, but there seeds vary too much to "
-        "decide. The log ratio of attention on distinct and common tokens changes by {*less that*positions none*:.2f} without "
-        "positions, {*less that*learned*:.2f} with learned and {*less that*rotary*:.2f} with rotary ones"
+        "decide. The log ratio of attention on distinct and common tokens changes by {log change*positions none*:.2f} without "
+        "positions, {log change*learned*:.2f} with learned and {log change*rotary*:.2f} with rotary ones"
     ),
     caveat="More layers: later ones can attend to positions that earlier ones have copied.",
     variables=VARIABLES,

@@ -130,7 +130,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         lowest = min(rates)  # where the replication has all its depths
         rebounds = [np.mean([one.rebound for one in bounces(record, n_layers=n, lr=lowest, layer=0)]) for n in sorted(depths)]
         case = Case({"rate": lowest}, against=REPLICATION)
-        yield case.in_order(JOMA_FIG_6, "the deeper the model, the less its lowest layer returns", -np.array(rebounds))
+        yield case.in_order(JOMA_FIG_6, "entropy of the lowest layer comes back less in deeper models", -np.array(rebounds))
 
 
 def _is_replicated(record: xr.Dataset) -> bool:
@@ -146,15 +146,15 @@ def _run_claims(record: xr.Dataset, depth: int, lr: float) -> Iterator[Claim]:
     last, turned = float(record.time[-1]), max(one.minimum_at for one in lowest)
     long_enough = case.but([at_least("updates over those until the minimum", last / turned, 2)])
     asked: tuple[tuple[Case, str, list[float], float], ...] = (
-        (case, "fall of the entropy, nats", [one.start - one.minimum for one in lowest], FALLEN),
-        (long_enough, "rise after the minimum over the fall before it", [one.rebound for one in lowest], BOUNCE),
+        (case, "fall of entropy, nats", [one.start - one.minimum for one in lowest], FALLEN),
+        (long_enough, "rise of entropy after its minimum / fall before it", [one.rebound for one in lowest], BOUNCE),
     )
     for of_case, title, values, bound in asked:
         yield every_run(of_case, JOMA_FIG_6, title, values, bound, possible=(0.0, np.inf))
     of_parts = rebounds_by_part(record, n_layers=depth, lr=lr, layer=0)
     yield (
         long_enough.under(Ceiling("two seeds", agreement(of_parts), more="updates")).in_order(
-            JOMA_FIG_6, "the return grows from a fifth of the updates to a half to all of them", of_parts.mean(axis=0)
+            JOMA_FIG_6, "more entropy has come back after 1/2 of the updates than 1/5, and most at the end", of_parts.mean(axis=0)
         )
     )
     if not _is_replicated(record):
@@ -229,7 +229,7 @@ EXPERIMENT = Experiment(
     ),
     question="Does attention become dense again after it was sparse?",
     finding=(
-        "yes: at rate 0.001 entropy falls by {fall of the entropy*rate 0.001*:.2f} nats, and {rise after*rate 0.001*:.0%} of that "
+        "yes: at rate 0.001 entropy falls by {fall of entropy*rate 0.001*:.2f} nats, and {rise of entropy*rate 0.001*:.0%} of that "
         "has come back by update 10,000"
     ),
     caveat="A lower rate or a larger vocabulary, with which entropy comes back only after these runs end; other depths.",

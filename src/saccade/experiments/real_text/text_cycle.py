@@ -119,7 +119,7 @@ STAGES = {  # title, at least
     "probe": ("largest joint attention of all probe words on one word", FOCUSED),
     "probe on the frequent": ("a joint focus of the probe is on its most frequent word", 1),
     "probe gives up": ("after a joint focus every probe word gives up half of it", 1),
-    "probe on itself": ("the rarest probe word ends on itself most of all in every run", 1),
+    "probe on itself": ("the rarest probe word ends up attending mostly to itself in every run", 1),
 }
 AFTER = dict.fromkeys(("dilution", "direction", "focus again"), "focus") | dict.fromkeys(
     ("probe on the frequent", "probe gives up"), "probe"

@@ -133,7 +133,7 @@ _SLOWER, _PLAIN = "attention slower than condensation", "plain descent"
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     sgd, adam = record.sel(optimiser="sgd"), record.sel(optimiser="adam")
     slow, every = np.abs(sgd.focus_rate) < sgd.condensation_rate, sgd.focus_rate.notnull()
-    sign, to_c = np.sign(sgd.focus_rate), "first move of attention is to the side of c"
+    sign, to_c = np.sign(sgd.focus_rate), "attention first moves to the side of c"
     plain, by_adam = Case({"optimiser": "plain descent"}), Case({"optimiser": "Adam"})
     yield Case().at_least(
         SIGN_RULE,
@@ -145,10 +145,10 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     yield _agreeing(plain.but([met(_SLOWER, True)], runs=_SLOWER), SIGN_RULE, to_c, sgd.side, sign, slow)
     yield _agreeing(plain.but([met(_SLOWER, False)], runs="the others"), SIGN_RULE, to_c, sgd.side, sign, ~slow, OUTSIDE)
-    to_drive = "first move of attention is to the side of the integrated drive"
+    to_drive = "attention first moves to the side of the integrated drive"
     yield _agreeing(plain, DRIVE, to_drive, sgd.side, np.sign(sgd.impulse), every)
     yield _agreeing(by_adam.but([met(_PLAIN, False)]), SIGN_RULE, to_c, adam.side, sign, every, OUTSIDE)
-    yield _agreeing(by_adam, ADAM_FOCUS, "first move of attention is to the most frequent token", adam.side, 1.0, every)
+    yield _agreeing(by_adam, ADAM_FOCUS, "attention first moves to the most frequent token", adam.side, 1.0, every)
 
 
 def _agreeing(case: Case, statement: Any, title: str, side: Any, wanted: Any, chosen: Any, expected: str = HOLDS) -> Claim:

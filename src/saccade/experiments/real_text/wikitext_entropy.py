@@ -80,10 +80,10 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         yield case.in_order(FIG_10, "mean entropy falls from each rate to the next", -final.mean("seed"))
         less = f"every seed has less entropy at rate {highest:g} than at rate {lowest:g}"
         yield every_run(case, FIG_10, less, is_lower.values, 1)
-        yield every_run(case, FIG_10, "in every seed entropy falls with the rate by rank", correlations < 0, 1)
+        yield every_run(case, FIG_10, "entropy falls with the rate (rank correlation) in every seed", correlations < 0, 1)
         yield level_case.in_order(
             ENTROPY_AT_EQUAL_PATH,
-            "mean entropy at equal rate times updates falls from each rate to the next",
+            "mean entropy at equal rate × updates falls from each rate to the next",
             -level.mean("seed"),
         )
 

@@ -159,11 +159,11 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     yield case.none(
         ADAM_LIMIT,
-        "favoured distinct token at every rate is within a rank of the predicted one",
+        "favoured distinct token is predicted to within one rank",
         np.abs(favoured(record.attention) - favoured(record.predicted)) > 1,
     )
     gap = np.abs(entropy(record.attention) - entropy(record.predicted))
-    yield case.at_most(ADAM_LIMIT, "entropy among distinct tokens against theory, largest gap, nats", gap, 0.025)
+    yield case.at_most(ADAM_LIMIT, "entropy among distinct tokens: largest error of theory, nats", gap, 0.025)
     yield from _controls(record)
     yield from _clock(record)
 
@@ -182,10 +182,10 @@ def _clock(record: xr.Dataset) -> Iterator[Claim]:
     slow, fast = (by_rate.isel(momentum_rate=place) for place in (0, -1))
     case, near_flow = (
         Case({"momentum": mu, "rate": float(slow.momentum_rate)}),
-        "distance from the flow on momentum's clock, relative",
+        "distance from the flow run 1/(1 - μ) times as fast, relative",
     )
     yield case.at_most(MOMENTUM_CLOCK, near_flow, slow.momentum_gap, 0.02)
-    title = "error of momentum over that of plain descent at the rate over 1 - μ"
+    title = "error of momentum / error of plain descent at rate η/(1 - μ)"
     yield case.near(MOMENTUM_CLOCK, title, slow.gap_ratio, (1 + mu) / (1 - mu), relative=0.05)
     at = case.but(given=[met(SMOOTH, False)], rate=float(fast.momentum_rate)).breaking(SMOOTH)
     yield at.at_most(MOMENTUM_CLOCK, near_flow, fast.momentum_gap, 0.02)

@@ -169,11 +169,11 @@ def _at_finite_length(record: xr.Dataset, settings: Settings) -> Iterator[Claim]
     for length, by_rank in zip(lengths, share, strict=True):
         case = Case({"T": length}, given, REPLICATION)
         if length == 32:
-            title = "how many of the ten distinct tokens fall in most runs"
+            title = "distinct tokens, of ten, that lose attention in most runs"
             yield case.near(FINITE_LENGTH_FATES, title, int((by_rank > 0.5).sum()), 3, within=0)
         if length == 128:
             mean = float(record.finite_logits.sel(length=128, rank=1).mean())
-            title = "share of runs in which the rarest distinct token falls"
+            title = "share of runs in which the rarest distinct token loses attention"
             yield case.near(FINITE_LENGTH_FATES, title, by_rank[0], 1, within=0.03)
             yield case.near(FINITE_LENGTH_FATES, "mean z of the rarest distinct token", mean, -0.013, within=0.002)
 
@@ -276,7 +276,7 @@ EXPERIMENT = Experiment(
         "Panel 5: no published task has its eigenvalues between the two bounds of Assumption 2."
     ),
     finding=(
-        "along the theory's flow distinct tokens always gain ({distinct tokens gain attention all the time, flow (C):.0f} "
+        "along the theory's flow distinct tokens always gain ({distinct tokens always gain attention, flow (C):.0f} "
         "exceptions) and the common token always loses ({the only common*:.0f}); in SGD {share of distinct*(T 32):.0%} of distinct "
         "tokens lose attention with contexts of 32 tokens, {share of distinct*(T 2048):.0%} with 2048"
     ),

@@ -141,13 +141,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     for name, (_, flow, held) in _FLOWS.items():
         case, mass = Case({"flow": flow, held: 1.0}), record[f"{name}_mass"].values
         yield from _fates(record, name, case)
-        title = "attention left on common tokens with the fastest decoder over that at equal rates: a weaker effect"
+        title = "attention left on common tokens: fastest decoder / equal rates"
         yield case.at_least(RATE_RATIO, title, mass[-1, -1] / mass[equal, -1], 1, strict=True)
         if flow == "B":
             fall = mass[:, 0] - mass[:, -1]
-            title = "fall of common tokens with the slowest decoder over that at equal rates: it breaks"
+            title = "fall of common tokens: slowest decoder / equal rates"
             yield case.at_most(SLOW_DECODER, title, fall[0] / fall[equal], 0.5, expected=FAILS)
-            title = "attention left on common tokens, by the theory of plain descent: largest error"
+            title = "attention left on common tokens: largest error of plain-descent theory"
             yield case.at_most(PLAIN_MEMORY, title, np.abs(record[f"{name}_expected"].values - mass[:, -1]), 0.01)
         if held == DECODER:
             yield case.in_order(RATE_RATIO, "attention left on common tokens rises with η_Y/η_Z, at fixed η_Y", mass[:, -1])

@@ -153,7 +153,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         ("error", snapped & long_run, "output errors off by more than Δ/(N/K), N ≥ t₀", COROLLARY_1),
     ):
         share = (strayed[name] > bound[name]).mean(("run", "class")).where(kept, 0.0)
-        yield Case(given=[met("some N is in this range", bool(kept.any()))]).at_most(lemma, f"share with {what}", share, delta)
+        yield Case(given=[met("some N is in this range", bool(kept.any()))]).at_most(
+            lemma, f"share of classes with {what}", share, delta
+        )
     gap = "decoder against F (FᵀF)⁻¹ W, largest gap"
     yield Case({"heights": "h*(N_n)"}).at_most(THEOREM_5, gap, record.decoder_error, 1e-12)
     late = Case(given=[met("N >> K^2", bool(long_run.any()))])
@@ -223,8 +225,8 @@ EXPERIMENT = Experiment(
         " them."
     ),
     finding=(
-        "{share with draws*:.0%} of class counts and {share with output errors*N ≥ t₀:.0%} of output errors lie outside their 95 % "
-        "bounds"
+        "{share of classes with draws*:.0%} of class counts and {share of classes with output errors*N ≥ t₀:.0%} of output errors "
+        "lie outside their 95 % bounds"
     ),
     variables=VARIABLES,
     dynamics="A: batch 1, decoder only, modified gradient",

@@ -108,7 +108,7 @@ def _plain_logit(n_vocab: int, n_classes: int, settings: Settings) -> float:
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     n_draws = record.sizes["draw"] - 1
-    yield Case().at_most(LEMMA_3, "a step of one class moves the logits of another, largest change", record.disturbance, 1e-12)
+    yield Case().at_most(LEMMA_3, "largest change of a class's logits when another class is drawn", record.disturbance, 1e-12)
     ray = Case({"draws of each class": n_draws})
     yield ray.at_most(LEMMA_5, "logits after s draws against (M - 1) h*(s) ζ_n, largest gap", record.ray_error, 1e-12)
     yield from _lead(record, n_draws // 2)
@@ -121,13 +121,13 @@ def _lead(record: xr.Dataset, half: int) -> Iterator[Claim]:
     learned = (half * record.lr_decoder >= 5 * np.log(record.n_vocab)).transpose("n_vocab", "lr_decoder")
     left = (gap.isel(draw=2 * half) / gap.isel(draw=half)).values[learned.values]
     case = Case()
-    yield case.at_most(LEMMA_7, "h* below the continuous h, largest shortfall", max(0.0, -float(gap.min())), 1e-15)
-    yield case.at_most(LEMMA_7, "lead of h* over h in units of 2 η_Y/M, largest", gap / bound, 1.0)
+    yield case.at_most(LEMMA_7, "largest shortfall of h* below the continuous h", max(0.0, -float(gap.min())), 1e-15)
+    yield case.at_most(LEMMA_7, "largest lead h* - h, in units of 2 η_Y/M", gap / bound, 1.0)
     late = case.but(given=[met("some rate has learned its class by then", bool(learned.any()))])
     # Beside 1/s there is a logarithm: the lead is about ln(eta_Y s)/(2 M s).
-    title = f"the lead dies out like 1/s: at s = {2 * half} over at {half}, largest"
+    title = f"the lead decays as 1/s: at s = {2 * half} / at {half}, largest"
     yield late.near(LEMMA_7, title, left.max(initial=0.0), 0.5, within=0.1)
-    yield case.at_most(LEMMA_7, "draws that h* is ahead of h in the first ln M/η_Y draws, most", _draws_ahead(record), 1.0)
+    yield case.at_most(LEMMA_7, "largest lead of h* over h in the first ln M/η_Y draws, in draws", _draws_ahead(record), 1.0)
 
 
 def _draws_ahead(record: xr.Dataset) -> float:
@@ -204,7 +204,7 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "simulated logits match the prediction to 1e-12; in the first ln M/η_Y draws they lead the continuous flow by at most "
-        "{draws that h* is ahead*:.2f} draws"
+        "{largest lead of h* over h in*:.2f} draws"
     ),
     variables=VARIABLES,
     dynamics="A: batch 1, decoder only, modified and plain gradient",

@@ -160,25 +160,27 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 def _law_claims(one: xr.Dataset, case: Case) -> Iterator[Claim]:
     early = one.isel(share=0)
-    yield case.at_most(FIRST_FORCE, "first force against the flow, early: distance", apart(early.law, early.flow), _WITHIN)
+    yield case.at_most(FIRST_FORCE, "first force against the early flow: relative distance", apart(early.law, early.flow), _WITHIN)
     control = case.but(given=[met(UNIT_LENGTH, False)]).breaking(UNIT_LENGTH)
-    title = "first force where attention is not divided by its length: distance"
+    title = "first force with attention not divided by its length: relative distance"
     yield control.at_most(FIRST_FORCE, title, apart(early.law, early.control), _WITHIN, expected=FAILS)
     first, following = apart(one.law, one.flow), apart(one.law_next, one.flow)
     at_clock = float(np.interp(1.0, one.share, first))
-    yield case.between(FIRST_FORCE_CLOCK, "distance at the time where it should be about 10 %", at_clock, 0.05, 0.2)
+    yield case.between(FIRST_FORCE_CLOCK, "relative distance where the predicted error is 10 %", at_clock, 0.05, 0.2)
     small = one.share.values <= 0.3
-    yield case.near(FIRST_FORCE_CLOCK, "power of t in the error of the law", power(one.share[small], first[small]), 1, within=0.1)
-    title = "power of t in the error with the next order"
+    yield case.near(
+        FIRST_FORCE_CLOCK, "power of t in the error of the first force", power(one.share[small], first[small]), 1, within=0.1
+    )
+    title = "power of t in the error with the next order included"
     yield case.near(FIRST_FORCE_CLOCK, title, power(one.share[small], following[small]), 2, within=0.2)
 
 
 def _decoder_claims(one: xr.Dataset, case: Case) -> Iterator[Claim]:
     true, told = apart(one.decoder_first, one.descent), one.told_error.values
     close = told <= 0.05
-    yield case.at_most(DECODER_FIRST, "decoder first against descent, while trusted to 5 %: distance", true[close], 0.0625)
+    yield case.at_most(DECODER_FIRST, "decoder first against descent, while its predicted error is below 5 %", true[close], 0.0625)
     told_at = (told > 1e-6) & (told <= 0.2)
-    title = "error that decoder first tells of itself, over the true one"
+    title = "predicted error of decoder first / true error"
     yield case.near(DECODER_FIRST_ERROR, title, told[told_at] / true[told_at], 1, within=0.25)
 
 
@@ -187,9 +189,9 @@ def _class_claims(one: xr.Dataset, case: Case) -> Iterator[Claim]:
     title = "first force against Lemma 4 with the coupling 1/M: largest difference over the largest force"
     yield case.at_most(FIRST_FORCE_CLASSES, title, np.abs(force - one.lemma_4.values).max() / np.abs(force).max(), 1e-12)
     distinct, common = one.distinct.values, one.common.values
-    yield case.none(FIRST_FORCE_CLASSES, "distinct tokens that do not gain (Theorem 2a)", force[distinct.any(axis=0)] <= 0)
-    yield case.none(FIRST_FORCE_CLASSES, "common tokens that do not lose (Theorem 2b)", force[common] >= 0)
-    title = "gain over squared probability, distinct tokens of a class, relative to the first (Theorem 3)"
+    yield case.none(FIRST_FORCE_CLASSES, "distinct tokens gain attention (Theorem 2a)", force[distinct.any(axis=0)] <= 0)
+    yield case.none(FIRST_FORCE_CLASSES, "common tokens lose attention (Theorem 2b)", force[common] >= 0)
+    title = "gain / P² of distinct tokens, relative to the first of the class (Theorem 3)"
     ratios = [(force / prob**2)[own] / (force / prob**2)[own][0] for prob, own in zip(_safe(one), distinct, strict=True)]
     yield case.near(FIRST_FORCE_CLASSES, title, np.concatenate(ratios), 1, within=1e-9)
 
@@ -247,8 +249,8 @@ EXPERIMENT = Experiment(
         "it tells of itself without a joint run."
     ),
     finding=(
-        "token counts alone predict early attention logits to {first force against the flow, early* (context 16 tokens):.1%}; "
-        "where the predicted error is 10 %, the true one is {distance at the time* (context 16 tokens):.1%}"
+        "token counts alone predict early attention logits to {first force against the early* (context 16 tokens):.1%}; "
+        "where the predicted error is 10 %, the true one is {relative distance where* (context 16 tokens):.1%}"
     ),
     variables={
         "clock": Variable("context", "steps", "time at which the next order is a tenth of the first force"),

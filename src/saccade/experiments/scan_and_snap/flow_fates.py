@@ -40,7 +40,7 @@ from saccade.theory.scan_and_snap.statements import COROLLARY_2, LEMMA_4, THEORE
 _N_TIMES = 400  # dense enough for the spline's derivative to be good to 1e-6
 _FORMULA = 1e-5  # relative; the spline leaves 7e-7
 _JOINT = 0.1  # relative, of joint descent against Lemma 4
-_GAINS = "distinct tokens gain attention all the time, flow (C)"
+_GAINS = "distinct tokens always gain attention, flow (C)"
 VARIABLES = {
     "one_common": Variable("time class token_of_one", "1", "z of each class along flow (C), one common token (0), two queries"),
     "several_common": Variable("time token_of_several", "1", "z along flow (C), one query and three common tokens (0, 1, 2)"),
@@ -156,7 +156,7 @@ def _joint_descent(record: xr.Dataset, settings: Any) -> Iterator[Claim]:
         sentence="The sum over classes in Lemma 4 lacks the chance P(n) = 1/K of drawing a class.",
     )  # fmt: skip
     gap = np.abs(measured[moving] / corrected[moving] - 1)
-    yield case.at_most(LEMMA_4, "joint descent against the lemma with η_Z/K, largest relative gap", gap, _JOINT)
+    yield case.at_most(LEMMA_4, "joint descent against Lemma 4 with η_Z/K, largest relative gap", gap, _JOINT)
 
 
 def final_logits(record: xr.Dataset) -> tuple[Array, Array, Array]:
@@ -176,14 +176,10 @@ def _one_common(record: xr.Dataset, settings: Any) -> Iterator[Claim]:
     gap = np.abs(_velocity(record.time.values, z) / np.where((p := _predicted_velocity(record, settings)) == 0, np.nan, p) - 1)
     weak = Case(given=_given(settings, "one_common", ("2 ", "T1")))
     yield weak.none(THEOREM_2A, _GAINS, _not_rising(z[:, distinct]))
-    yield weak.at_most(
-        THEOREM_2A, "f² ξ of a distinct token against the slope of z, largest relative gap", gap[:, distinct], _FORMULA
-    )
+    yield weak.at_most(THEOREM_2A, "dz/dt of distinct tokens against f² ξ, largest relative gap", gap[:, distinct], _FORMULA)
     single = Case(given=_given(settings, "one_common", ("2 ", "T1", "T2")))
-    yield single.none(THEOREM_2B, "the only common token loses attention all the time, flow (C)", _not_rising(-z[:, :, 0]))
-    yield single.at_most(
-        THEOREM_2B, "-Σ (1 - f²) ξ of the common token against the slope of z, largest gap", gap[:, :, 0], _FORMULA
-    )
+    yield single.none(THEOREM_2B, "the only common token always loses attention, flow (C)", _not_rising(-z[:, :, 0]))
+    yield single.at_most(THEOREM_2B, "dz/dt of the common token against -Σ (1 - f²) ξ, largest gap", gap[:, :, 0], _FORMULA)
 
 
 def _predicted_velocity(record: xr.Dataset, settings: Any) -> Array:
@@ -206,13 +202,13 @@ def _several_common(record: xr.Dataset, settings: Any) -> Iterator[Claim]:
     matched = np.stack([np.roll(z[:, n_common + n * N_DISTINCT :][:, :N_DISTINCT], -n, axis=1) for n in range(len(prob))])
     gap = np.abs(_velocity(record.time.values, common) / _symmetric_velocity(record, settings, prob, n_common) - 1)
     case = Case(given=_given(settings, "several_common", ("2 ", "T1", "C2")))
-    yield case.none(COROLLARY_2, "several common tokens all lose attention, flow (C)", _not_rising(-common))
+    yield case.none(COROLLARY_2, "each of several common tokens loses attention, flow (C)", _not_rising(-common))
     yield case.at_most(
-        COROLLARY_2, "logits of distinct tokens that the bijection matches, largest spread", np.ptp(matched, axis=0), 1e-10
+        COROLLARY_2, "distinct tokens matched by the bijection: largest spread of their logits", np.ptp(matched, axis=0), 1e-10
     )
     misplaced = np.argsort(-common[-1]) != np.argsort(prob[0, :n_common])
     yield case.none(COROLLARY_2, "the more probable a common token, the further it falls", misplaced)
-    yield case.at_most(COROLLARY_2, "velocity of the common tokens against the slope of z, largest relative gap", gap, _FORMULA)
+    yield case.at_most(COROLLARY_2, "dz/dt of the common tokens against Corollary 2, largest relative gap", gap, _FORMULA)
 
 
 def _symmetric_velocity(record: xr.Dataset, settings: Any, prob: Array, n_common: int) -> Array:

@@ -83,15 +83,15 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     times = {case: record.event_time.sel(case=case).values for case in CASES}
     for case, expected in zip(CASES, (HOLDS, FAILS, FAILS), strict=True):
         yield Case({"flow": case}).in_order(
-            FOUR_STAGES, "suppressed, then a winner, then frozen: all there, in order", times[case], expected=expected
+            FOUR_STAGES, "suppression, a winner and the freeze come in this order", times[case], expected=expected
         )
     missing = Case({"flow": CASES[1]})
-    title = "share of the leading distinct token at its largest over that at the start: no winner"
+    title = "no winner: largest share of the leading distinct token / initial share"
     share = record.top_share.sel(case=CASES[1]).values
     yield missing.at_most(FOUR_STAGES, title, share.max() / share[0], 1.2)
     both = times[CASES[1]][[0, 2]]
-    yield missing.in_order(FOUR_STAGES, "suppressed, then frozen, with strong overlaps", both)
-    title = "stages that are seen with weak overlaps"
+    yield missing.in_order(FOUR_STAGES, "strong overlaps: suppression, then the freeze", both)
+    title = "number of stages reached with weak overlaps"
     yield Case({"flow": CASES[2]}).near(FOUR_STAGES, title, np.isfinite(times[CASES[2]]).sum(), 0, within=0)
 
 
@@ -139,7 +139,7 @@ EXPERIMENT = Experiment(
         "overlapping classes (B) reach none of them by t = 1e12."
     ),
     finding=(
-        "in the theory's flow all stages come in order; in plain flow the leading token never exceeds {share of the leading*:.3g} "
+        "in the theory's flow all stages come in order; in plain flow the leading token never exceeds {no winner*:.3g} "
         "times its initial share, so no winner emerges"
     ),
     variables={

@@ -200,14 +200,14 @@ def _softmax(values: Array) -> Array:
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    title = "change of what is conserved over that of the logits"
+    title = "drift of the conserved quantity / change of the logits"
     for name, (kind, queries, rate, overlap, broken) in CASES.items():
         at = record.sel(case=name)
         given = [met(ONE_QUERY, queries == 1), met(ORTHONORMAL, overlap == 0)]
         case = Case({"attention": name}, given)
         if kind == "softmax":
             correlation = np.corrcoef(at.logits, at.from_weights)[0, 1]
-            yield case.at_least(THEOREM_1, "correlation of logits with what the weights above say", correlation, 0.9)
+            yield case.at_least(THEOREM_1, "correlation of logits with those predicted from the weights above", correlation, 0.9)
         else:
             law = THEOREM_1 if rate == 1 else RATES_LAW
             yield (case.breaking(broken) if broken else case).at_most(law, title, at.drift, 1e-6)
@@ -220,8 +220,8 @@ def _blow_up(record: xr.Dataset) -> Iterator[Claim]:
     case = Case({"gradient": "constant"}, [met(STATIONARY, True)], CALCULUS)
     gap = np.abs(record.weight - record.predicted_weight).values[record.before.values < 0.99]
     yield case.at_most(THEOREM_2, "weights along the flow against the erf law, largest gap", gap, 1e-5)
-    yield case.in_order(THEOREM_2, "a larger drive is ahead at the end", record.weight[-1])
-    title = "time at which the leading weight reaches 3, over that predicted"
+    yield case.in_order(THEOREM_2, "tokens with a larger drive are ahead at the end", record.weight[-1])
+    title = "time until the leading weight reaches 3 / predicted time"
     yield case.near(THEOREM_2, title, record.reached[0], 1, within=1e-3)
     broken = Case({"gradient": "fading"}, [met(STATIONARY, False)], CALCULUS).breaking(STATIONARY)
     yield broken.near(THEOREM_2, title, record.reached[1], 1, within=1e-3)

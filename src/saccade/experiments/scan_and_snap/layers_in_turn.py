@@ -34,9 +34,7 @@ VARIABLES = {
     "still_moving": Variable("depth seed layer", "1", "share of all its movement that attention makes in the last tenfold of time"),
     "loss": Variable("depth seed", "nats", "cross-entropy at the end"),
     "drift": Variable("", "1", "change of what the joint law conserves in layer 1 of 3 over that of its logits, exp attention"),
-    "sum_drift": Variable(
-        "law_layer", "1", "change of the sum of logits less half the squares of the weights, over that of the sum"
-    ),
+    "sum_drift": Variable("law_layer", "1", "drift of Σ logits - ½ Σ weights² / change of Σ logits"),
 }
 
 
@@ -115,12 +113,12 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         yield case.between(LAYER_ORDER, "time at which the lowest layer turns over that of one above", lowest / above, 2 / 3, 1.5)
         title = "share of its movement that the lowest layer makes in the last tenfold of time"
         yield case.at_most(LAYER_ORDER, title, at.still_moving.values[:, 0], FROZEN)
-        title = "share of its movement in the last tenfold of time, lowest layer over each one above: it freezes last"
+        title = "the lowest layer freezes last: its late share of movement / that of layers above"
         yield case.at_least(LAYER_ORDER, title, at.still_moving.values[:, :1] / at.still_moving.values[:, 1:depth], 1, strict=True)
         yield case.none(LAYER_ORDER, "entropy of every layer falls", at.entropy.values[:, :depth, -1] >= 1)
-    title = "change of what is conserved over that of the logits, three layers"
+    title = "drift of the conserved quantity / change of the logits, three layers"
     yield Case({"layer": 1}).at_most(DEEP_LAW, title, record.drift, 1e-6)
-    title = "change of the sum of logits less half the squares of the weights, over that of the sum"
+    title = "drift of Σ logits - ½ Σ weights² / change of Σ logits"
     for layer in record.law_layer.values.tolist():
         yield Case({"layer": layer}).at_most(LAYER_LAW, title, record.sum_drift.sel(law_layer=layer), 1e-6)
 
@@ -149,8 +147,8 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "in {the lowest layer turns*layers 2):.0f} of 4 starts the lower of two layers does not move first; it makes {share of its "
-        "movement that*layers 2):.0%} of its movement in the last tenfold of time; the joint law holds to {change of what*layer "
-        "1):.0e} in layer 1 of 3"
+        "movement that*layers 2):.0%} of its movement in the last tenfold of time; the joint law holds to {drift of the "
+        "conserved*layer 1):.0e} in layer 1 of 3"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow",

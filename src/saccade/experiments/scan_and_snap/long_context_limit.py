@@ -209,7 +209,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         yield case.at_most(lemma, title, record[name], bound)
     slope = "power of T in the distance of attention from its limit"
     yield case.near(LEMMA_2, slope, _power(record.attention_error), -0.5, within=0.05)
-    outside = "contexts outside Hoeffding's bound, share for the worst token and length"
+    outside = "share of contexts outside Hoeffding's bound, worst token and length"
     yield case.at_most(LEMMA_18, outside, record.exceeded, delta)
     control = case.breaking("independent context tokens")
     yield control.near(LEMMA_2, slope, _power(record.mixed_error), -0.5, within=0.05)

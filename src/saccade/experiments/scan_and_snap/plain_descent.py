@@ -210,17 +210,17 @@ def _coupling_claims(record: xr.Dataset) -> Iterator[Claim]:
     yield unequal.at_most(UNEQUAL_COUPLING, title, np.abs(found / exact - 1), 1e-4)
     height, largest = np.log(settings.unequal_vocab * t / 4), float(record.pair_overlap.max())
     early = (t >= 100) & (height * largest < np.log(settings.unequal_vocab / 4) / 2)
-    title = "coupling of a pair from its overlap alone, where early, largest relative error"
+    title = "coupling of a pair from its overlap alone, early: largest relative error"
     yield unequal.at_most(UNEQUAL_COUPLING, title, np.abs(found / record.early_coupling.values - 1)[early], _CLOSED)
-    title = "the more alike two classes, the more they couple: rank correlation, where early, least"
+    title = "similar classes couple more: smallest rank correlation, early"
     order = [rank_correlation(row, record.pair_overlap.values) for row in found[early]]
     yield unequal.at_least(UNEQUAL_COUPLING, title, order, 0.95)
-    title = "coupling of a pair over Theorem 1's E', at the end"
+    title = "coupling of a pair at the end / Theorem 1's E'"
     yield unequal.near(PLAIN_COUPLING, title, found[-1] / record.paper_coupling.values, 1, within=0.5, expected=FAILS)
     strong = Case({"classes": "strong", "t": _LONG})
     final, limit = float(record.final_coupling), float(record.late_coupling)
-    yield strong.near(UNEQUAL_COUPLING, "coupling in the end, over the own term", final, limit, relative=0.1)
-    title = "coupling in the end over Theorem 1's E'"
+    yield strong.near(UNEQUAL_COUPLING, "coupling at the end / a class's own term", final, limit, relative=0.1)
+    title = "coupling at the end / Theorem 1's E'"
     yield strong.at_least(UNEQUAL_COUPLING, title, final / float(record.strong_paper_coupling), 1, strict=True)
 
 
@@ -252,16 +252,16 @@ def _growth_claims(record: xr.Dataset) -> Iterator[Claim]:
     title = "growth per unit of ln t from the overlap alone, largest relative error"
     closed = theory.fast_plain_growth_rate(fast.height[fast.t >= late], **shape)
     yield case.at_most(PLAIN_GROWTH, title, np.abs(rate / closed - 1), _CLOSED)
-    title = "growth per unit of ln t at the end over its least: it picks up again"
+    title = "growth per unit of ln t picks up again: at the end / at its minimum"
     yield case.at_least(PLAIN_GROWTH, title, rate[-2] / rate.min(), 1.05)
-    title = "growth per unit of ln t at ten times the attention rate over this one: the rate has dropped out"
+    title = "growth per unit of ln t: at ten times the attention rate / at this rate"
     beside = np.interp(np.log(fast.t), np.log(faster.t), faster.rate)
     yield case.near(PLAIN_GROWTH, title, (beside / fast.rate)[fast.t >= late][:-1], 1, within=0.1)
     run = record.sel(case="weak, fast attention")
     after = run.steps.values >= late
     stretched = np.ptp(run.lead.values[after]) / np.ptp(run.gap.values[after])
-    yield case.at_most(PLAIN_GROWTH, "growth among distinct tokens over growth against the common one", stretched, 0.05)
-    title = "fall of the common token at the end over that of the corrected Theorem 4"
+    yield case.at_most(PLAIN_GROWTH, "growth among distinct tokens / growth relative to the common one", stretched, 0.05)
+    title = "fall of the common token at the end / corrected Theorem 4"
     fall = run.fall.values[-1] / record.corrected_fall.values[-1]
     yield case.near(PLAIN_GROWTH, title, fall, 1, within=0.5, expected=FAILS)
 

@@ -91,9 +91,9 @@ def _coupling(flow: Flow) -> Iterator[Claim]:
     i = int(np.argmin(np.abs(steps - flow.scan_time)))
     plain, reduced, coupled = (float(flow.run[f"{name}_growth"][i]) for name in ("log", "reduced", "coupled"))
     case = flow.case(FOR_PLAIN, t=float(f"{steps[i]:.3g}"))
-    title = "log growth of the plain flow (B) over that of the theory's flow (C), near t0'"
+    title = "log growth near t0': plain flow (B) / theory's flow (C)"
     yield case.near(PLAIN_COUPLING, title, plain / reduced, 1, within=0.5, expected=FAILS)
-    title = "log growth of the plain flow (B) from the coupling of plain descent, near t0'"
+    title = "log growth of the plain flow (B) near t0', from plain descent's coupling"
     yield case.near(PLAIN_COUPLING, title, plain, coupled, relative=WITHIN)
 
 
@@ -102,7 +102,7 @@ def _late_exponent(flow: Flow) -> Claim:
     first, last = int(np.argmin(np.abs(np.log(t / (LATE * flow.snap_time))))), len(t) - 2  # one-sided at the very end
     predicted, found = (np.divide(*flow.exponents[name][[last, first]]) for name in ("theory", "log"))
     case = flow.case(FOR_PLAIN, flow="B", **{"from t": float(f"{t[first]:.2g}"), "to t": float(f"{t[last]:.2g}")})
-    title = "local exponent at the end over that at 100 t0"
+    title = "local exponent at the end / at 100 t0"
     said = "In the theory's flow the local exponent changes by the predicted factor between these times; here it does not."
     return case.near(PLAIN_SNAP, title, found, predicted, relative=0.25, expected=FAILS, sentence=said)
 
@@ -165,7 +165,7 @@ EXPERIMENT = Experiment(
     panels,
     caption=caption,
     finding=(
-        "near t0' plain descent has grown only {log growth of the plain flow (B) over*:.2g} times as far as the theory's flow; its "
+        "near t0' plain descent has grown only {log growth near t0'? plain*:.2g} times as far as the theory's flow; its "
         "onset scales as η_Y^{(a) a faster decoder*:.2f}"
     ),
     variables=VARIABLES

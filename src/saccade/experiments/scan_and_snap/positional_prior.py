@@ -206,13 +206,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     yield exact.at_most(POSITIONAL_LEMMA_4, title, record.gradient_gap, 1e-10)
     ignored = Case({"prior": "left out of theory"}, [met(COUNTED, False)]).breaking(COUNTED)
     yield ignored.at_most(POSITIONAL_LEMMA_4, title, record.gap_without, 1e-10)
-    yield case.at_most(POSITIONAL_LEMMA_4, "logits along the flow with places less those without", record.flow_gap, 1e-5)
+    yield case.at_most(POSITIONAL_LEMMA_4, "logits with positions - logits with effective frequencies", record.flow_gap, 1e-5)
     yield case.none(POSITIONAL_FATES, "distinct tokens gain attention at every slope", record.late.values[:, OWN] <= 0)
     yield case.none(POSITIONAL_FATES, "the common token that is everywhere loses it", record.late.values[:, EVERYWHERE] >= 0)
     gains = record.early.values[:, PLACED] > 0
     yield case.none(
         POSITIONAL_FATES,
-        "a common token with places first gains beyond its turning slope and loses below",
+        "a placed common token first gains above its critical slope and loses below",
         gains != (slopes > float(record.turning_slope)),
     )
     yield from _order(record, case)
@@ -225,10 +225,10 @@ def _clock(record: xr.Dataset) -> Iterator[Claim]:
     title = "time at which attention is fastest, at every slope"
     yield Case({"flow": "C"} | slow).near(POSITIONAL_CLOCK, title, record.peak_c, peak, relative=0.03, sentence=said)
     case, gap = Case({"flow": "B"} | slow), record.peak_b / record.predicted_b - 1
-    title = "time at which attention is fastest against plain descent at that overlap, relative"
+    title = "time of fastest attention against plain-descent theory, relative gap"
     yield case.at_most(POSITIONAL_CLOCK, title, np.abs(gap), 0.03)
     kept = case.but(given=[met(COUNTED, False)]).breaking(COUNTED)
-    title = "the same if the overlap is taken without the prior"
+    title = "time of fastest attention if the prior is left out, relative gap"
     yield kept.at_most(POSITIONAL_CLOCK, title, np.abs(record.peak_b / record.predicted_b[0] - 1), 0.03)
 
 
@@ -241,7 +241,7 @@ def misordered(logits: Any, frequency: Any) -> Array:
 
 def _order(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     steepest = float(record.slope.max())
-    title = "of two distinct tokens the one more frequent times its prior gains more"
+    title = "distinct tokens gain in the order of frequency × prior"
     yield case.none(POSITIONAL_ORDER, title, misordered(record.late, record.effective))
     at = record.isel(slope=-1)
     ratios = misordered(record.ratio_late, at.effective)
@@ -312,9 +312,9 @@ EXPERIMENT = Experiment(
         "to 6, placed common ones at 1, 2, 7 and 8."
     ),
     finding=(
-        "attention with positions and attention with the theory's effective frequencies give the same logits to {logits "
-        "along*:.0e}; tokens gain in the order of frequency × prior, with {of two distinct tokens the one*flow B):.0f} exceptions "
-        "in 100 pairs"
+        "attention with positions and attention with the theory's effective frequencies give the same logits to {logits with "
+        "positions*:.0e}; tokens gain in the order of frequency × prior, with {distinct tokens gain in the order*flow B):.0f} "
+        "exceptions in 100 pairs"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow",

@@ -200,7 +200,7 @@ def _along_flow(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     shared = max(float(np.ptp(c.prob[-1] ** 2 * theory.conserved_gain(c.logits, c.prob), axis=1).max()) for c in classes)
     outside, falling, n_checked = _outside_bounds(record, settings)
     yield case.at_most(THEOREM_3, _RELATION, gap, 1e-8)
-    yield case.at_most(THEOREM_3, "quantity that all distinct tokens of a class share, largest spread", shared, 1e-8)
+    yield case.at_most(THEOREM_3, "conserved quantity shared by a class's distinct tokens, largest spread", shared, 1e-8)
     yield case.none(THEOREM_3, "growth factor of the dominant token within its bounds", outside, among=n_checked)
     yield case.none(THEOREM_3, "logit and feature of the dominant token rise", falling, among=2 * n_checked)
 

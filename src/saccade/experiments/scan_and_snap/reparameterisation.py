@@ -145,7 +145,10 @@ def _distances(task: SequenceClasses, settings: Settings) -> Array:
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     free, factored = Case({"moves": "W_Q, W_V"}), Case({"moves": "W_Q, W_K, W_V"})
-    titles = {"decoder": "velocity of Y against the pairwise model's, largest relative error", "logits": "the same of Z"}
+    titles = {
+        "decoder": "velocity of Y against the pairwise model's, largest relative error",
+        "logits": "velocity of Z against the pairwise model's, largest relative error",
+    }
     for name, title in titles.items():
         yield free.at_most(REPARAMETERISATION, title, record[f"free_{name}_error"].values[1:], 1e-10)
     gap = np.abs(record.free_logits.values - record.pairwise_logits.values).max()
@@ -160,7 +163,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     power = fits.power(record.width.values, apart)
     random = Case({"embeddings": "random"})
     yield random.near(FINITE_WIDTH, "power of the width in the distance from the pairwise flow", power, -0.5, within=0.1)
-    yield random.in_order(FINITE_WIDTH, "the wider, the closer", -apart)
+    yield random.in_order(FINITE_WIDTH, "wider embeddings are closer to the pairwise flow", -apart)
 
 
 def panels(record: xr.Dataset) -> Layout:

@@ -111,7 +111,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     wrong = (frozen & (horizon < scan)) | (~frozen & (horizon > snap))
     yield at_horizon.none(THEOREM_4, "flows that scanned are on the right side of t0' and t0", wrong[scanned])
     grown, predicted = record.log_growth.values, _over_grid(record, lambda at: float(at.growth(horizon)))
-    title = "for each attention rate, growth is largest at the predicted decoder rate"
+    title = "growth is largest at the predicted decoder rate, for every attention rate"
     yield at_horizon.none(THEOREM_4, title, np.argmax(grown, axis=0) != np.argmax(predicted, axis=0))
     moved = scanned & (_over_grid(record, lambda at: at.depth_at(horizon)) >= DEPTH)
     gap = np.abs(grown / predicted - 1)[moved] if moved.any() else np.nan

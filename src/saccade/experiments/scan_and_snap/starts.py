@@ -131,7 +131,7 @@ def fates(record: xr.Dataset, flow: str) -> Array:
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     theory_flow, plain = Case({"flow": "C"}), Case({"flow": "B"})
-    title = "lead of the leader against r(0) χ with z(0) in r(0), largest relative gap"
+    title = "lead of the top token against r(0) χ with z(0) in r(0), largest relative gap"
     identity = theory_flow.but(against=CALCULUS)
     yield identity.at_most(START_GAIN, title, np.abs(gains(record, "reduced")), 1e-6)
     control = identity.breaking("r(0) has z(0) in it")
@@ -148,7 +148,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     for strength, loss in zip(record.strength.values, record.wrong_loss.values, strict=True):
         known = HOLDS if strength <= 1 else FAILS
         case = plain.but(strength=float(strength))
-        yield case.at_most(WRONG_DECODER, "loss at the end: it recovers", loss[-1], _LEARNT, expected=known)
+        yield case.at_most(WRONG_DECODER, "loss at the end, after recovery", loss[-1], _LEARNT, expected=known)
     guessing = np.log(len(record.token_prob))
     strongest = float(record.strength.max())
     title = "loss at the end from the strongest wrong decoder: guessing among the classes, ln K"
