@@ -38,11 +38,11 @@ def test_points_that_change_places_fail_the_orders(record):
 
 def test_an_error_linear_in_the_displacement_fails_the_lemma(record):
     linear = record.assign(error_at=record.error_at * 0 + record.scale)
-    assert verdicts(linear, "is below 2") == {FAILS}
+    assert verdicts(linear, "shortfall below 2") == {FAILS}
 
 
 def test_an_error_that_is_missing_fails_the_lemma(record):
-    assert verdicts(record.assign(error_at=np.nan * record.error_at + 0), "is below 2") == {FAILS}
+    assert verdicts(record.assign(error_at=np.nan * record.error_at + 0), "shortfall below 2") == {FAILS}
 
 
 def test_an_error_above_the_bound_fails_the_lemma(record):

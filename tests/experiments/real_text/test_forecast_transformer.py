@@ -35,7 +35,7 @@ def test_a_law_that_is_the_run_itself_scores_one_and_cannot_be_told_from_noise_a
     np.testing.assert_allclose(scores.of("first force")[-1], 1)
     np.testing.assert_allclose(scores.two_seeds(), 1)
     np.testing.assert_allclose(scores.two_halves(), 1)
-    assert [claim.verdict for claim in EXPERIMENT.claims(same) if "less that" not in claim.title] == [HOLDS, HOLDS]
+    assert [claim.verdict for claim in EXPERIMENT.claims(same) if "above that" not in claim.title] == [HOLDS, HOLDS]
     assert (Scores(record, 2).two_halves() < 0.9).all()
 
 

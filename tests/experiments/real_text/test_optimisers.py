@@ -60,9 +60,7 @@ def test_claims_hold_for_gains_as_asked_and_fail_for_the_opposite(record):
         claim.label: claim.verdict for claim in made if claim.verdict != HOLDS and "with Adam 0.1, 100" not in claim.label
     } == {}
     wrong = with_gains(record, {"SGD": other, "momentum": -noise, "Adam 0.01": rank, "Adam 0.1": 0.9 * rank})
-    assert (
-        verdicts(wrong, "momentum with SGD") == verdicts(wrong, "Adam less SGD") == verdicts(wrong, "with Adam 0.1, 100") == {FAILS}
-    )
+    assert verdicts(wrong, "momentum with SGD") == verdicts(wrong, "Adam - SGD") == verdicts(wrong, "with Adam 0.1, 100") == {FAILS}
     same = with_gains(record, dict.fromkeys(map(str, record.optimiser.values), rank))
     assert verdicts(same, "gains, Adam with SGD") == {FAILS}
 

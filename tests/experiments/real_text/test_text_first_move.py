@@ -63,7 +63,7 @@ def test_the_side_of_the_first_move_decides_the_sign_rule() -> None:
     for words in ("runs attention slower than condensation", "side of the integrated drive"):
         assert verdict(wanted, words) == HOLDS
         assert verdict(turned, words) == FAILS
-    assert verdict(wanted, "first move of attention is to the most frequent") == HOLDS
+    assert verdict(wanted, "attention first moves to the most frequent") == HOLDS
 
 
 def test_the_sign_rule_says_nothing_of_adam() -> None:
