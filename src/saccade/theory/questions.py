@@ -26,7 +26,7 @@ DISTINCT_ON_TEXT = _asked(
 )
 POSITIONS_ON_TEXT = _asked(
     "positions on text",
-    "Do positions leave it unchanged which tokens gain attention?",
+    "Do the same tokens gain attention with and without positions?",
     place="after tian2023, Assumption 1(a)",
 )
 ENTROPY_AT_EQUAL_PATH = _asked(
@@ -45,11 +45,9 @@ ADAM_SUBSETS_ON_TEXT = _asked(
     place="after tian2023, Fig. 5",
 )
 MOMENTUM_AS_A_RATE = _asked(
-    "momentum as a rate", "Is momentum 0.9 nothing but ten times the rate?", place="asked of text, naive guess"
+    "momentum as a rate", "Is momentum 0.9 the same as ten times the rate?", place="asked of text, naive guess"
 )
-ADAM_CHOOSES = _asked(
-    "Adam's choice on text", "Does Adam let other tokens of a text gain attention than SGD?", place="after tian2023, Fig. 5"
-)
+ADAM_CHOOSES = _asked("Adam's choice on text", "On text, does Adam favour other tokens than SGD?", place="after tian2023, Fig. 5")
 CYCLE_ON_TEXT = _asked(
     "cycle on text",
     "Does training on real text condense, focus, dilute and open new directions?",
@@ -65,7 +63,7 @@ FORECAST_STAGES = _asked(
     "Does the rank-one flow of counted pairs forecast the stages of training?",
     place="after chen2026, section 3",
 )
-FORECAST_ADAM = _asked("forecast under Adam", "Does what the forecast says of Adam come true?", place="after focus under Adam")
+FORECAST_ADAM = _asked("forecast under Adam", "Does the forecast for Adam come true?", place="after focus under Adam")
 FORECAST_TRANSFORMER = _asked(
     "forecast of a Transformer",
     "Does the first force tell what an ordinary Transformer attends to first?",

@@ -162,7 +162,7 @@ def _growth_claims(at: xr.Dataset, case: Case, stationary: Array, scale: float) 
         "|cos| of the width direction with α",
         read.direction_cosine,
         1 - 1e-4,
-        sentence="The random start alone tells along which direction of the width the weights will grow.",
+        sentence="The random initial weights alone tell along which direction the weights will grow.",
     )
     yield end.at_least(THEOREM_3_2, "share of the first direction in embedding and projection", read.top_share, 1 - 1e-3)
 

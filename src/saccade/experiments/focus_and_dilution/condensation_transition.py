@@ -210,7 +210,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "|π - p_sym| over δ long after",
         record.late_gap,
         1,
-        sentence="Attention takes the ray's prediction away from π again, so the supremum of eq. 88 does not come by then.",
+        sentence="Attention later moves the prediction away from π again, so the supremum of eq. 88 is not reached by then.",
     )
 
 

@@ -224,7 +224,7 @@ def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
         per_fold / predicted,
         1,
         within=0.02,
-        sentence="A start smaller by a factor e delays the escape by the e-folding times of all three stages.",
+        sentence="Making the start smaller by a factor e delays the escape by the sum of the e-folding times of all three stages.",
     )
     of_opening = per_fold - (predicted - 1 / rates)
     yield case.near(

@@ -271,7 +271,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "share of the loss's fall from ln d to H(π) before queries have condensed",
         _fall_before_attention(record),
         0.5,
-        sentence="Under Adam most of the loss falls after queries have condensed, as the paper has it; in the flow, before.",
+        sentence="Under Adam most of the loss falls after queries have condensed, as the paper says; in the flow it falls before.",
     )
     peaks = record.event.sel(what=PEAK)
     yield Case({}, [published]).at_most(
@@ -279,7 +279,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "focus peak: all sequences against mini-batches, relative gap",
         np.abs(peaks.sel(batch="full") / peaks.isel(batch=1) - 1),
         0.1,
-        sentence="From the published start the noise of mini-batches is not needed for the focus.",
+        sentence="From the published start, attention focuses even without the noise of mini-batches.",
     )
     for chain in record.chain.values:
         yield from _of_other_chain(record.chain_event.sel(chain=chain), of_paper.but(chain=chain))
@@ -328,7 +328,7 @@ def _of_other_chain(event: xr.DataArray, case: Case) -> Iterator[Claim]:
         "joint focus, then dilution",
         event.sel(what=list(ORDER[2:4])).values,
         expected=FAILS if chain == "random" else HOLDS,
-        sentence="The focus is diluted by the end of the run; a chain that is nearly a draw from its law has little reason to.",
+        sentence="The focus is diluted by the end of the run; a chain close to independent draws has little reason to dilute.",
     )
 
 

@@ -226,7 +226,7 @@ def _of_departure(left: xr.Dataset, case: Case, order: int) -> Iterator[Claim]:
         fits.power(left.scale, left.misalignment),
         0.5,
         within=0.05,
-        sentence="Half-way to size one, on a logarithmic scale, the flow points where the growing part of its start did.",
+        sentence="Half-way to size one (on a log scale) the flow points in the direction of the start's growing part.",
     )
 
 

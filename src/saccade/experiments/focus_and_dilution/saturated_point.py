@@ -188,7 +188,7 @@ def _mild_condition() -> Iterator[Claim]:
         found,
         0,
         strict=True,
-        sentence="The mild condition always holds: its left side is negative for every chain.",
+        sentence="The condition always holds: its left side is negative for every chain.",
     )
     least = min(theory.opening_force(high=at.high, n_vocab=3, stay=at.stay) for at in inside)
     forms: Any = {"number": "2.8", "printed": None, "corrected": -least, "within": 1e-12}

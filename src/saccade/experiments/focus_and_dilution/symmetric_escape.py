@@ -183,7 +183,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 def _of_escape(run: xr.Dataset, case: Case) -> Iterator[Claim]:
     rate, title = float(run.parting_predicted.mean()), "growth rate of the spread of equal low tokens"
-    sentence = "Above the critical stay equal low tokens part on the rank-one manifold, at the rate of the Hessian there."
+    sentence = "Above the critical λ equal low tokens separate on the rank-one manifold, at the rate given by the Hessian."
     yield case.near(CRITICAL_STAY, title, run.parting_rate, rate, relative=0.01, sentence=sentence)
     forms: Any = {"number": "2.2", "printed": 0.0, "corrected": rate, "within": 0.01 * rate}
     yield case.erratum(PROPOSITION_3_8, "rate on the manifold, equal low tokens", float(run.parting_rate.mean()), **forms)

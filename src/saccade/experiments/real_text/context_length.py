@@ -251,7 +251,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 found[name],
                 -0.5,
                 within=_WITHIN,
-                sentence="Four times as many tokens bring a context twice as near to an infinite one.",
+                sentence="Four times as many tokens halve the distance to an infinite context.",
             )
         yield case.between(
             LEMMA_2,
@@ -259,7 +259,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             found["learned"],
             -1 - _WITHIN,
             -0.5 + _WITHIN,
-            sentence="What is learned is a mean over many windows: noise falls as T^-1/2 and bias as 1/T.",
+            sentence="What is learned is a mean over many windows: its noise falls as T^-1/2 and its bias as 1/T.",
         )
         yield case.at_most(
             LEMMA_18,
@@ -274,7 +274,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         of_text["worth"],
         1,
         within=1 - _WORTH,
-        sentence="If tokens of a context were independent, one token of text would tell as much as one draw.",
+        sentence="If the tokens of a context were independent, one token of text would be worth one draw.",
         expected=FAILS,
     )
 

@@ -129,7 +129,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "rank correlation of gains, momentum with SGD, 100 tokens per query",
         found["momentum"],
         SAME,
-        sentence="Momentum at a tenth of the rate lets the same tokens gain as plain SGD.",
+        sentence="With momentum, at a tenth of the rate, the same tokens gain as with plain SGD.",
     )
     for kind in adam:
         yield (
@@ -140,7 +140,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 "rank correlation of gains, Adam with SGD, 100 tokens per query",
                 found[f"alike {kind}"],
                 OTHER,
-                sentence="Adam lets other tokens gain than SGD.",
+                sentence="Other tokens gain with Adam than with SGD.",
             )
         )
     yield (
@@ -151,7 +151,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             "|rank correlation| of gain and frequency: Adam - SGD",
             found["less"],
             0,
-            sentence="Adam follows frequency less than SGD, up or down.",
+            sentence="Adam's gains follow frequency less than SGD's, in either direction.",
             expected=FAILS,
         )
     )

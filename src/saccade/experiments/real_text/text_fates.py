@@ -169,7 +169,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             case = Case({"model": model, "update": step}).under(Ceiling(REPEATED[model], one.ceiling, MORE[model], one.even))
             value, expected = intervals[model, when, name], FAILS if (model, when, name) in _FAILING else HOLDS
             if name == "matched":
-                told = "A distinct token gains on equally frequent ones: more than its frequency explains."
+                told = "A distinct token gains more than equally frequent ones, so frequency alone does not explain its gain."
                 yield case.at_least(statement, title, value, one.chance, strict=True, expected=expected, sentence=told)
             elif name == "frequency" and when == "first":
                 yield case.at_most(

@@ -140,7 +140,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "share of texts and vocabularies with c < 0",
         float((sgd.focus_rate.isel(seed=0) < 0).mean()),
         1,
-        sentence="Counted for few words, text has a negative c; does it for all vocabularies?",
+        sentence="With few words text has a negative c; is that so for all vocabularies?",
         expected=FAILS,
     )
     yield _agreeing(plain.but([met(_SLOWER, True)], runs=_SLOWER), SIGN_RULE, to_c, sgd.side, sign, slow)

@@ -155,7 +155,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         ADAM_FIRST_MOVE,
         "a distinct token first gains attention above its critical rate and loses it below",
         (record.first_move.values > 0) != gains,
-        sentence="The first step of attention takes every distinct token the way that its critical rate says.",
+        sentence="The critical rate of a distinct token tells which way its first step goes.",
     )
     yield case.none(
         ADAM_LIMIT,

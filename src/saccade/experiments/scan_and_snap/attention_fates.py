@@ -186,12 +186,12 @@ def _of_published_tasks(record: xr.Dataset) -> Iterator[Claim]:
     yield Case().erratum(
         ASSUMPTION_2, "published synthetic tasks that meet Assumption 2", int((record.unmet == 0).sum()),
         number="0.13", printed=record.sizes["task"], corrected=0, within=0,
-        sentence="The paper applies its theory to its synthetic tasks, as if all of them met Assumption 2; none does.",
+        sentence="The paper applies its theory to its synthetic tasks as if they met Assumption 2; none does.",
     )  # fmt: skip
     yield Case(against=PUBLISHED).erratum(
         FIG_4, "published loss of Syn-Small at step 0, which is ln M", PUBLISHED_LOSS[0],
         number="0.12", printed=np.log(_PRINTED_VOCABULARY), corrected=float(record.first_loss), within=5e-5,  # its last digit
-        sentence="The text says 30 tokens; queries and next tokens make it 34.",
+        sentence="The paper says 30 tokens; with queries and next tokens there are 34.",
     )  # fmt: skip
 
 

@@ -149,9 +149,7 @@ def _fig_3(record: xr.Dataset) -> Iterator[Claim]:
     curves, replicated = PANELS["Fig. 3"].curves(constant), PANELS["Fig. 3"].snap_times
     for curve, expected in zip(curves, replicated, strict=True):
         case = Case({"η_Y": curve["lr_decoder"]}, against=REPLICATION)
-        said = (
-            "Nothing is integrated here: the formula of t0, evaluated by Saccade and by an independent replication of the figure."
-        )
+        said = "The formula of t0, evaluated by Saccade and by an independent replication; nothing is integrated."
         yield case.near(FIG_3, "onset t0 (steps)", _snap_time(curve), expected, within=0.5, sentence=said)
     end = float(theory.growth_factor(record.bound.sel(panel="Fig. 3")[0, -1]))
     read_off = equal("C_0, which the paper leaves open", constant, FIG_3_CONSTANT, "as the replication read it off the figure")
@@ -190,7 +188,7 @@ def _calculus(record: xr.Dataset) -> Iterator[Claim]:
     )
     yield case.but(nu=10).erratum(
         THEOREM_4,
-        "time after which the late form forgets its constant",
+        "time after which the constant of the late form no longer matters",
         float(record.late_crossing),
         number="0.10",
         printed=theory.late_growth_time(**NU, as_printed=True),

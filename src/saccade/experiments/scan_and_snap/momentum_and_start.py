@@ -110,7 +110,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         printed=entropy["no momentum, 10 x rate"].mean(),
         corrected=REPLICATED["momentum"],
         within=_REPLICATION_TOLERANCE,
-        sentence="The paper implies that momentum .9 acts as ten times the rate; it leaves attention sparser than that.",
+        sentence="The paper implies that momentum 0.9 acts like ten times the rate; in fact it makes attention sparser.",
     )
     yield from _start(entropy["momentum"], entropy["momentum, uniform start"], case.but(against=PUBLISHED))
 
@@ -122,7 +122,7 @@ def _start(zero: NDArray[np.float64], uniform: NDArray[np.float64], case: Case) 
     error = np.sqrt(PUBLISHED_STD**2 / PUBLISHED_SEEDS + uniform.var(ddof=1) / len(uniform))
     # A standard deviation from n seeds is itself uncertain by one part in sqrt(2(n - 1)), so its logarithm is compared.
     spread_error = np.sqrt(0.5 / (PUBLISHED_SEEDS - 1) + 0.5 / (len(uniform) - 1))
-    sentence = "The paper implies a zero start, stated for Syn-Small only; its numbers need the uniform start of its code."
+    sentence = "The paper implies a zero start (stated for Syn-Small only); its numbers match the uniform start of its code."
     for title, published, measured, reach in (
         ("published mean entropy: zero or uniform start?", PUBLISHED_MEAN, np.mean, 3 * error),
         ("ln of its published spread over seeds: zero or uniform start?", np.log(PUBLISHED_STD), _log_spread, 3 * spread_error),

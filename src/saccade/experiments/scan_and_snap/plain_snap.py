@@ -76,7 +76,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     title = "of two distinct tokens the more frequent gains more in every flow"
     yield in_any.none(PLAIN_ORDER, title, record.out_of_order.values > 0)
     yield from _rate_orders(flows, "slow rates", HOLDS)
-    said = "Growth stops being logarithmic, its local exponent at half its peak, when theory says."
+    said = "Growth stops being logarithmic (its local exponent falls to half its peak) when theory says."
     case = base.case(FOR_PLAIN, flow="B")
     yield case.between(PLAIN_SNAP, ONSET, base.onset, base.scan_time, base.snap_time, sentence=said, expected=OUTSIDE)
     case = Case({"flow": "B"}, [flows["rates", "slower decoder"].given[name] for name in FOR_PLAIN])

@@ -221,7 +221,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 def _clock(record: xr.Dataset) -> Iterator[Claim]:
     peak, slow = _peak(EXPERIMENT.settings_of(record)), {"η_Z": EXPERIMENT.settings_of(record).slow}
-    said = "A prior leaves the clock of the theory's flow alone."
+    said = "A positional prior does not change the timing of the theory's flow."
     title = "time at which attention is fastest, at every slope"
     yield Case({"flow": "C"} | slow).near(POSITIONAL_CLOCK, title, record.peak_c, peak, relative=0.03, sentence=said)
     case, gap = Case({"flow": "B"} | slow), record.peak_b / record.predicted_b - 1

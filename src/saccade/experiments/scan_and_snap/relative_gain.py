@@ -182,7 +182,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         THEOREM_3, "rank correlation of attention gained and frequency among distinct tokens",
         min(float(order_correlation(c.logits[1:]).min()) for c in flow_leads(record)),
         number="0.1", printed=-1, corrected=1, within=1e-12,
-        sentence="A widespread summary of the paper says that rare tokens gain faster; the frequent ones do, without exception.",
+        sentence="A widespread summary says that rare tokens gain faster; in fact the frequent ones do, without exception.",
     )  # fmt: skip
     sgd = Case({"T": settings.context + 1}, [equal("context, tokens", settings.context, Settings().context)])
     title = "frequent distinct tokens gain more in every seed of SGD (rank correlation ≥ .98)"

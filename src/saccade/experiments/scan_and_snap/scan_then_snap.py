@@ -246,7 +246,7 @@ def _shape(flow: Flow, side: str, case: Case) -> Iterator[Claim]:
 
 
 def _onset(flow: Flow, case: Case) -> Claim:
-    said = "Growth stops being logarithmic, its local exponent at half its peak, when theory says."
+    said = "Growth stops being logarithmic (its local exponent falls to half its peak) when theory says."
     return case.between(THEOREM_4, ONSET, flow.onset, flow.scan_time, flow.snap_time, sentence=said)
 
 

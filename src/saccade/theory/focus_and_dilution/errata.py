@@ -58,7 +58,7 @@ ERRATUM_1_6 = Correction(
     (r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i \propto e^{c t}",),
     (r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i = c' (e^{c t} - 1) \text{, as in eq. 159}",),
     "The contrast is exactly zero at the critical point, so it cannot be a pure exponential.",
-    title="The contrast starts at zero, so it is no pure exponential",
+    title="The contrast starts at zero, so it is not a pure exponential",
 )
 ERRATUM_1_7 = Correction(
     "1.7",
@@ -75,7 +75,7 @@ ERRATUM_1_8 = Correction(
     (r"p_j \propto \exp(\kappa^2 |\pi|^2 (\pi_j - \frac{1}{d}))",),
     (r"p_j \propto \exp(\kappa^2 \frac{|\pi|}{|\pi - 1/d|} (\pi_j - \frac{1}{d})) \text{, as in eqs. 100 to 104}",),
     "The ray is spanned by unit vectors, so the logits carry the norms of π and π - 1/d once each.",
-    title="The exponent of eq. 127 carries the wrong norms",
+    title="The exponent of eq. 127 has the wrong norms",
 )
 ERRATUM_1_9 = Correction(
     "1.9",
@@ -118,7 +118,7 @@ ERRATUM_2_2 = Correction(
         r"\text{only for } \kappa \to \infty \text{; at finite } \kappa \text{ a rate } > 0 \text{ if and only if }"
         r" \lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
     ),
-    "Low tokens that part in γ change what they attend to, by κ Var(γ), which vanishes only in the limit.",
+    "Low tokens that separate in γ change what they attend to, by κ Var(γ), which vanishes only in the limit.",
     title="The degenerate point is neutrally stable at infinite strength only",
 )
 ERRATUM_2_3 = Correction(
@@ -126,7 +126,7 @@ ERRATUM_2_3 = Correction(
     (r"Q_K^\top J Q_K = -\delta^2 E (Q_R^\top J_0 Q_R)^{-1} E^\top + O(\delta^3) \text{, eq. 173}",),
     (r"Q_K^\top J Q_K = \delta^2 Q_K^\top H_2 Q_K - \delta^2 E (Q_R^\top J_0 Q_R)^{-1} E^\top = 0",),
     "The second-order change of the Jacobian is of the same size as the printed term and cancels it.",
-    title="Eq. 173 forgets a term, and the truth is zero",
+    title="Eq. 173 drops a term; the right value is zero",
 )
 ERRATUM_2_4 = Correction(
     "2.4",
@@ -136,7 +136,7 @@ ERRATUM_2_4 = Correction(
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] < 0 \text{ above the critical } \lambda",
     ),
     "The flat directions of the Jacobian are not flat at sixth order.",
-    title="The degenerate point is no local minimum above a critical λ",
+    title="The degenerate point is not a local minimum above a critical λ",
 )
 ERRATUM_2_5 = Correction(
     "2.5",
@@ -163,7 +163,7 @@ ERRATUM_2_7 = Correction(
         r"\nabla L(\theta(\delta)) = 0 \text{, since } \zeta \text{ solves its equation (eq. 166)}",
         r"\text{with } \zeta \text{ cut off after its first order (eq. 167): } |\nabla L| \sim \delta^2",
     ),
-    "Where the range equation is solved nothing is left in the other directions either; eq. 167 alone does not reach order δ³.",
+    "Once the range equation is solved, the gradient vanishes in all other directions too; eq. 167 alone does not reach order δ³.",
     "as printed, and true",
     "The perturbed point is exactly critical",
     "sharpened",
@@ -179,7 +179,7 @@ ERRATUM_2_8 = Correction(
         r" (1 - \pi_1))}{a + b} < 0",
         r"a = \pi_1 x_1^2 P_{1l}, \quad b = (1 - \pi_1) x_l^2 P_{ll}",
     ),
-    "The mild condition is no condition: written out, it is minus a sum of positive terms.",
+    "Written out, its left side is minus a sum of positive terms, so it is never zero.",
     "as printed, and true",
     "The mild condition always holds",
     "sharpened",

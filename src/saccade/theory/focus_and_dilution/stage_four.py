@@ -122,7 +122,7 @@ LEMMA_D_7 = _stated(
 )
 LEMMA_D_8 = _stated(
     "Lemma D.8",
-    "Structure of Q_R^T J0 Q_R: the second direction stands alone",
+    "Structure of Q_R^T J0 Q_R: the second direction decouples",
     (r"(Q_R^\top J_0 Q_R)_{2 \cdot} = (0, -c_1, 0), \quad \mathrm{det}(Q_R^\top J_0 Q_R) \ne 0",),
     (*_THREE, _EQUAL),
     "App. D.3, eq. 187",
@@ -273,7 +273,7 @@ ESCAPE_TIME = _ours(
 )
 CRITICAL_STAY = _ours(
     "critical stay",
-    "Above a critical λ equal low tokens part by themselves",
+    "Above a critical λ equal low tokens separate by themselves",
     (
         r"\lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
         r"x_1 = \ln \frac{P_{11}}{P_{1l}}, \quad x_l = \ln \frac{p}{P_{ll}}, \quad p = P_{l1}",

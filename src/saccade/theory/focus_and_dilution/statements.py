@@ -154,7 +154,7 @@ THEOREM_3_7 = _stated(
 )
 PROPOSITION_B_1 = _stated(
     "Proposition B.1",
-    "Basic Markov properties: any start forgets itself",
+    "Basic Markov properties: the chain forgets its start",
     (
         r"\mu_0^\top P^t \to \pi^\top, \quad P^t = 1 \pi^\top + \lambda^t (I - 1 \pi^\top)",
         r"\text{token frequencies} \to \pi, \quad \text{mean time of return to } i = \frac{1}{\pi_i}",
@@ -177,7 +177,7 @@ LEMMA_C_1 = _stated(
 )
 PROPOSITION_C_2 = _stated(
     "Proposition C.2",
-    "The linear flow serves until the weights have grown to ε^(1/n)",
+    "The linear flow is accurate until the weights have grown to ε^(1/n)",
     (
         r"T_p = \frac{1 - 1/n}{|\pi| |\pi - 1/d|} \ln \frac{1}{\epsilon} \le T_1 = \sup (t: W_{out} \lesssim \epsilon^{1/n})",
         r"|a - \tilde a| + |b - \tilde b| \lesssim \epsilon^{2/n}, \quad a = q^\top W_0, \quad b = W_1 u",
@@ -275,7 +275,7 @@ LINEAR_FLOW_ERROR = _ours(
 )
 CONDENSATION_FROM_THE_START = _ours(
     "condensation from the start alone",
-    "The start decides the width direction, its size the length of stage I",
+    "Initial weights decide the direction over the width, and how long stage I lasts",
     (
         r"\alpha \propto W_0^\top(0) \frac{\pi}{|\pi|} + W_1(0) \frac{\pi - 1/d}{|\pi - 1/d|},"
         r" \quad t_I = \frac{1}{\mu_0} \ln \frac{1}{\epsilon} + O(1)",
@@ -292,7 +292,7 @@ ATTENTION_AT_REST = _ours(
 )
 ARRIVAL_FROM_THE_START = _ours(
     "arrival from the start alone",
-    "The start alone tells when the unigram point is reached, without an O(1)",
+    "Initial weights tell when the unigram point is reached, without an O(1) error",
     (
         r"T_2 = \int_0^{\tau_\delta} (\frac{1}{g} + \frac{h}{g^2}) d \tau, \quad g = c_\pi G(z),"
         r" \quad z(\tau) = |s|^2 e^{2 \tau} - |r|^2 e^{-2 \tau}, \quad s, r = \frac{a(0) \pm b(0)}{2}",
@@ -424,14 +424,14 @@ INVARIANTS = _ours(
 )
 CYCLE = _ours(
     "cycles to the end",
-    "Focus and dilution repeat until the embedding has one direction less than tokens",
+    "Focus and dilution repeat until the embedding has one direction fewer than tokens",
     (r"\mathrm{rank} W_0 \le d - 1",),
     (_FLOW, _SMALL),
     "extends chen2026, section 4.1",
 )
 ADAM_FOCUS = _ours(
     "focus under Adam",
-    "Adam on mini-batches turns to the frequent token, far stronger than the flow",
+    "With mini-batches Adam focuses on the frequent token far more than the flow",
     (r"\Delta \theta \approx -\eta \frac{m}{\sqrt{v}}, \quad |\Delta \theta| \approx \eta",),
     ("Adam", "mini-batches", _SMALL),
     "explains chen2026, Fig. 2",

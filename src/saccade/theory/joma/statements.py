@@ -61,7 +61,7 @@ APPROACH_DELAY = _ours(
 )
 RATES_LAW = _ours(
     "joint law at two rates",
-    "At two rates the joint law holds with their ratio",
+    "With two learning rates the joint law has their ratio as a factor",
     (
         r"\text{linear attention: } z^2 = \frac{\eta_z}{\eta_v} \sum_k v_k^2 + c",
         r"\text{exponential: } z = \frac{\eta_z}{\eta_v} \frac{1}{2} \sum_k v_k^2 + c",
@@ -89,7 +89,7 @@ LAYER_LAW = _ours(
 LAYER_ORDER = Statement(
     "saccade",
     "order of layers",
-    "Of several layers of attention, does the lowest turn first, and freeze?",
+    "With several layers, does the lowest move first, and does it freeze?",
     place="after tian2023, section 7, and tian2024",
     kind=QUESTION,
 )

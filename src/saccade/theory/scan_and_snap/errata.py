@@ -93,7 +93,7 @@ ERRATUM_9 = Correction(
     "0.9",
     (r"E' = (I + E)^{-1} - I \text{ in the list of notation, App. D.1}",),
     (r"E' = I - (I + E)^{-1} \text{, as in Lemma 14}",),
-    "The list of notation and the lemma differ by a sign; only the lemma's makes the gradient come out.",
+    "The list of notation and the lemma differ by a sign; only the lemma's gives the right gradient.",
     title="The sign of E' in the list of notation",
 )
 ERRATUM_10 = Correction(
@@ -101,7 +101,7 @@ ERRATUM_10 = Correction(
     (r"t \gg \frac{1}{M \eta_Y} \exp \frac{1}{\sqrt{2 \nu}}, \quad \nu = \frac{\eta_Y}{\eta_Z}, \quad C_0 = K = 1",),
     (r"t \gg \frac{K}{M \eta_Y} \exp \sqrt{\frac{C_0 \nu}{2 K}}",),
     "The condition is left over from the inverse definition of the ratio of rates, and drops C_0 and K.",
-    title="When the late form forgets its constant",
+    title="When the constant of the late form no longer matters",
 )
 ERRATUM_12 = Correction(
     "0.12",

@@ -30,7 +30,7 @@ PLAIN_MEMORY = _ours(
 )
 UNEQUAL_COUPLING = _ours(
     "coupling of plain descent, any overlaps",
-    "Plain descent couples classes by 1/M at first; the more alike, the more later",
+    "Plain descent couples classes by 1/M at first, later more if they are alike",
     (
         r"\gamma \beta_{nn'} = -a_{n'} \cdot (e_n - \alpha_n) \text{, exactly}",
         r"\text{early: } \frac{\beta_{nn'}}{\iota_n} \approx \frac{1}{M} (e^x + \frac{e^x - 1}{x} - 1), \quad x = E_{nn'} L",
@@ -123,7 +123,7 @@ QUERY_KEY_TERMS = _ours(
 )
 FINITE_WIDTH = _ours(
     "finite width",
-    "Random embeddings of width d part from the pairwise flow by d^-1/2",
+    "Random embeddings: the distance to the pairwise flow shrinks as d^-1/2",
     (r"U U^\top = I + O(d^{-1/2}), \quad |z - z_{\text{pairwise}}| \propto d^{-1/2}",),
     ("entries of U from N(0, 1/d), fixed", "W_Q and W_V move"),
     "limits tian2023, section 3",

@@ -148,7 +148,7 @@ LEMMA_12 = _stated(
 )
 LEMMAS_13_TO_17 = _stated(
     "Lemmas 13 to 17",
-    "What weak overlaps E allow the couplings E' to be",
+    "Bounds on the couplings E' for weak overlaps E",
     (
         r"E' = I - (I + E)^{-1}, \quad |E_{ij}| \le |\lambda_1|, \quad \lambda(E') = \frac{\lambda}{1 + \lambda}",
         r"|\lambda(E')| \le \frac{|\lambda_1|}{1 - |\lambda_1|}, \quad E'_{nn} < 0,"
@@ -171,7 +171,7 @@ LEMMA_18 = _stated(
 
 THEOREM_1 = _stated(
     "Theorem 1",
-    "What the decoder sends back lies in the span of the features",
+    "The backpropagated gradient lies in the span of the features",
     (
         r"g_n = Y (e_n - \alpha_n) = \gamma (\iota_n f_n - \sum_{n' \ne n} \beta_{nn'} f_{n'})",
         r"\iota_n \approx 1 - E'_{nn}, \quad \beta_{nn'} \approx E'_{nn'} \text{ to order } 1/M",
@@ -428,7 +428,7 @@ FIRST_FORCE = _ours(
 )
 FIRST_FORCE_CLOCK = _ours(
     "clock of the first force",
-    "How long the first force tells: until the decoder's logits have left zero",
+    "How long the first force holds: until the decoder's logits have left zero",
     (
         r"z_m(t) = \eta_Y \eta_Z [\frac{t^2}{2} F_m + \frac{\eta_Y t^3}{3} F_m^{(2)}] + O(t^4),"
         r" \quad g^{(2)} = -\frac{1}{M} (\frac{1}{2} S D e_n + D D^\top f), \quad S = \mathrm{E}[f f^\top]",
@@ -461,7 +461,7 @@ DECODER_FIRST = _ours(
 )
 DECODER_FIRST_ERROR = _ours(
     "error of decoder first",
-    "How far decoder first can be trusted, told without a joint run",
+    "The error of decoder first can be predicted without a joint run",
     (r"\frac{|z'_k - z_k|}{|z'_k|}, \quad z' \text{ along } f_l \propto N_l e^{z_{ql}}",),
     (_ZERO,),
     "one step of Picard's iteration",
@@ -505,7 +505,7 @@ MOMENTUM_CLOCK = _ours(
 _PRIOR = "a positional prior that stays"
 POSITIONAL_LEMMA_4 = _ours(
     "positional prior in Lemma 4",
-    "A prior on places acts through one weight for each token and class",
+    "A positional prior acts through one weight per token and class",
     (
         r"f_n \propto \tilde P(l|n) e^{z_l}, \quad \tilde P(l|n) = \sum_d P(l, d|n) e^{b_d}",
         r"\dot z_m = \eta_Z \gamma \sum_{n: \psi(n) = m} \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}",
@@ -516,7 +516,7 @@ POSITIONAL_LEMMA_4 = _ours(
 )
 POSITIONAL_FATES = _ours(
     "fates with a positional prior",
-    "Distinct tokens gain with any prior; a common token too if places tell classes",
+    "Distinct tokens gain with any prior; common ones can if positions tell classes",
     (
         r"\dot z_l > 0 \text{ for a common token of two classes if } \frac{f_{2l}}{f_{1l}} < \frac{1 - \sqrt{1 - \rho^2}}{\rho}",
         r"\rho = f_1^\top f_2 \text{ with the prior in } f",
@@ -526,7 +526,7 @@ POSITIONAL_FATES = _ours(
 )
 POSITIONAL_ORDER = _ours(
     "order with a positional prior",
-    "Of two distinct tokens the one more frequent times its prior gains more",
+    "Distinct tokens gain in the order of frequency × prior",
     (
         r"\tilde P(l|n) > \tilde P(l'|n) \Rightarrow z_l(t) > z_{l'}(t)",
         r"\text{prior } -s d \text{: the nearer gains more if } s > \frac{1}{d' - d} \ln \frac{P(l'|n)}{P(l|n)}",
@@ -536,7 +536,7 @@ POSITIONAL_ORDER = _ours(
 )
 POSITIONAL_CLOCK = _ours(
     "clock with a positional prior",
-    "A prior moves the clock of attention through the overlaps of classes alone",
+    "A prior changes the timing of attention only through the overlaps of classes",
     (
         r"\text{the theory's flow: } t = \frac{K}{M \eta_Y} (e^x + (M - 1) x - 1), \quad (x - 1) e^x = M - 1, \text{ any } b_d",
         rf"\text{{plain descent: the peak of }} {errata.PLAIN_BETA} \text{{ at the overlap that }} b_d \text{{ leaves}}",
