@@ -46,13 +46,13 @@ LEMMA = Statement("nobody1999", "Lemma 1", "all is well")
 
 def rows(page: str) -> list[list[str]]:
     """Cells of every row of a Markdown table, but for headings."""
-    headings = "| what decides", "| where", "| claim", "| number"
+    headings = "| quantity", "| where", "| claim", "| number"
     lines = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith(headings)]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
 def errata_of(page: str) -> list[list[str]]:
-    """Number, what decides, printed, corrected, measured, verdict of every claim on a page of errata."""
+    """Number, quantity, printed, corrected, measured, verdict of every claim on a page of errata."""
     page = re.sub("^### Misprints.*?(?=^## |\\Z)", "", page, flags=re.MULTILINE | re.DOTALL)
     parts = re.split(r"^### ([\d.]+) .*$", page, flags=re.MULTILINE)[1:]
     return [[number, *row] for number, part in zip(parts[::2], parts[1::2], strict=True) for row in rows(part)]
@@ -96,7 +96,7 @@ def test_a_reading_is_not_called_printed():
     )
     page = errata_page([claim]).partition("### Misprints")[0]
     assert "As implied (tian2023, Lemma 1" in page
-    assert "| what decides | as implied | corrected |" in page
+    assert "| quantity | as implied | corrected |" in page
 
 
 def test_a_sharpened_statement_is_not_called_an_error_and_needs_no_printed_number():
