@@ -13,8 +13,8 @@ _ERRATA = (
     "# Errata\n\nWhere the papers are wrong, as printed or as commonly read. Each entry has the printed form, the corrected form, "
     "the reason in one sentence, and the numbers that decide: what each form predicts and what was measured. An erratum holds if "
     "the corrected form agrees with the measurement and the printed one does not; a dash means that the printed form predicts "
-    "no number. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; *true*, against *as assumed*, marks "
-    "a hypothesis that is not met. Written by `saccade reproduce`; do not edit.\n"
+    "no number. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; *true*, against *as "
+    "assumed*, marks a hypothesis that is not met. Written by `saccade reproduce`; do not edit.\n"
 )
 _PAPERS = {"tian2023": "Scan and Snap", "chen2026": "Focus and Dilution"}
 _DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
