@@ -227,10 +227,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: the first singular value of the embedding over its norm at the unigram point, a line for each size of the "
-        "start; time is in units of 1/μ₀. Dotted: the predicted slope, one e-fold in each unit. Panel 2: how far the directions "
-        "are from the predicted ones at the end of the stage, all seeds. Panel 3: when the stage ends against the size of the "
-        "start, all seeds; lines have the predicted slope."
+        "Panel 1: the first singular value of the embedding, relative to its norm at the unigram point, one line per size of the "
+        "start; time in units of 1/μ₀. Dotted: the predicted slope. Panel 2: how far the directions are from the predicted ones at "
+        "the end of the stage, all seeds. Panel 3: end of the stage against the size of the start, all seeds; lines have the "
+        "predicted slope."
     ),
     finding=(
         "embeddings grow at rate {growth rate*law paper*:.3f} (μ₀ within 0.5 %) along the predicted directions (to 1e-4); a start "

@@ -309,10 +309,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: z, the product of both amplitudes along the condensation ray, over its value at the unigram point, first seed; "
-        "paler for larger starts, a line for each law. Panel 2: when token 0 lacks only a tenth of the share it lacked at first, "
-        "all seeds; lines: the forecast from the start alone. Panel 3: how far it is off; dashed: the square of the start's size. "
-        "Below 1e-5 the spacing of the samples shows."
+        "Panel 1: z, the product of both amplitudes along the condensation ray, relative to its value at the unigram point, first "
+        "seed; one line per chain, paler for larger starts. Panel 2: when token 0 lacks only a tenth of the share it lacked at "
+        "first, all seeds; lines: predicted from the start alone. Panel 3: error of that prediction; dashed: the square of the "
+        "start's size. Below 1e-5 the spacing of the samples limits it."
     ),
     finding=(
         "arrival at the unigram point is predicted from the initial weights to within {arrival within*(π₁ 0.6*:.1g} at initial "

@@ -282,10 +282,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: queries along the one direction, from the unigram point with tiny attention (solid) and from the smallest "
-        "random start (dashed); dotted: the predicted growth. Panel 2: how long stage II lasts against the size of the start, all "
-        "seeds; lines have the predicted slope 1/c. Panels 3 and 4, flows from the largest random start: attention logits turn "
-        "to π πᵀ while attention is weak, and leave it when dilution begins; W_Q W_Kᵀ keeps a single direction."
+        "Panel 1: queries along the one direction, from the unigram point with tiny attention (solid) and from the smallest random "
+        "start (dashed); dotted: the predicted growth. Panel 2: length of stage II against the size of the start, all seeds; lines "
+        "have the predicted slope 1/c. Panels 3 and 4, from the largest random start: attention logits align with π πᵀ while "
+        "attention is weak and leave it when dilution begins; W_Q W_Kᵀ keeps a single direction."
     ),
     finding=(
         "queries grow at rate {growth rate of queries (law paper, start unigram point):.4f} (c within 0.5 %), and logits align "

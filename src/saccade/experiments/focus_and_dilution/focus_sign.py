@@ -220,10 +220,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: the growth rate that is measured, with the sign in which attention is seen to turn, against the predicted c; "
-        "one point a chain, rings: from a small random start. Panel 2: the tilt of every query to token 0 when the query matrix "
-        "has norm 0.15, over the largest in its chain, light for frequent queries; all queries of a chain are on one side, the "
-        "side of c."
+        "Panel 1: measured growth rate, with the sign in which attention turns, against the predicted c; one point per chain, "
+        "rings: from a small random start. Panel 2: tilt of every query to token 0 when the query matrix has norm 0.15, relative "
+        "to the largest in its chain, light for frequent queries; all queries of a chain turn to the side given by c."
     ),
     finding=(
         "attention turns the way the sign of c says, with {all queries tilt*start unigram*:.0f} exceptions among 18 chains (8 with "

@@ -264,10 +264,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: the contrast (1 - π₁)γ₁ - (d - 1)π₁γ_l over c' e^{2ct}, which Theorem 3.7 calls proportional; it starts at zero "
-        "and follows 1 - e^{-2ct}. Panel 2: the same contrast against the strength of attention; dashes: the closed form, which "
-        "needs no clock. Panel 3: where γ₁ falls together with γ_l, which the paper excludes: share of six values of λ, closed "
-        "form."
+        "Panel 1: the contrast (1 - π₁)γ₁ - (d - 1)π₁γ_l divided by c' e^{2ct}, to which Theorem 3.7 calls it proportional; in "
+        "fact it starts at zero and follows 1 - e^{-2ct}. Panel 2: the contrast against the strength of attention; dashed: the "
+        "closed form. Panel 3: where γ₁ falls together with γ_l, which the paper excludes: share of six values of λ, from the "
+        "closed form."
     ),
     finding=(
         "the contrast follows its closed form to {*closed form*(π₁ 0.6*:.1g}; with ten tokens γ₁ falls together with γ_l ({drift "

@@ -289,11 +289,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: growth rates at the second critical point but for the many zeros, largest first, embedding and projection "
-        "together with queries and keys; as many grow as queries have dimensions, and as many decay as fast. Panel 2: how "
-        "close flows from small starts come to it, against both powers of the size of the start. Panel 3: the loss on the "
-        "paper's chain with λ = 0.8 along the flow, from a start of 1e-3: it has come down to the entropy of the token "
-        "frequencies before queries have grown. Under Adam both happen together."
+        "Panel 1: growth rates at the second critical point, without the many zeros, largest first; embedding and projection "
+        "together with queries and keys. As many modes grow as queries have dimensions, and as many decay equally fast. Panel 2: "
+        "how close flows from small starts come to it, with both powers of the size of the start. Panel 3: the loss along the flow "
+        "on the paper's chain with λ = 0.8, from a start of 1e-3: it falls to the entropy of the token frequencies before queries "
+        "have grown. Under Adam both happen together."
     ),
     finding=(
         "every growth rate at both critical points is right to 1e-8; {growing modes (π₁ 0.6*:.0f} directions grow where the paper "

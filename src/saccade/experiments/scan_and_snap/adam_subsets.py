@@ -167,10 +167,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Attention on each distinct token of class 1 after 100 steps of Adam, rarest first. Look at where the dots peak: at a low "
-        "rate among the rare tokens, at .5 in the middle, at 1 on the most frequent one. Dots and band: mean and range over seeds. "
-        "Line: attention before training, which is each token's frequency. Dashes: theory, with a decoder of one number and no "
-        "noise. In the titles: attention left on common tokens, and entropy among distinct ones."
+        "Attention on each distinct token of class 1 after 100 steps of Adam, rarest first. The peak moves with the rate: among "
+        "rare tokens at a low rate, in the middle at .5, on the most frequent token at 1. Dots and band: mean and range over "
+        "seeds. Line: attention before training, which is each token's frequency. Dashed: theory without noise, the decoder "
+        "reduced to one number. The titles give the attention left on common tokens and the entropy among distinct ones."
     ),
     finding=(
         "of ten distinct tokens, ranked from rare to frequent, Adam favours number {rank of the distinct*rate 0.1):.0f} at rate "

@@ -270,10 +270,10 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panels 1 to 3: dots are measured, lines are theory. Panels 1 and 2: along the theory's flow distinct tokens rise, the "
-        "frequent ones most, and common ones fall, the more probable the further. Panel 3: in joint descent attention moves as "
-        "Lemma 4 says only with the attention rate divided by the number of classes. Panel 4, what the theorem does not say: in "
-        "training on short sequences the rarest distinct tokens fall; the legend says how often a sequence shows the rarest. "
-        "Panel 5: no published task has its eigenvalues between the two bounds of Assumption 2."
+        "frequent ones most, and common tokens fall, the probable ones furthest. Panel 3: in joint descent attention moves as "
+        "Lemma 4 says only if the attention rate is divided by the number of classes. Panel 4, which the theorem does not cover: "
+        "when training on short sequences, the rarest distinct tokens fall; the legend says how often a sequence shows the rarest. "
+        "Panel 5: in no published task do the eigenvalues lie between the two bounds of Assumption 2."
     ),
     finding=(
         "along the theory's flow distinct tokens always gain ({distinct tokens always gain attention, flow (C):.0f} "

@@ -287,10 +287,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "How strongly learning one class pushes down the feature of another, β, when all classes overlap equally. Dots: measured "
-        "by least squares during descent, along the modified gradient of the theory (blue) and the plain gradient of real "
-        "training (orange). Lines: Theorem 1's E' and our equations for plain descent. Theorem 1 holds for the gradient it is "
-        "proved for, and overstates plain descent by orders of magnitude. 1/M is where plain descent starts whatever the overlap."
+        "How strongly learning one class pushes down the feature of another (β), when all classes overlap equally. Dots: measured "
+        "by least squares during descent, with the theory's modified gradient (blue) and the plain gradient of real training "
+        "(orange). Lines: Theorem 1's E' and our equations for plain descent. Theorem 1 holds for the modified gradient, for which "
+        "it is proved, and overstates plain descent by orders of magnitude. Plain descent starts at 1/M whatever the overlap."
     ),
     finding=(
         "Theorem 1's coefficients hold to 1e-10 once a sign is corrected; plain descent couples classes at most {β along the plain "

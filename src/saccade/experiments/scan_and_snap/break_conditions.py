@@ -237,11 +237,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: attention on common tokens along the plain flow (B) at decoder rate 1, dark for fast decoders: it falls at "
-        "every ratio. Panel 2: where it ends, in (B) with decoder or attention at rate 1 and its theory (lines), and at decoder "
-        "rate 1 in the theory's flow (C) and in SGD (A). However the ratio is made, a decoder 100 times as fast leaves most. At "
-        "ratio .01 SGD loses the scan (outermost rings) unless its steps are smaller. Panel 3: entropy among distinct tokens: "
-        "fast attention makes it small in (C) only."
+        "Panel 1: attention on common tokens along the plain flow (B) at decoder rate 1, darker for faster decoders: it falls at "
+        "every ratio. Panel 2: where it ends, in (B) with either rate fixed at 1 and in its theory (lines), and with the decoder's "
+        "rate fixed at 1 in the theory's flow (C) and in SGD (A). Either way, a decoder 100 times as fast leaves most attention on "
+        "common tokens. At ratio .01 SGD loses the scan (outermost rings) unless its steps are smaller. Panel 3: entropy among "
+        "distinct tokens; fast attention makes it small only in (C)."
     ),
     finding=(
         "a slow decoder does not break the scan: at rate ratio 0.01 common tokens fall {fall of common tokens*η_Y 1):.2f} times as "

@@ -197,10 +197,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "The height of a class's decoder logits after each of its draws. Dots: h*, measured in a descent where another class is "
-        "learned in between; every third is drawn. Lines: the continuous h of Lemma 6. Look at how the dots stay on or just "
-        "above their line at every rate, and at the knee near ln M/M where linear growth turns logarithmic. The rates and ranges "
-        "are those of Fig. 8."
+        "The height of a class's decoder logits after each of its draws. Dots: h*, measured while another class is learned in "
+        "between (every third is drawn). Lines: the continuous h of Lemma 6. At every rate the dots stay on or just above their "
+        "line; near ln M/M linear growth turns logarithmic. The rates and ranges are those of Fig. 8."
     ),
     finding=(
         "simulated logits match the prediction to 1e-12; in the first ln M/η_Y draws they lead the continuous flow by at most "

@@ -244,9 +244,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: each token's attention logit in the flow, early, against the first force. Panel 2: the law's error grows as its "
-        "clock says (line), and with the next order it is far smaller. Panel 3: decoder first, its true error and the error that "
-        "it tells of itself without a joint run."
+        "Panel 1: each token's attention logit early in the flow, against the first force. Panel 2: the error of the first force "
+        "grows as predicted (line); with its next order it is far smaller. Panel 3: the true error of decoder first, and the error "
+        "it predicts for itself without a joint run."
     ),
     finding=(
         "token counts alone predict early attention logits to {first force against the early* (context 16 tokens):.1%}; "

@@ -133,9 +133,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panels 1 and 2: attention of one class of Syn-Medium at the start and at each stage, light to dark. In the theory's "
-        "flow all four pictures are there; in plain flow common tokens are suppressed and attention freezes, but distinct tokens "
-        "rise together and no winner emerges. Panel 3: attention on common tokens over its start; points: stages. Weakly "
+        "Panels 1 and 2: attention of one class of Syn-Medium at the start and at each stage, light to dark. The theory's flow "
+        "goes through all stages. In plain flow common tokens are suppressed and attention freezes, but distinct tokens rise "
+        "together and no winner emerges. Panel 3: attention on common tokens relative to the start; points mark stages. Weakly "
         "overlapping classes (B) reach none of them by t = 1e12."
     ),
     finding=(

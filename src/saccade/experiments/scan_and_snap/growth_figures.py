@@ -241,9 +241,9 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: Fig. 3 of the paper, the growth factor χ = exp(2B) of a distinct token. The faster the decoder (dark), the "
-        "earlier growth stops: dotted lines end at t0. Panels 2 and 3: Fig. 9, the growth bound B for a fixed ratio of rates; "
-        "rings mark t0, and stand at one height. Lines: Theorem 4's closed form, normalised to B(0) = 0. Points: its premise "
-        "integrated numerically."
+        "earlier growth stops: dotted lines end at t0. Panels 2 and 3: Fig. 9, the growth bound B at a fixed ratio of rates; rings "
+        "mark t0, and all lie at one height. Lines: the closed form of Theorem 4, normalised to B(0) = 0. Points: its differential "
+        "equation integrated numerically."
     ),
     finding=(
         "the growth bound at t0 is {growth bound at t0 (M 100,*:.3f} for M = 100 and {growth bound at t0 (M 10000,*:.3f} for M = "

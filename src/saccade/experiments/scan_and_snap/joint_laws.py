@@ -297,10 +297,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: attention logits after training against what the weights above them say; points lie on the line where the law "
-        "holds, rings are controls with an assumption broken. Panel 2: weights under a constant gradient (points) and the erf law "
-        "(lines), dark for the largest drive. Panel 3: how much closer strong components are to their targets than the weakest, "
-        "over the limit of Theorem 4; lines: with the delay that we derive. Panel 4: entropy in the authors' script."
+        "Panel 1: attention logits after training against those predicted from the weights above them; points lie on the line "
+        "where the law holds, rings are controls with an assumption broken. Panel 2: weights under a constant gradient (points) "
+        "and the erf law (lines), darkest for the largest drive. Panel 3: how much closer strong components are to their targets "
+        "than the weakest, relative to the limit of Theorem 4; the lines include the delay that we derive. Panel 4: entropy in the "
+        "authors' script."
     ),
     finding=(
         "Theorem 1's conserved quantity drifts by {*conserved*linear):.0e} (linear) and {*conserved*exp):.0e} (exp); softmax "

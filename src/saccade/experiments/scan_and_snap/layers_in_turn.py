@@ -141,9 +141,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Entropy of attention in each layer over its value at the start, a panel for each depth; full lines: one random start, "
-        "dashed: the others. All layers of a model fall at about one time, that of its start, and then creep, the lowest the "
-        "longest. The lowest attends to six tokens of which two are common, the others to three nodes of which one counts."
+        "Entropy of attention in each layer relative to its value at the start, one panel per depth. Solid: one random start; "
+        "dashed: the others. All layers of a model fall at about the same time and then creep, the lowest for longest. The lowest "
+        "layer attends to six tokens, two of them common; the others attend to three nodes, of which one matters."
     ),
     finding=(
         "in {the lowest layer turns*layers 2):.0f} of 4 starts the lower of two layers does not move first; it makes {share of its "

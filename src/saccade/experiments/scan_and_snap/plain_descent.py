@@ -356,11 +356,11 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: how far the common token has fallen. Printed Theorem 4 (dotted), its corrected form (dashed) and the theory's "
-        "flow (C) agree in kind; plain descent (B, points, two attention rates) is far below, on the lines of its own theory. "
-        "Panel 2: growth per unit of ln t. Theory's is larger and falls for ever; that of plain descent bottoms out and rises "
-        "again. Panel 3: four classes with unequal overlaps, coupling of pairs over Theorem 1's; points: decoder of the flow, "
-        "lines: theory of plain descent. Panel 4: strongly overlapping classes followed to t = 1e300; growth slows down for "
-        "good near the vertical line, where theory has it."
+        "flow (C) are similar; plain descent (B, points, two attention rates) is far below, on the lines of its own theory. Panel "
+        "2: growth per unit of ln t. In Theorem 4 it is larger and keeps falling; in plain descent it passes a minimum and rises "
+        "again. Panel 3: coupling of pairs among four classes with unequal overlaps, relative to Theorem 1; points: decoder of the "
+        "flow, lines: theory of plain descent. Panel 4: strongly overlapping classes followed to t = 1e300; growth slows for good "
+        "near the vertical line, as predicted."
     ),
     finding=(
         "plain descent follows its own theory to 2 %; its common token falls {fall of the common token*:.2g} times as far as the "

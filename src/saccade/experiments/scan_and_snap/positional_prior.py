@@ -304,12 +304,12 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Two classes whose tokens have places, under a prior that falls linearly with distance. Panel 1: logits of the distinct "
-        "tokens of class 1 over the largest, light for near ones, which are rare. At the predicted slope the order turns round. "
-        "Panel 2: early logits; a common token that is near in one class and far in the other first gains beyond the predicted "
-        "slope. Panel 3: when attention is fastest; the prior does not move the theory's flow (C), and moves plain descent (B) "
-        "by the overlap that it leaves. Panel 4: what a bias that starts at zero learns: distinct tokens stand at distances 2 "
-        "to 6, placed common ones at 1, 2, 7 and 8."
+        "Two classes whose tokens have positions, under a prior that falls linearly with distance. Panel 1: logits of the distinct "
+        "tokens of class 1 relative to the largest, light for near ones, which are rare. At the predicted slope the order "
+        "reverses. Panel 2: early logits; a common token that is near in one class and far in the other first gains beyond the "
+        "predicted slope. Panel 3: when attention is fastest; the prior does not change this in the theory's flow (C), and changes "
+        "it in plain descent (B) through the overlap of classes. Panel 4: what a bias that starts at zero learns; distinct tokens "
+        "stand at distances 2 to 6, placed common ones at 1, 2, 7 and 8."
     ),
     finding=(
         "attention with positions and attention with the theory's effective frequencies give the same logits to {logits with "

@@ -194,9 +194,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: the logit of the token that gains most. With orthonormal embeddings and W_Q, W_V moving it is that of the "
-        "pairwise model; with W_K moving as well it grows further. Panel 2: size of the two extra terms that moving W_K adds to "
-        "the velocity of Z, over the pairwise velocity. Panel 3: distance from the pairwise flow with random embeddings of "
+        "Panel 1: the logit of the token that gains most. With orthonormal embeddings and W_Q, W_V trained it equals that of the "
+        "pairwise model; with W_K trained as well it grows further. Panel 2: size of the two terms that training W_K adds to the "
+        "velocity of Z, relative to the pairwise velocity. Panel 3: distance from the pairwise flow with random embeddings of "
         "finite width."
     ),
     finding=(
