@@ -1,7 +1,7 @@
-"""The command line: thin. Every command calls what a Python user could call.
+"""The command line, a thin layer: every command calls functions that a Python user can call too.
 
-Exit codes: 0 when all verdicts are as expected, 1 when some are not, 2 for a mistake in the call, 130 for Ctrl-C.
-What takes time to load is imported where it is used, so that `main` can answer Ctrl-C from the start.
+Exit codes: 0 if all verdicts are as expected, 1 if some are not, 2 for a wrong command line, 130 for Ctrl-C.
+Slow modules are imported where they are used, so that `main` can answer Ctrl-C from the start.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ REPLACE = (bool, False, "write over an earlier result that had other settings")
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
   saccade list [--json]                              all experiments: name, finding, time
-  saccade reproduce [NAME ...] [--verbose]           run, check claims, write the report; no name: everything synthetic
-  saccade reproduce --real [--full]                  everything on real text; --full: the papers' sizes (extras `torch`, `text`)
-  saccade run NAME|FILE.py [--setting value ...]     one experiment or your own file, with other settings; --help lists them
+  saccade reproduce [NAME ...] [--verbose]           run, check claims, write the report; no name: all synthetic ones
+  saccade reproduce --real [--full]                  all those on real text; --full: the papers' sizes (extras `torch`, `text`)
+  saccade run NAME|FILE.py [--setting value ...]     one experiment or your own file, with your settings; --help lists them
   saccade forecast TEXT|CLASSES [--out DIR] [--json] what theory predicts, before any training (extra `text` for texts)
   saccade sweep NAME|FILE.py --over key=1,2,4 --seeds N [--out DIR]  a grid of settings and seeds, resumable; --plan, --status DIR
-  saccade verify DIR [--repair]                      check all files; --repair reruns what is damaged or missing
-  saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  measure attention and weights over checkpoints (extra `torch`)
+  saccade verify DIR [--repair]                      check all files; --repair reruns damaged or missing runs
+  saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  measure attention and weights in checkpoints (extra `torch`)
   saccade report RECORD ... [--out FILE]             one offline page from records, sweeps and watched runs
   saccade play [--port N]                            both theories live in the browser
   saccade completion bash|zsh                        Tab completion of commands and experiments

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class InputError(ValueError):
-    """Input that cannot be used, said in one sentence."""
+    """Invalid input, explained in one sentence."""
 
 
 def checked_number(name: str, value: object, *, low: float, high: float = math.inf, open_low: bool = False) -> float:

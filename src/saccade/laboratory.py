@@ -82,7 +82,7 @@ def train(
     checkpoints: str | Path | None = None,
     resume: bool | None = None,
 ) -> xr.Dataset:
-    """(A) Training, one run for each seed; classes also for each pair of rates. What is left out has the default in brackets.
+    """(A) Train: one run per seed and, for classes, per pair of rates. Defaults are in brackets.
 
     | argument                     | for              | meaning [default]                                                          |
     |------------------------------|------------------|----------------------------------------------------------------------------|
@@ -93,8 +93,8 @@ def train(
     | `epsilon`                    | system, chain    | of Adam: gradients well below it are not rescaled [1e-8]                   |
     | `lr_decoder`, `lr_attention` | data             | rates [1; 0.001 for a chain]; classes: also lists of one length, all pairs |
     |                              |                  | on the same data. A system of your own has its `rates()`                   |
-    | `batch`                      | data             | sequences a step [128; 512 for a chain]; `math.inf`: the population        |
-    | `context`                    | data             | tokens a context [127; 200 for a chain]; `math.inf`: infinitely long ones  |
+    | `batch`                      | data             | sequences per step [128; 512 for a chain]; `math.inf`: the population      |
+    | `context`                    | data             | tokens per context [127; 200 for a chain]; `math.inf`: infinitely many     |
     | `sequences`                  | chain            | sequences that each seed draws to learn from [20,000]                      |
     | `model`                      | data             | `Pairwise(...)`, `Embedded(...)` or `TransformerConfig(...)`               |
     | `seeds`                      | all but text     | a count n for the seeds 0 .. n-1, or a list [1]                            |
@@ -150,7 +150,7 @@ def flow(
     |                              | `{"decoder": Y, "attention_logits": Z}`, whole matrices; what is left out is zero            |
     | `method`                     | SciPy's LSODA, BDF or Radau (with JAX's Jacobian) or DOP853 [by the number of unknowns]      |
     | `rtol`, `atol`               | error allowed in each step, relative and absolute [1e-8, 1e-10; 1e-10, 1e-12 for a chain]    |
-    | `keep`                       | which variables the record keeps beside the loss [all; no decoder for classes]               |
+    | `keep`                       | which variables the record keeps in addition to the loss [all; no decoder for classes]       |
     | `on_progress`                | called with the share of the work that is done                                               |
     """
     bound, begin = _begun(_system(system, model, lr_decoder=lr_decoder, lr_attention=lr_attention), start)
@@ -216,12 +216,12 @@ def reduced_flow(
 def critical_point(
     system: System | SequenceClasses | MarkovChain, *, near: Any, tolerance: float = 1e-12, most_steps: int = 100
 ) -> CriticalPoint:
-    """Where the system's flow rests, next to a point of it; a search that fails says so in `stop_reason`.
+    """A critical point of the system's flow, found by Newton's method near a given point; `stop_reason` says if that fails.
 
     | argument     | meaning                                                                                            |
     |--------------|----------------------------------------------------------------------------------------------------|
     | `near`       | parameters, or one time of a record: `record.isel(time=-1)`                                        |
-    | `tolerance`  | speed at which a point counts as resting; parameters of size one leave about 1e-15 of rounding     |
+    | `tolerance`  | speed below which a point counts as critical; rounding alone gives about 1e-15                     |
     | `most_steps` | Newton steps before it gives up                                                                    |
     """
     bound = _system(system)
@@ -236,7 +236,7 @@ def linearise(
     blocks: Mapping[str, Sequence[str]] | None = None,
     tolerance: float = 1e-9,
 ) -> Spectrum:
-    """How the system's flow moves around a point: modes with their growth rates, and the share of each block in each mode.
+    """Linearise the system's flow at a point: modes with their growth rates, and the share of each block in each mode.
 
     | argument    | meaning                                                                                                 |
     |-------------|---------------------------------------------------------------------------------------------------------|

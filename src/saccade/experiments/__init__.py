@@ -1,7 +1,7 @@
-"""What can be reproduced: the registry, as data. Listing it imports no experiment.
+"""All experiments: the registry, as data. Listing it imports no experiment.
 
-An experiment is one file with one object, an `Experiment` (`lab/experiment.py`); the first line of the file says what is found.
-A new one is a new file and a line here. A file of your own needs no line: `saccade run ./mine.py`.
+An experiment is one file with one object, an `Experiment` (`lab/experiment.py`); the first line of the file is its finding.
+To add one, add a file and a line here. Your own file needs no line: `saccade run ./mine.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """Where an experiment stands (part and file), what of the papers it is about, and its time on two cores."""
+    """The part and file of an experiment, what it covers of the papers, and its time on two cores in seconds."""
 
     part: str
     file: str

@@ -34,7 +34,7 @@ SIMULATION, PUBLISHED, REPLICATION, CALCULUS = "simulation", "published", "repli
 
 @dataclass(frozen=True)
 class Claim:
-    """One comparison. Make claims with `Case`, which fills in what several share.
+    """One comparison of a measurement with a prediction. Make claims with `Case`, which fills in what several share.
 
     | field       | meaning                                                                                             |
     |-------------|-----------------------------------------------------------------------------------------------------|

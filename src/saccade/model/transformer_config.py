@@ -13,7 +13,7 @@ _MOST = 1e7  # of any size; beyond it is a typing error
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """What a `Transformer` is made of.
+    """The architecture of a `Transformer`.
 
     | setting           | meaning                                                                                              |
     |-------------------|------------------------------------------------------------------------------------------------------|
@@ -21,9 +21,9 @@ class TransformerConfig:
     | `positions`       | `"none"`, `"sinusoidal"`, `"learned"`, `"rotary"` or `"alibi"` (`positions.py`)                      |
     | `norm`            | `"layer"`, `"rms"`, `"unit"` (length one: no mean taken off, no gain, as in [tian2023]) or `"none"`  |
     | `norm_first`      | before attention and MLP, and once at the end; otherwise after each, as PyTorch's encoder does       |
-    | `residual`        | what attention and MLP read is added to what they give                                               |
-    | `tied`            | unembedding and embedding are one table                                                              |
-    | `values`          | value and output matrices; without them attention averages what it reads                             |
+    | `residual`        | attention and MLP add their outputs to their inputs                                                  |
+    | `tied`            | unembedding and embedding share one table                                                            |
+    | `values`          | value and output matrices; without them attention averages its inputs                                |
     | `bias`            | of all linear maps                                                                                   |
     | `pairwise`        | one-hot embedding and a free table of scores, token by token: the (Y, Z) model of `pairwise.py`      |
     | `query_key`       | a token attends to itself as well                                                                    |

@@ -50,23 +50,23 @@ def find_events(
     loss: ArrayLike | None = None,
     prominence: float | None = None,
 ) -> list[Event]:
-    """All events, in order of time.
+    """Find the stages of a run: all events, in order of time.
 
     | argument                    | axes        | meaning                                                            |
     |-----------------------------|-------------|--------------------------------------------------------------------|
-    | `time`                      | time        | when samples were taken, rising; or the record of one run, which   |
-    |                             |             | gives what it keeps of the rest as well                            |
+    | `time`                      | time        | times of the samples, rising; or the record of one run, from which |
+    |                             |             | the other arguments are then taken                                 |
     | `attention_on_frequent`     | time, query | attention of each query on the most frequent token                 |
     | `embedding_singular_values` | time, rank  | of the embedding, largest first                                    |
     | `query_key_singular_values` | time, rank  | of query matrix times key matrix, largest first                    |
-    | `query_norm`                | time        | norm of the query matrix; tells the onset of focus if it is given  |
+    | `query_norm`                | time        | norm of the query matrix; gives the onset of focus                 |
     | `common_attention`          | time, class | attention of each class on tokens that several classes have        |
     | `distinct_attention`        | time, class,| attention of each class on tokens that no other has, 0 on others;  |
     |                             | token       | both are needed for the stages of Scan and Snap                    |
     | `loss`                      | time        | training loss                                                      |
     | `prominence`                |             | least prominence of a turn; default: from the noise of the run     |
 
-    A run that diverged may end in NaN; what comes before is looked at. Few samples are no error, but hold few events.
+    A run that diverged may end in NaN; the samples before are used. Few samples are not an error, but show few events.
     """
     if prominence is not None:
         checked_number("prominence", prominence, low=0.0, high=1.0)

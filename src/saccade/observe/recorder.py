@@ -69,30 +69,30 @@ def watch(
     documents: Any = None,
     decode: Callable[[list[int]], str] | None = None,
 ) -> Recorder:
-    """A recorder to use in a `with` block around training; call `recorder.step(step)` once a step.
+    """A recorder to use in a `with` block around training; call `recorder.step(step)` once per step.
 
     | argument     | meaning                                                                                                    |
     |--------------|------------------------------------------------------------------------------------------------------------|
-    | `model`      | any module; inside `torch.compile` and `DistributedDataParallel` the original one is looked at             |
+    | `model`      | any module; inside `torch.compile` and `DistributedDataParallel` the original one is observed              |
     | `probe`      | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
     | `every`      | `"log"` (0, 1, 2, 4, ... 512, then every 1000), a number of steps, or a list of steps; the end always      |
     | `text`       | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
-    | `budget`     | share of training time that looking may take; looks beyond it are left out, but for the first three and    |
-    |              | the last; None: no limit                                                                                   |
-    | `out`        | a new folder; every look is written there as it is made, and a record at the end. None: all stays in memory|
+    | `budget`     | largest share of training time for observing; observations beyond it are skipped, except the first three   |
+    |              | and the last; None: no limit                                                                               |
+    | `out`        | a new folder for every observation as it is made, and a record at the end; None: all stays in memory       |
     | `maps`       | sequences of the probe whose attention maps are kept                                                       |
-    | `weights`    | whether singular values of weights are taken too: at looks whose step has at least doubled since the last  |
-    | `forward`    | where numbers go as well: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function |
+    | `weights`    | whether to compute singular values of weights too, each time the step has at least doubled                 |
+    | `forward`    | also send numbers to: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function     |
     | `batch_axis` | axis of sequences in the probe's tensors: 1 for models that take positions first                           |
     | `documents`  | (sequence, position) 0 on padding, else the number of the token's document; default: from the probe's      |
     |              | `attention_mask` and `position_ids`, if it names them                                                      |
-    | `decode`     | from token ids to text, such as a tokenizer's `decode`: the page shows words then, not numbers             |
+    | `decode`     | from token ids to text, such as a tokenizer's `decode`, so that the page shows words, not numbers          |
     """
     return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents, decode)
 
 
 class Recorder:
-    """What `watch` returns: looks at the model when it is time, and holds the record. In training no error leaves it."""
+    """What `watch` returns: observes the model at the chosen steps and holds the record. It never raises during training."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ _TRIES = 3  # to read a record that another takes the place of meanwhile
 
 
 def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = ()) -> None:
-    """Write a record to the folder `path`, with checksums: whole, or not at all.
+    """Write a record to the folder `path`, atomically and with checksums.
 
     `claims` about it are kept there too, and `saccade report` shows them.
     """
@@ -92,7 +92,7 @@ def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
 
 
 def load_record(path: str | Path) -> xr.Dataset:
-    """The record, after all of its files were found to be what was written: a lost one would read as missing values."""
+    """Read a record, after checking all its files: a lost one would otherwise read as missing values."""
     folder = Path(path)
     if not folder.exists():
         with suppress(OSError):

@@ -54,7 +54,7 @@ _ALONE = {True: "<h2>Tables and settings</h2>", False: "<h2>Settings</h2>"}  # w
 def write_report(
     sources: Sequence[str | Path] | str | Path, out: str | Path = "report.html", tell: Callable[[str], object] = warnings.warn
 ) -> Path:
-    """Write one page about all of `sources` to the file `out` and return its path; `tell` is told what cannot be read."""
+    """Write one page about all of `sources` to the file `out` and return its path; `tell` is called with what cannot be read."""
     results = results_of([sources] if isinstance(sources, str | Path) else list(sources))
     write_text(Path(out), page_of(results))
     for sentence in unread_of(results):

@@ -86,19 +86,18 @@ def sweep(
     on_progress: Callable[[float], None] = lambda fraction: None,
     **means: Any,
 ) -> xr.Dataset:
-    """Run experiment `name`, or the one in a file, for every combination of `over` and `seeds` that is not finished in `out`; all
-    of them as a dataset.
+    """Run an experiment for every combination of `over` and `seeds`, except runs already finished in `out`; all as one dataset.
 
     | argument       | meaning                                                                                              |
     |----------------|------------------------------------------------------------------------------------------------------|
     | `name`         | an experiment, a Python file with one, or a function that makes a `System` from a cell of `over`     |
     | `over`         | `{"lr_attention": [0.5, 1, 2]}`, or as at the terminal, `["lr_attention=0.5,1,2", "ratio=1..10:log8"]` |
     | `seeds`        | a count n for the seeds 0 .. n-1, or a list; one run for each                                         |
-    | `out`          | folder; default `results/sweeps/NAME`. The same call again does only what is missing                 |
+    | `out`          | folder; default `results/sweeps/NAME`. Calling again runs only what is missing                       |
     | `config`       | settings that are not swept; default: the experiment's                                               |
-    | `keep`         | variables kept of each record, beside its headline numbers; default: all                             |
+    | `keep`         | variables kept of each record, besides its headline numbers; default: all                            |
     | `show`         | the number that the figure shows; default: the experiment's first headline number                    |
-    | `retry_failed` | do runs again that failed or ran out of time                                                          |
+    | `retry_failed` | rerun runs that failed or timed out                                                                   |
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`; of a system, settings of `flow` or `train` |
     """
     if isinstance(name, System):

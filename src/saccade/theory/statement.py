@@ -42,7 +42,7 @@ class Misprint(NamedTuple):
 
 @dataclass(frozen=True)
 class Statement:
-    """One numbered statement.
+    """One numbered statement of a paper, or one of ours.
 
     | field        | meaning                                                                                           |
     |--------------|---------------------------------------------------------------------------------------------------|
