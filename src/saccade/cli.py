@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _answered(arguments: list[str]) -> int:
     if any("\0" in argument for argument in arguments):
-        raise InputError("an argument holds a null character, which no name and no number has.")
+        raise InputError("an argument contains a null character.")
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_USAGE, end="")
         return 0

@@ -75,9 +75,9 @@ def test_a_damaged_record_is_named_and_the_page_is_made_of_the_others(medium, tm
 def test_a_damaged_record_is_run_again_to_the_same_numbers(medium, tmp_path):
     record = damaged(medium, tmp_path / "results")
     code, printed, _ = called("verify", tmp_path / "results")
-    assert (code, "--repair runs it again" in printed) == (1, True)
+    assert (code, "--repair reruns it" in printed) == (1, True)
     code, printed, _ = called("verify", tmp_path / "results", "--repair")
-    assert (code, "it has been run again\n2 of 2 records are whole\n" in printed) == (0, True), printed
+    assert (code, "it has been run again\n2 of 2 records are intact\n" in printed) == (0, True), printed
     xr.testing.assert_equal(load_record(record), load_record(tmp_path / "results" / "whole" / "record.zarr"))
     about = [strictly((record.parent.parent / name / "about.json").read_text()) for name in ("syn-medium-entropy", "whole")]
     assert about[0]["command"] == about[1]["command"]

@@ -257,7 +257,7 @@ def test_rows_are_rescaled_when_asked_or_when_they_were_typed_with_few_decimals(
         ([[1.1, -0.1], [0.5, 0.5]], "token '0' gives token '1' -0.1"),
         ([[0.0, 0.0], [0.5, 0.5]], "token '0' has none"),
         ([[np.nan, 1], [0.5, 0.5]], "finite"),
-        (np.eye(3), "more than one stationary law: the chain never gets from '0' to '1'"),
+        (np.eye(3), "more than one stationary distribution: it never gets from '0' to '1'"),
         ([[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 1, 0], [0.2, 0.3, 0.5, 0]], "never gets from '0' to '2'"),
         ([[0.5, 0.5, 0], [0.5, 0.5, 0], [0.3, 0.3, 0.4]], "leaves some tokens for good.*: '2'"),
         ([[1, 1e-200, 0], [1, 0, 1e-200], [1, 0, 0]], "more than a float can hold"),

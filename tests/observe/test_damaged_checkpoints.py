@@ -64,7 +64,7 @@ def test_damaged_checkpoints_are_left_out_with_a_sentence_and_the_others_kept(fo
     assert said.count("truncated or damaged") == 3
     assert "checkpoint-12 was left out: it holds no weights" in said
     assert "checkpoint-15 was left out: its tensor transformer.wte.weight holds values that are not numbers" in said
-    with pytest.raises(InputError, match=r"no checkpoint of .* can be looked at.* checkpoint-6/model.safetensors"):
+    with pytest.raises(InputError, match=r"no checkpoint of .* can be read.* checkpoint-6/model.safetensors"):
         observe_checkpoints([folder / "checkpoint-6", folder / "checkpoint-12"])
 
 

@@ -134,7 +134,7 @@ def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
         assert main(["verify", str(folder)]) == 0
         said = capsys.readouterr().out
         assert "a watched run that goes on or was killed: 3 looks, from step 0 to 2" in said
-        assert "1 of 1 records are whole" in said
+        assert "1 of 1 records are intact" in said
     assert main(["verify", str(tmp_path), "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["unfinished"]) == [str(tmp_path / "run")]
     harmed(next((tmp_path / "run" / "observations").glob("*1.*.npz")), "flipped")

@@ -72,7 +72,7 @@ def test_status_does_not_count_by_a_damaged_manifest(swept, tmp_path, place):
     (out / "manifest.jsonl").write_bytes(manifest)
     code, printed, err = called("sweep", "--status", out)
     assert (code, printed) == (2, "")
-    assert "(1 of its lines): what is finished cannot be told" in err
+    assert "(1 of its lines), so finished runs are unknown" in err
 
 
 def test_a_plan_times_a_sample_and_writes_nothing(tmp_path, swept):

@@ -145,7 +145,7 @@ def test_a_second_process_is_told_so_and_changes_nothing(tmp_path, path):
         second = started(*small_arguments(path))
         _, err = second.communicate(timeout=120)
     assert (second.returncode, one_sentence(err)) == (2, True), err
-    assert "another process is at work" in err
+    assert "another process is using" in err
     assert {file: (path / file).read_bytes() for file in before} == before
 
 

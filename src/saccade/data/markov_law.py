@@ -40,7 +40,7 @@ def _check_one_class(transition: NDArray[np.float64], labels: Sequence[str]) -> 
     if len(closed) > 1:
         one, other = (labels[int(np.argmax(group == g))] for g in closed[:2])
         raise InputError(
-            f"`transition` has more than one stationary law: the chain never gets from {shortened(one)} to {shortened(other)}, "
+            f"`transition` has more than one stationary distribution: it never gets from {shortened(one)} to {shortened(other)}, "
             "nor back. Pass one of its closed groups of tokens, or give the missing steps a chance above zero."
         )
     names = ", ".join(shortened(labels[token]) for token in np.nonzero(group != closed[0])[0][:5])

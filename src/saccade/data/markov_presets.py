@@ -32,7 +32,7 @@ def checked_law(stationary: ArrayLike) -> NDArray[np.float64]:
     with np.errstate(over="ignore"):
         total = float(law.sum())
     if not abs(total - 1) <= SUM_TOLERANCE:
-        raise InputError(f"`stationary` must sum to 1; it sums to {total:.6g}. Divide it by its sum, or mend it.")
+        raise InputError(f"`stationary` must sum to 1; it sums to {total:.6g}. Divide it by its sum, or fix it.")
     return law / total
 
 

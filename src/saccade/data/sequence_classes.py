@@ -58,7 +58,7 @@ class SequenceClasses:
         needed = int(max(n_context_tokens, query.max() + 1, next_token.max() + 1))
         n_vocab = needed if self.n_vocab is None else checked_count("n_vocab", self.n_vocab)
         if n_vocab < needed:
-            raise InputError(f"`n_vocab` is {n_vocab}, but the tokens named need a vocabulary of at least {needed}.")
+            raise InputError(f"`n_vocab` is {n_vocab}, but the named tokens need a vocabulary of at least {needed}.")
         if n_vocab < 2:
             raise InputError("`n_vocab` must be at least 2: with a single token there is nothing to predict.")
         if n_vocab * n_classes > MOST_ENTRIES:
@@ -171,7 +171,7 @@ def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
     if len(weight) != n_classes:
         raise InputError(f"`class_weight` must have one weight for each of the {n_classes} classes; got {len(weight)}.")
     if (weight <= 0).any():
-        raise InputError("`class_weight` must be positive: a class that is never drawn is to be left out.")
+        raise InputError("`class_weight` must be positive: leave out a class that is never drawn.")
     weight = weight / weight.max()  # first, so that no sum overflows
     if (weight == 0).any():
         raise InputError("`class_weight` differ by more than a float can hold: the smallest would never be drawn; leave it out.")

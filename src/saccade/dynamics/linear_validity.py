@@ -60,7 +60,7 @@ def linear_validity(
     start = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(displacement)]).astype(np.float64)
     size = float(np.linalg.norm(start))
     if not 0 < size < np.inf:
-        raise InputError("`displacement` must be finite and not all zero: from the critical point itself nothing moves.")
+        raise InputError("`displacement` must be finite and not all zero: nothing moves at the critical point itself.")
     full = _displaced_flow(velocity, state, displacement, setting, times, rtol=rtol, atol=rtol * size)
     linear = _linear_flow(J, start, times)
     error = np.linalg.norm(full - linear, axis=1)

@@ -65,7 +65,7 @@ class TransformerConfig:
         checked_number("init_scale", self.init_scale, low=0.0, high=1e6)
         checked_number("embedding_scale", self.embedding_scale, low=0.0, high=1e6, open_low=True)
         if checked_number("dropout", self.dropout, low=0.0) >= 1:
-            raise InputError(f"`dropout` must be below 1, or nothing is left; got {self.dropout:g}.")
+            raise InputError(f"`dropout` must be below 1; got {self.dropout:g}.")
         for name in ("norm_first", "residual", "tied", "values", "bias", "pairwise", "query_key", "scaled"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"`{name}` must be True or False; got {shortened(getattr(self, name))}.")

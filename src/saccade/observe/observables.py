@@ -47,7 +47,7 @@ def checked_observables(time: ArrayLike, **given: ArrayLike | None) -> Observabl
     series = {name: _array(name, values, _AXES[name]) for name, values in given.items() if values is not None}
     if not set(series) - {"loss"}:
         needed = ", ".join(name for name in _AXES if name != "loss")
-        raise InputError(f"No event can be told from the loss alone; give some of {needed}, or a record that keeps them by name.")
+        raise InputError(f"The loss alone shows no events; give some of {needed}, or a record that keeps them by name.")
     for name, values in series.items():
         if len(values) != len(at):
             raise InputError(f"`{name}` must have a sample for each of the {len(at)} times; got {len(values)}.")

@@ -216,7 +216,7 @@ class Recorder:
         """All looks so far as a record."""
         if not self._log.observations:
             reason = "call `recorder.step(step)` in the training loop" if self._next_step == 0 else "no step told of was in `every`"
-            raise InputError(f"nothing has been looked at yet: {reason}.")
+            raise InputError(f"nothing has been observed yet: {reason}.")
         self._log.about["config"] |= {"looking_s": self._budget.looking, "training_s": self._budget.training}
         return self._log.record()
 

@@ -26,7 +26,7 @@ class TrainerCallback(transformers.TrainerCallback):
         cut = {"truncation": True, "max_length": checked_count("length", length, low=2), "return_tensors": "pt"}
         padded = len(probe_texts) > 1
         if padded and getattr(tokenizer, "pad_token", None) is None:
-            raise InputError("`tokenizer` has no token for padding, which several texts need: set `tokenizer.pad_token` first.")
+            raise InputError("`tokenizer` has no token for padding, needed for several texts: set `tokenizer.pad_token` first.")
         self._probe = dict(tokenizer(list(probe_texts), padding=padded, **cut))
         self._settings: dict[str, Any] = {"decode": getattr(tokenizer, "decode", None)} | settings
         self._recorder: Recorder | None = None

@@ -54,9 +54,7 @@ def make_server(port: int | None = None) -> LoopbackServer:
     for number in wanted:
         with contextlib.suppress(OSError):
             return LoopbackServer(("127.0.0.1", number), _Handler)
-    raise InputError(
-        f"port {wanted[-1]} cannot be used: it is taken or not allowed; choose another with `--port`, or leave it out."
-    )
+    raise InputError(f"port {wanted[-1]} is taken or not allowed; choose another with `--port`, or leave it out.")
 
 
 def served_files() -> dict[str, Traversable]:

@@ -108,7 +108,7 @@ def _gathering(on_progress: Callable[..., None]) -> Callable[[float], None]:
 
 
 def verify_command(options: Any, progress: Progress) -> int:
-    """0 if all is whole, or whole again; 1 if something is damaged or missing, or a sweep is not finished."""
+    """0 if everything is intact or repaired; 1 if something is damaged or missing, or a sweep is not finished."""
     recover(options.folder)
     if is_sweep(options.folder):
         told, is_left = _verified(options.folder, options, progress)
@@ -122,7 +122,7 @@ def verify_command(options: Any, progress: Progress) -> int:
     damaged = {record: wrong for record, wrong in damaged.items() if not {Path(record), Path(record).parent} & sweeps}
     if n_records == 0 and not sweeps:
         raise InputError(f"{options.folder} holds neither a sweep nor a record.")
-    advice = {record: _OF_WATCHED if (Path(record) / OBSERVATIONS).is_dir() else "--repair runs it again" for record in damaged}
+    advice = {record: _OF_WATCHED if (Path(record) / OBSERVATIONS).is_dir() else "--repair reruns it" for record in damaged}
     if options.repair:
         advice |= _repaired([record for record in damaged if advice[record] != _OF_WATCHED], options.file, progress)
     left = {record: wrong for record, wrong in damaged.items() if advice[record]}
@@ -139,7 +139,7 @@ def verify_command(options: Any, progress: Progress) -> int:
         for record, words in going.items():
             print(f"unfinished: {record}: {words}")
         if n_records:
-            print(f"{n_records - len(left)} of {n_records} records are whole")
+            print(f"{n_records - len(left)} of {n_records} records are intact")
     return 1 if left or any(is_left for _, is_left in told_of.values()) else 0
 
 
@@ -178,14 +178,14 @@ def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
     wrong += [f"{len(told['missing'])} runs are missing"] if told["missing"] else []
     wrong += [] if told["has_results"] else ["the results are not written"]
     if told["under_way"]:
-        whole = f"{told['files'] - len(told['damaged'])} of {told['files']} files of runs are whole so far"
-        print(f"{told['folder']}: a sweep is at work there; {whole}; verify again when it has ended")
+        whole = f"{told['files'] - len(told['damaged'])} of {told['files']} files of runs are intact so far"
+        print(f"{told['folder']}: a sweep is running there; {whole}; verify again when it has ended")
         return
-    done = "it has been repaired" if told["repaired"] else "--repair runs again what is needed"
+    done = "it has been repaired" if told["repaired"] else "--repair reruns what is needed"
     print(
         f"{told['folder']}: {', '.join(wrong)}; {done}"
         if wrong
-        else f"{told['folder']}: all is whole, {told['files']} files of runs and the results"
+        else f"{told['folder']}: all intact: {told['files']} files of runs and the results"
     )
 
 
@@ -254,8 +254,8 @@ def _say_status(folder: SweepFolder, as_json: bool) -> int:
     """By the code as it is now: what the same command would find finished."""
     if folder.n_unreadable:
         raise InputError(
-            f"{folder.path / 'manifest.jsonl'} is damaged ({folder.n_unreadable} of its lines): what is finished cannot be told. "
-            "Give the sweep's command again: it takes up all files of runs that are whole."
+            f"{folder.path / 'manifest.jsonl'} is damaged ({folder.n_unreadable} of its lines), so finished runs are unknown. "
+            "Run the sweep's command again: it keeps all intact files of runs."
         )
     asked = Asked.read(folder.path)
     runs = asked.identities(asked.code_now())

@@ -160,7 +160,7 @@ def _completed(run: _Run, found: list[Finding], source: str) -> xr.Dataset:
     if run.looks is None or not run.prints:
         unread = [finding.sentence for finding in found if finding.kind == "left out" and finding.steps]
         more = f" Nor could {len(unread) - 1} others." if len(unread) > 1 else ""
-        raise InputError(f"no checkpoint of {source} can be looked at. {unread[0]}{more}")
+        raise InputError(f"no checkpoint of {source} can be read. {unread[0]}{more}")
     of_weights, distance = weight_findings(run.prints)
     record = run.looks.record().assign(path_distance=("time", distance, {"units": "1", "definition": _PATH_DISTANCE}))
     record = record.assign_coords(checkpoint=("time", run.names))

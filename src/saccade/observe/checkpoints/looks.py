@@ -61,7 +61,7 @@ class ModelLooks:
                 Finding("unused", [], f"the model has no place for some tensors, which were not looked at: {unused}.")
             )
         if self._recorder is None:
-            raise InputError("no checkpoint has been looked at yet.")
+            raise InputError("no checkpoint has been read yet.")
         self.findings += self._weights.findings
         return self._recorder.record.merge(self._weights.record())
 

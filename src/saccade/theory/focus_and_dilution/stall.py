@@ -35,7 +35,7 @@ def stall_point(*, high: float, n_vocab: int, stay: float) -> DegeneratePoint:
     [derived, degenerate point]: the rank-one flow from the unigram point, solved with one number for all low tokens.
     """
     if not 0 < stay < 1:
-        raise InputError(f"`stay` must be above 0 and below 1, or attention does not turn to token 0; got {stay:g}.")
+        raise InputError(f"`stay` must be above 0 and below 1, otherwise attention does not turn to token 0; got {stay:g}.")
     pi = two_level_law(high=high, n_vocab=n_vocab)
     chain: dict[str, Any] = {"stationary": pi, "transition": stay * np.eye(n_vocab) + (1 - stay) * pi}
     (gamma, beta), rate = unigram_point(stationary=pi), focus_rate(**chain)
@@ -61,7 +61,7 @@ def stall_point(*, high: float, n_vocab: int, stay: float) -> DegeneratePoint:
     start = np.array([*gamma[:2], *beta[:2], _START])
     found = solve_ivp(velocity, (0.0, _PATIENCE), start, events=moving, method="LSODA", rtol=1e-10, atol=1e-13)
     if not len(found.t_events[0]):
-        raise InputError(f"The flow with `high` {high:g} and `stay` {stay:g} is too slow to be followed; take a smaller `stay`.")
+        raise InputError(f"The flow with `high` {high:g} and `stay` {stay:g} is too slow to follow; take a smaller `stay`.")
     attention = rank_one_attention(state(found.y[:, -1]), stationary=pi)
     return degenerate_point(high=high, n_vocab=n_vocab, stay=stay, high_attention=float(attention[0, 0]))
 
@@ -76,5 +76,5 @@ def parting_rate(point: DegeneratePoint) -> float:
     has it, so it comes d - 2 times.
     """
     if len(point.state.gamma) < 3:
-        raise InputError("Low tokens part only where there are two of them: the point must have at least 3 tokens.")
+        raise InputError("Only two or more low tokens can separate: the point must have at least 3 tokens.")
     return float(-np.linalg.eigvalsh(symmetry_hessian(point))[0])

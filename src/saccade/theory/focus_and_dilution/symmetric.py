@@ -111,7 +111,7 @@ def critical_stay(high: float, n_vocab: int) -> float:
     """
     two_level_law(high=high, n_vocab=n_vocab)  # refuses what is no such law
     if n_vocab < 3:
-        raise InputError(f"`n_vocab` must be at least 3, for two low tokens that can part; got {n_vocab}.")
+        raise InputError(f"`n_vocab` must be at least 3, for two low tokens that can separate; got {n_vocab}.")
 
     def held(stay: float) -> float:
         return float(np.linalg.det(averages_hessian(high=high, n_vocab=n_vocab, stay=stay)))
@@ -134,7 +134,7 @@ def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: 
     m, a = n_vocab - 1, float(logit(high))
     gain = float(logit(high_attention)) - a  # a_1 - a
     if gain < _LEAST_GAIN:
-        raise InputError(f"`high_attention` is too near {high:g} for its degenerate point to be told.")
+        raise InputError(f"`high_attention` is too close to {high:g} to compute its degenerate point.")
     share = _low_share(x_1, x_l, a=a, gain=gain)
     apart, a_l = gain * (1 - share), a + gain * share  # a_1 - a_l, a_l
     difference = np.sinh(apart / 2) / (2 * np.cosh((a + gain) / 2) * np.cosh(a_l / 2))  # A_11 - A_l1, without cancellation
