@@ -131,7 +131,7 @@ def test_every_answer_carries_the_security_headers(server, path):
 
 
 def test_a_port_that_is_taken_is_a_sentence_and_the_usual_one_gives_way(server):
-    with pytest.raises(InputError, match=f"port {server.server_port} cannot be used"):
+    with pytest.raises(InputError, match=f"port {server.server_port} is taken or not allowed"):
         make_server(server.server_port)
     with make_server() as first, make_server() as second:
         assert first.server_port != second.server_port

@@ -185,7 +185,7 @@ def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
     print(
         f"{told['folder']}: {', '.join(wrong)}; {done}"
         if wrong
-        else f"{told['folder']}: all intact: {told['files']} files of runs and the results"
+        else f"{told['folder']}: all {told['files']} files of runs and the results are intact"
     )
 
 
