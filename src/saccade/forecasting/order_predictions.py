@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LISTED = 6  # tokens of a query that a sentence names; the table has all
-_ADAM_ORDER = "not carried over: Adam's steps do not scale with the gradient, and which distinct tokens win depends on its rate"
-_ADAM_LOSS = "not carried over: on text Adam lets other tokens gain than SGD (`saccade reproduce optimisers`)"
-_ADAM_CLOCK = "not carried over: the time of a step is not the rate times the gradient"
+_ADAM_ORDER = "does not carry over: Adam's steps do not scale with the gradient, and which distinct tokens win depends on its rate"
+_ADAM_LOSS = "does not carry over: on text other tokens gain with Adam than with SGD (`saccade reproduce optimisers`)"
+_ADAM_CLOCK = "does not carry over: a step of Adam is not the rate times the gradient"
 
 
 def order_predictions(record: xr.Dataset, conditions: list[Condition]) -> list[Prediction]:
@@ -62,7 +62,7 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction
         if gaining
         else "no distinct token gains attention"
     )
-    loss = f"of tokens not distinct these lose first: {listed(losing, LISTED)}" if losing else "no other token loses attention"
+    loss = f"of the other tokens these lose first: {listed(losing, LISTED)}" if losing else "no other token loses attention"
     return [
         Prediction(
             about=name,
@@ -94,7 +94,7 @@ def _clock(record: xr.Dataset, conditions: list[Condition]) -> Prediction:
     late = [
         f"{what} of {(times > horizon).sum()}" for what, times in (("end of scan", scan), ("snap", snap)) if (times > horizon).any()
     ]
-    unseen = f"; beyond the {horizon:.3g} steps looked at: {', '.join(late)} of {len(scan)} queries" if late else ""
+    unseen = f"; beyond the {horizon:.3g} steps of the forecast: {', '.join(late)} of {len(scan)} queries" if late else ""
     return Prediction(
         about="clock",
         topic="clock",

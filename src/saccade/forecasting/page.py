@@ -1,6 +1,6 @@
 """A forecast as a person reads it: a page of Markdown, and the table of its numbers.
 
-Short and ranked: query by query, the most frequent first, then the stages in order of time; assumptions not met stand once, below.
+Queries come first, the most frequent on top, then the stages in order of time; unmet assumptions are listed once, at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A prediction of a forecast: a sentence, where it comes from, what it leans on, and whether it survives a change of optimiser.
+"""A prediction of a forecast: a sentence, its source, its assumptions, and whether it carries over to Adam.
 
-Assumptions are those of the papers' validators, with the numbers of this source. A prediction may hold all the same where some are
-not met: the list says what backs it, and `saccade reproduce forecast` measures what becomes of it.
+Assumptions are those of the papers, with the numbers of this source. A prediction may be right even if some are not met;
+`saccade reproduce forecast` measures how good predictions are.
 """
 
 from __future__ import annotations

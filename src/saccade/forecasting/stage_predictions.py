@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9  # of the condensation rate: a growth rate below it is that of rounding
 
 _ADAM = {
-    "condensation": "one direction first, as well; the rate and, without noise, the pattern are Adam's own",
-    "focus sign": "not carried over: with mini-batches Adam focuses on the most frequent token whatever the sign",
-    "focus": "not carried over: times and rate are Adam's own",
-    "dilution": "the order is: focus, then dilution; the times are not",
+    "condensation": "one direction first, too; but the rate and, without noise, the pattern are different",
+    "focus sign": "does not carry over: with mini-batches Adam focuses on the most frequent token whatever the sign",
+    "focus": "does not carry over: Adam has its own times and rate",
+    "dilution": "the order, focus then dilution, carries over; the times do not",
     "next direction": "not measured",
 }
 
@@ -75,9 +75,9 @@ def _said(about: str, text: str, method: str, source: str, assumptions: tuple[Co
 def _condensation(record: xr.Dataset) -> str:
     rate = float(record.condensation_rate)
     if "condensed_time" not in record:
-        return f"embeddings grow at rate {rate:.3g} a step; with nothing to tell tokens apart no stage follows"
+        return f"embeddings grow at rate {rate:.3g} per step; tokens are all alike, so no stage follows"
     return (
-        f"embeddings condense to one direction, in proportion to frequency, at rate {rate:.3g} a step: by step "
+        f"embeddings condense to one direction, in proportion to frequency, at rate {rate:.3g} per step: by step "
         f"{spread(record.condensed_time.values)}; the unigram plateau is reached at step {spread(record.plateau_time.values)}"
     )
 
@@ -87,7 +87,7 @@ def _sign(record: xr.Dataset, frequent: str) -> str:
     if sign == 0:
         return "attention turns neither to frequent tokens nor away from them"
     way = f'to the most frequent token, "{frequent}"' if sign > 0 else f'away from the most frequent token, "{frequent}"'
-    return f"attention first turns {way}; once the plateau is reached query and key grow at rate {abs(rate):.3g} a step"
+    return f"attention first turns {way}; once the plateau is reached query and key grow at rate {abs(rate):.3g} per step"
 
 
 def _focus(record: xr.Dataset) -> str:
@@ -95,9 +95,9 @@ def _focus(record: xr.Dataset) -> str:
     i = int(np.abs(height).argmax())
     size = "" if abs(height[i]) >= VISIBLE else ", too little to see"
     return (
-        f"query and key matrices have begun to grow at step {spread(record.focus_onset.values)}, at rate "
-        f"{spread(record.focus_growth.values)} a step on the whole of their way; the query that moves most, "
-        f'"{record.word.values[i]}", gets to {height[i]:+.2g} from its share{size}'
+        f"query and key matrices start to grow at step {spread(record.focus_onset.values)}, at rate "
+        f"{spread(record.focus_growth.values)} per step on average; the query that moves most, "
+        f'"{record.word.values[i]}", moves {height[i]:+.2g} from its share{size}'
     )
 
 
@@ -120,4 +120,4 @@ def _next(record: xr.Dataset) -> str:
     rate = float(record.next_rate)
     if not ahead or not behind or not rate > _ROUNDING * float(record.condensation_rate):
         return "no second embedding direction opens"
-    return f"the second embedding direction grows at rate {rate:.3g} a step and sets {listed(ahead)} against {listed(behind)}"
+    return f"the second embedding direction grows at rate {rate:.3g} per step and separates {listed(ahead)} from {listed(behind)}"

@@ -1,16 +1,15 @@
 r"""Which words of a text gain attention first: decoder first (`theory/scan_and_snap/frozen_attention.py`) on windows of the text.
 
-Contexts are finite and as they stand in the text, and any token may follow any query. What it cannot tell it leaves out:
+Contexts are finite windows of the text, and any token may follow any query. It leaves out what it cannot predict:
 
 | left out                                        | because                                                                 |
 |-------------------------------------------------|-------------------------------------------------------------------------|
-| words seen at most 20 times before the query    | too few to say                                                          |
+| words seen at most 20 times before the query    | too few for a prediction                                                |
 | words that two halves of the windows push apart | the sign of their first force is that of chance                         |
 | steps where both paths order words differently  | attention has moved the decoder: rank correlation below .95             |
-| sizes where both paths differ by more than 10 % | the same, earlier; who gains is still told, how much is not             |
+| sizes where both paths differ by more than 10 % | the same, earlier; who gains is still predicted, how much is not        |
 
-Both paths are known without training, and while they are close their distance is the error of the forecast: that is the decoder's
-own clock. Steps are those of plain descent without noise, at the given rates.
+Both paths need no training, and while they are close their distance estimates the error of the forecast. Steps are those of plain descent without noise, at the given rates.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NAMED = 5  # words of a query that a sentence names on either side; the table has all
 _SOURCE = "[saccade, decoder first]"
-_ADAM = "not told: these are laws of plain descent, and Adam's steps do not scale with the gradient"
+_ADAM = "not predicted: the theory is for plain descent, and Adam's steps do not scale with the gradient"
 _ENOUGH = 1000  # windows; with fewer, halves of a text agree on little (`saccade reproduce first-force-text` shows it for more)
 
 
@@ -35,7 +35,7 @@ def moving(query: xr.Dataset, *, up: bool) -> list[int]:
 def _conditions(record: xr.Dataset, context: float) -> tuple[Condition, ...]:
     window = float(record.attrs["window"])
     return (
-        at_least("windows counted", float(record.n_windows), _ENOUGH, "fewer do not tell words apart"),
+        at_least("windows counted", float(record.n_windows), _ENOUGH, "with fewer, words cannot be told apart"),
         at_least("order of both paths", float(record.order_agreement.values[-1]), ORDER, "rank correlation at the last step"),
         at_most(
             "context of training over the window", context / window, 2.0, "the forecast is for contexts of the window's length"
@@ -49,9 +49,9 @@ def _trust(record: xr.Dataset, conditions: tuple[Condition, ...]) -> Prediction:
     return Prediction(
         about="how far this can be trusted",
         topic="trust",
-        text=f"who gains and who loses is told until step {last:.3g}, and by how much until step {sized:.3g} (to {SIZE:.0%}); "
-        f"later attention itself changes what the decoder learns. {told} of {seen} pairs of query and word are told; the others "
-        "are too rare, or two halves of the text disagree on them",
+        text=f"the forecast says who gains and who loses until step {last:.3g}, and by how much until step {sized:.3g} (to "
+        f"{SIZE:.0%}); after that attention changes what the decoder learns. It covers {told} of {seen} pairs of query and word; the "
+        "others are too rare, or two halves of the text disagree on them",
         method=DECODER_FIRST,
         source=_SOURCE,
         under_adam=_ADAM,
@@ -62,7 +62,7 @@ def _trust(record: xr.Dataset, conditions: tuple[Condition, ...]) -> Prediction:
 def _of_query(query: xr.Dataset, conditions: tuple[Condition, ...]) -> Prediction:
     gaining, losing = (moving(query, up=up) for up in (True, False))
     up, down = (listed([str(query.token.values[i]) for i in rows], NAMED) for rows in (gaining, losing))
-    parts = [f"attention first moves to {up}" if gaining else "no word gains attention that can be told"]
+    parts = [f"attention first moves to {up}" if gaining else "no word is predicted to gain attention"]
     parts += [f"away from {down}" if losing else "none loses it"]
     before, after = query.attention_path.values[0], query.sel(time=float(query.size_until)).attention_path.values
     first = [rows[0] for rows in (gaining, losing) if rows]

@@ -1,11 +1,11 @@
-"""A ceiling: how far two repetitions of one measurement agree. A score that falls short of a claim for more says nothing.
+"""A ceiling: how well two repetitions of one measurement agree. A claim that asks for more than that is undecided.
 
     runs = Ceiling("two seeds", agreement(gain), more="windows a step")
     yield case.under(runs).at_least(THEOREM_3, "rank correlation of gain and frequency", interval(scores), 0.5)
 
-A forecast that is right can score no better against a noisy run than the run's noise allows. If it had no noise of its own it could
-reach the square root of the agreement; we ask for the agreement itself, the stricter of the two. A
-ceiling excuses a low score; it takes nothing from an interval that is high enough, nor from one on the wrong side of chance.
+Even a perfect forecast scores no better against a noisy run than the run's noise allows. Without noise of its own it could reach the
+square root of the agreement; we use the agreement itself, the stricter of the two. A ceiling only excuses low scores: an interval
+that is high enough still holds, and one on the wrong side of chance still fails.
 """
 
 from __future__ import annotations

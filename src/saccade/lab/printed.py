@@ -1,6 +1,4 @@
-"""What the terminal shows of an experiment: one line, every exception in full; or every claim, with unmet assumptions said once
-on top.
-"""
+"""What the terminal prints for an experiment: one line and every unexpected verdict; or all claims, after the unmet assumptions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a claim asks of a measurement: near a target, at most, at least, between, few exceptions, printed against corrected.
 
-A relation says whether it is true of a number (`holds`), which numbers it allows (`bounds`), and how people put it (`says`, and
-`miss` where it is not true). An interval over seeds or over samples of a text must satisfy it from end to end.
+A relation says whether a number satisfies it (`holds`), which numbers it allows (`bounds`), and how to print it (`says`, and `miss`
+if it is not true). An interval over seeds or over samples of a text must satisfy it from end to end.
 """
 
 from __future__ import annotations
