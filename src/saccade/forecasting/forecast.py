@@ -43,7 +43,7 @@ _DEFINITIONS = {
     "attention_path": ("1", "predicted attention of the query on each token, mean over its windows"),
     "told": (
         "",
-        "whether the token's movement is predicted: seen often enough, and two halves of the windows push it the same way",
+        "whether the token's movement is predicted: seen often enough, and both halves of the windows agree on it",
     ),
     "seen": ("", "the token stands in windows of the query"),
     "order_agreement": ("1", "rank correlation of both paths of decoder first among predicted tokens, mean over queries"),

@@ -9,7 +9,8 @@ Contexts are finite windows of the text, and any token may follow any query. It 
 | steps where both paths order words differently  | attention has moved the decoder: rank correlation below .95             |
 | sizes where both paths differ by more than 10 % | the same, earlier; who gains is still predicted, how much is not        |
 
-Both paths need no training, and while they are close their distance estimates the error of the forecast. Steps are those of plain descent without noise, at the given rates.
+Both paths need no training, and while they are close their distance estimates the error of the forecast. Steps are
+those of plain descent without noise, at the given rates.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ def _trust(record: xr.Dataset, conditions: tuple[Condition, ...]) -> Prediction:
         about="how far this can be trusted",
         topic="trust",
         text=f"the forecast says who gains and who loses until step {last:.3g}, and by how much until step {sized:.3g} (to "
-        f"{SIZE:.0%}); after that attention changes what the decoder learns. It covers {told} of {seen} pairs of query and word; the "
-        "others are too rare, or two halves of the text disagree on them",
+        f"{SIZE:.0%}); after that attention changes what the decoder learns. It covers {told} of {seen} pairs of query and word; "
+        "the others are too rare, or two halves of the text disagree on them",
         method=DECODER_FIRST,
         source=_SOURCE,
         under_adam=_ADAM,
