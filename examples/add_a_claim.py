@@ -1,4 +1,4 @@
-"""A conjecture of your own becomes a claim with a verdict: of three about one record one holds, one fails, one is not tested.
+"""Turn a conjecture of your own into a claim with a verdict: of three about one record, one holds, one fails, one is not tested.
 
 A claim says what was measured and what is needed, and which assumptions it makes. The last matters: a statement about long contexts
 is neither confirmed nor refuted by a run with short ones. Saved with the record, claims are in its report.

@@ -1,4 +1,4 @@
-"""What a text will do to attention is told before training: which way it turns, when embeddings condense, when it begins to move.
+"""The counts of a text tell, before training, which way attention will turn, when embeddings condense and when attention moves.
 
 The text is that of the State of the Union addresses, which comes with `pip install '.[text]'`: nothing is downloaded. The
 forecast is made of closed forms and a flow of rank one. The test is the whole gradient flow, from the same random starts.

@@ -1,4 +1,4 @@
-"""A Hugging Face Trainer is watched by adding one callback, and is not disturbed: its weights end as they would have, bit for bit.
+"""One callback watches a Hugging Face Trainer without disturbing it: the weights end up the same, bit for bit.
 
 A tiny GPT-2 with random weights learns a rhyme twice, with the callback and without. Needs `pip install '.[torch,text]'`.
 """

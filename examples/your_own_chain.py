@@ -1,4 +1,4 @@
-"""Whether attention first turns to the frequent token or away from it is read off the transition table, before any training.
+"""The transition table alone tells, before any training, whether attention first turns to the frequent token or away from it.
 
 Two chains of three words with nearly the same frequencies. In one, words repeat; in the other, they avoid themselves. The sign rule
 of Focus and Dilution (arXiv 2605.01199) is one formula; the gradient flow of the model with embeddings is the test. The rule is

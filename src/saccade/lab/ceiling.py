@@ -4,8 +4,8 @@
     yield case.under(runs).at_least(THEOREM_3, "rank correlation of gain and frequency", interval(scores), 0.5)
 
 Even a perfect forecast scores no better against a noisy run than the run's noise allows. Without noise of its own it could reach
-the square root of the agreement; we use the agreement itself, the stricter of the two. A ceiling only excuses low scores: an interval
-that is high enough still holds, and one on the wrong side of chance still fails.
+the square root of the agreement; we use the agreement itself, the stricter of the two. A ceiling only excuses low scores: an
+interval that is high enough still holds, and one on the wrong side of chance still fails.
 """
 
 from __future__ import annotations
