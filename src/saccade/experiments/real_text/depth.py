@@ -258,8 +258,8 @@ EXPERIMENT = Experiment(
     ),
     question="In deep models, which layer becomes sparse first and slows first?",
     finding=(
-        "usually the first: it becomes sparse first in {*is sparse first*:.0%} more of the runs than by chance, and slows first in "
-        "{*slows first*:.0%} more"
+        "the first of several layers becomes sparse first in {*is sparse first*:.0%} more of the runs than by chance, and slows "
+        "first in {*slows first*:.0%} more"
     ),
     caveat=(
         "A decaying learning rate, with which noise dies out, or more updates: upper layers still move at the end of these runs."

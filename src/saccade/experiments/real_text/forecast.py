@@ -380,7 +380,7 @@ EXPERIMENT = Experiment(
     ),
     question="Does a forecast from counts come true when training with batches?",
     finding=(
-        "largely: the rank correlation of predicted and measured token gains is {rank*batch 256,*:.2f} with batches of 256 and "
+        "the rank correlation of predicted and measured token gains is {rank*batch 256,*:.2f} with batches of 256 and "
         "{rank*batch 4096,*:.2f} with batches of 4096; SGD condenses at {condensation rate*:.2f} times the predicted rate, and "
         "attention first moves the predicted way in {attention first moves*:.0%} of seeds"
     ),

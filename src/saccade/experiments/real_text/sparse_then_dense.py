@@ -229,7 +229,7 @@ EXPERIMENT = Experiment(
     ),
     question="Does attention become dense again after it was sparse?",
     finding=(
-        "yes: at rate 0.001 entropy falls by {fall of entropy*rate 0.001*:.2f} nats, and {rise of entropy*rate 0.001*:.0%} of that "
+        "at rate 0.001 entropy falls by {fall of entropy*rate 0.001*:.2f} nats, and {rise of entropy*rate 0.001*:.0%} of that "
         "has come back by update 10,000"
     ),
     caveat="A lower rate or a larger vocabulary, with which entropy comes back only after these runs end; other depths.",

@@ -288,7 +288,7 @@ EXPERIMENT = Experiment(
     ),
     question="Do the four phases of the published figure appear at the published settings?",
     finding=(
-        "no: in one epoch all words give the most frequent one {largest attention*wikitext-2, reading words*:.0%} of their "
+        "in one epoch all words give the most frequent one {largest attention*wikitext-2, reading words*:.0%} of their "
         "attention, byte pairs {largest attention*wikitext-2, reading byte pairs*:.0%}; Fig. 3's four phases come in {*four "
         "phases*wikitext-2*:.0%} of runs, even in the reading of the settings that shows most of them"
     ),

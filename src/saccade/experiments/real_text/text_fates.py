@@ -266,8 +266,8 @@ EXPERIMENT = Experiment(
     question="Which tokens does attention leave first on real text, and which tokens win?",
     finding=(
         "in the theorem's own model, trained without noise, gain and frequency correlate {rank*100 tokens*model theorem, update "
-        "10?:.2f} at update 10 and {rank*100 tokens*model theorem, update 200?:.2f} at update 200; a distinct token has gained "
-        "more than {*common tokens*model theorem, update 10?:.0%} of common tokens, then more than {*common tokens*model theorem, "
+        "10?:.2f} at update 10 and {rank*100 tokens*model theorem, update 200?:.2f} at update 200; a distinct token outgains "
+        "{*common tokens*model theorem, update 10?:.0%} of common tokens, then {*common tokens*model theorem, "
         "update 200?:.0%}. In an ordinary Transformer the correlation is {rank*100 tokens*model ordinary, update 20?:.2f}, then "
         "{rank*100 tokens*model ordinary, update 400?:.2f}"
     ),

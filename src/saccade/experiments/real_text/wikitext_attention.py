@@ -118,7 +118,7 @@ EXPERIMENT = Experiment(
     question="Does attention become sparse when a Transformer learns text with fast SGD?",
     picture=-1,  # the map at the end of training
     finding=(
-        "yes: in the lowest layer entropy ends below half that of uniform attention in {*below 1/2 (layers 1):.0%} of runs with "
+        "in the lowest layer entropy ends below half that of uniform attention in {*below 1/2 (layers 1):.0%} of runs with "
         "one layer and {*below 1/2 (layers 3):.0%} with three"
     ),
     caveat="Lower rates or more layers, with which attention becomes sparse only after these runs end.",

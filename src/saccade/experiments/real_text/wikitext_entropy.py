@@ -137,7 +137,7 @@ EXPERIMENT = Experiment(
     ),
     question="Does a higher learning rate make attention sparser?",
     finding=(
-        "yes: entropy falls as the rate rises from 1 to 5, with {mean entropy falls*:.0f} exceptions among 4 pairs; rate 5 ends "
+        "entropy falls as the rate rises from 1 to 5, with {mean entropy falls*:.0f} exceptions among 4 pairs; rate 5 ends "
         "below rate 1 in {*at rate 5 than at rate 1*:.0%} of seeds"
     ),
     caveat="Comparing at equal validation loss: the sparsest attention is not the best one.",
