@@ -1,11 +1,11 @@
 """The initial weights alone tell when condensation ends: one number obeys a closed equation all the way to the unigram point.
 
-Follows the flow from small random starts on chains with equally frequent low tokens, and holds every step of the paper's passage
-from stage I to stage II against it: what stays of the size of the start (Lemmas C.1 and C.4), how long the linear flow serves
-(Proposition C.2), that both amplitudes grow (Proposition C.5), when the critical point is reached (Proposition C.6).
-Expect: arrival as predicted from the start alone, off by the square of its size; orders at least those printed, mostly better.
+Follows the flow from small random starts on chains with equally frequent low tokens, and tests every step of the paper's passage
+from stage I to stage II: what stays at the size of the start (Lemmas C.1 and C.4), how long the linear flow is accurate
+(Proposition C.2), that both amplitudes grow (Proposition C.5), when the critical point is reached (Proposition C.6). Expect:
+arrival as predicted from the start alone, with an error of the square of its size; orders at least those printed, mostly better.
 The paper's n is 4 here, δ a share of the distance at the origin. 2e-4 for arrival at size 1e-3 was set before any run; powers 0.02,
-0.05 where they are limits. Known not to hold: arrival before the paper's T_d from starts that are not small enough.
+0.05 where they are limits. Known to fail: arrival before the paper's T_d from starts that are not small enough.
 """
 
 from __future__ import annotations

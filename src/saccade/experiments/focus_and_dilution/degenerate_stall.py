@@ -1,11 +1,11 @@
 """Nearly equal rare tokens stall the flow; it escapes along a new direction, in a time inverse to their asymmetry.
 
-Follows the flow on one frequent token and (nearly) equal low ones below the critical stay, finds the critical points that hold it
-at finite attention, and the rates at which it leaves them across the rank-one manifold and along it. Expect: no escape at exact
-symmetry; transverse rates as the asymmetry, none along the manifold. Tolerances come from theory: 0.05 on powers, 1e-4 on a closed
-form. Escape takes 1 / asymmetry times a logarithm, growth from the start until s₂² is of the order of the asymmetry: its power of
-the asymmetry is -1 plus about 1 / (2 ln(1 / start)), and is held to twice that; the time per e-fold of the start has no such term
-and is held to 2 %.
+Follows the flow on one frequent token and (nearly) equal low ones below the critical stay, finds the critical points where it
+stalls at finite attention, and the rates at which it leaves them, across the rank-one manifold and along it. Expect: no escape at
+exact symmetry; transverse rates proportional to the asymmetry, none along the manifold. Tolerances come from theory: 0.05 on
+powers, 1e-4 on a closed form. Escape takes 1 / asymmetry times a logarithm (growth from the start until s₂² is of the order of the
+asymmetry), so its power of the asymmetry is -1 plus about 1 / (2 ln(1 / start)), and the tolerance is twice that. The time per
+e-fold of the start has no such term; its tolerance is 2 %.
 """
 
 from __future__ import annotations

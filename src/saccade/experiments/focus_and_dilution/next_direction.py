@@ -1,8 +1,8 @@
 """The flow leaves a critical point along the first singular pair of a matrix B, at the rate of its first singular value.
 
-Follows the flow on two laws from a tiny random start and compares each direction of the embedding, as it opens, with B. Then finds
-the critical point that the second plateau is near. Expect: growth s₁(B) to 1 % and patterns to a cosine of 0.999 wherever the state
-hardly moves (when the fourth and fifth direction of Zipf's law open, it does move).
+Follows the flow on two chains from a tiny random start and compares each direction of the embedding, as it opens, with B. Then
+finds the critical point near the second plateau. Expect: growth s₁(B) to 1 % and patterns to a cosine of 0.999 wherever the state
+hardly moves (it does move when the fourth and fifth direction of the Zipf chain open).
 """
 
 from __future__ import annotations

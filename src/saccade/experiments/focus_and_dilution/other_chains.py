@@ -1,11 +1,11 @@
 """The stages come in the same order in all chains with the same stationary distribution.
 
-Follows the population flow on chains that share one: lazy, Metropolis, lazy Metropolis, and random ones fitted to it.
+Follows the population flow on chains that share one stationary distribution: lazy, Metropolis, lazy Metropolis, and random ones.
 Expect: condensation, focus, dilution, a new direction, in this order in every chain; condensation at the same rate μ₀ in all, since
 it depends on the stationary distribution only; focus at each chain's own rate c; the same first focus where c > 0.
-Random chains need not have c > 0. Attention then turns away first, in the same order of stages: that all of them have c > 0 is
-claimed, and expected to fail. The replication is held to two units of its last digit, since it read a sample near that norm; set
-after one unit had been missed.
+Random chains need not have c > 0; attention then turns away first, in the same order of stages. One claim says that all have c > 0,
+and is expected to fail. The replication is compared to two units of its last digit, since it read a sample near that norm; this was
+set after one unit had been missed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Near a critical point the flow is linear up to a known error, but only under hypotheses that Lemma 3.1 does not state.
 
-Leaves the origin and the unigram point of two laws with displacements of several sizes, and compares the flow with the linear flow.
-Then breaks one hypothesis of Lemma 3.1 at a time, in small systems solved by hand: no growing mode, a Jordan block, F = x + x² past
-the window that the proof needs, a start whose share of the growing mode shrinks with its size.
-Expect: an error of second order in the displacement, of third at the origin, where the velocity has no quadratic term; below the
-lemma's bound in the corrected window; a flow that turns to its start's projection onto the growing modes, as many as the width.
-L is the largest found among random displacements, a lower bound, so that the test is stricter. Powers are held to 0.05.
+Leaves the origin and the unigram point of two chains with displacements of several sizes, and compares the flow with the linear
+flow. Then breaks one hypothesis of Lemma 3.1 at a time, in small systems solved by hand: no growing mode, a Jordan block, F = x +
+x² past the window that the proof needs, a start whose share of the growing mode shrinks with its size.
+Expect: an error of second order in the displacement, of third at the origin, where the velocity has no quadratic term; an error
+below the lemma's bound in the corrected window; a flow that turns to the projection of its start onto the growing modes, as many as
+the width. L is the largest value among random displacements, a lower bound, so that the test is stricter. The tolerance on powers
+is 0.05.
 """
 
 from __future__ import annotations
@@ -299,9 +300,9 @@ EXPERIMENT = Experiment(
         "is wrong."
     ),
     finding=(
-        "the error of the linear flow is of order {power of the displacement in the linear flow*(point origin, law paper):.3g} at "
-        "the origin and {power of the displacement in the linear flow*(point unigram point, law paper):.3g} at the unigram point; "
-        "Lemma 3.1 lacks four hypotheses, each shown by a counterexample"
+        "the error of the linear flow is of order {power of the displacement in the linear flow's error (point origin, law "
+        "paper):.3g} at the origin and {power of the displacement in the linear flow's error (point unigram point, law paper):.3g} "
+        "at the unigram point; Lemma 3.1 lacks four hypotheses, each shown by a counterexample"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

@@ -1,12 +1,12 @@
 """In Transformers of several layers the first layer is usually the first to become sparse and the first to slow down.
 
 Ordinary causal Transformers (one head, LayerNorm, MLP, learned positions) are trained by Adam at a constant rate; attention is
-measured on windows of validation text. [tian2023] proves things of one layer; of several, its section 7 says that sparse attention
-may pick a few tokens first and higher layers compose them. A reader takes from that, written down before the runs: layer 0 is
-sparse before the others and stays sparser, and slows before them. At a constant rate noise moves attention for ever, so whether it
-freezes cannot be asked: a layer has slowed when its speed is half-way from its peak to its floor, the speed it ends with.
-Sizes, rate and the level of sparse were chosen by looking at one run of another seed; the floor came when no layer had frozen, and
-that it must lie below half the peak when one seed had shown layers that never slow.
+measured on windows of validation text. [tian2023] proves results for one layer; for several, its section 7 says that sparse
+attention may pick a few tokens first and higher layers compose them. We read this, before the runs, as: layer 0 becomes sparse
+before the others, stays sparser, and slows before them. At a constant rate noise keeps attention moving, so whether it freezes
+cannot be tested: a layer has slowed when its speed is half-way from its peak to its floor, the final speed.
+Sizes, rate and the threshold for sparse were chosen from one run of another seed. The floor was added when no layer had frozen, and
+the condition that it lies below half the peak when one seed had shown layers that never slow.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Counts of a text predict the stages of training, and which tokens gain attention if batches are large enough.
 
-Two forecasts are made from a text and the learning rates and kept as they are: *decoder first* for the theorem's model, from
+Two forecasts are made from a text and the learning rates, and then left alone: *decoder first* for the theorem's model, from
 windows of the text (`first-force-text` scores it without noise), and the stages of the embedded model, from its pairs. Then the
 models are trained as usual, with batches, and the forecasts are scored. Where two seeds agree less than is asked of the forecast,
-nothing can be told; so the same is asked with small and with large batches. Frequency is the simplest rival. With SGD stages come
-when predicted, though queries and keys grow more slowly than in the closed form, which holds on the plateau; under Adam attention
-first turns to the most frequent token, whatever the forecast for SGD says.
+the claim is undecided; so small and large batches are both tried. The simplest rival is frequency. With SGD stages come when
+predicted, though queries and keys grow more slowly than in the closed form, which holds on the plateau; under Adam attention first
+turns to the most frequent token, whatever the forecast for SGD says.
 Bounds were set before any run of this form: half of the ranks for tokens; for the stages see `claims`.
 """
 

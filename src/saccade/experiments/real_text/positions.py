@@ -1,11 +1,11 @@
 """With learned or rotary positions a Transformer attends to much the same tokens as without; other encodings are undecided.
 
 An ordinary one-layer Transformer learns text with each encoding; plain sinusoids are far larger than embeddings at the start, so
-they are tried again with embeddings as large as they are (`matched sinusoidal`). Two questions: are the tokens that gain attention
-those that gain without positions (rank correlation of gains; its ceiling is the agreement of two seeds), and do distinct tokens
-outgrow common ones (Theorem 2, whose assumptions neither text nor Adam nor positions meet)? Whether attention freezes is not asked:
-under a constant rate of Adam the noise of batches keeps it moving. Intervals are simultaneous over all claims.
-Bounds: .2, set when two seeds of a trial had agreed at .3 and half of the ranks could not be told; and more than nothing.
+they are tried again with embeddings of equal size (`matched sinusoidal`). Two questions: do the same tokens gain attention as
+without positions (rank correlation of gains; its ceiling is the agreement of two seeds), and do distinct tokens outgrow common ones
+(Theorem 2, whose assumptions neither text nor Adam nor positions meet)? Whether attention freezes is not asked: at a constant rate
+of Adam the noise of batches keeps it moving. Intervals are simultaneous over all claims.
+Bounds: .2, set when two seeds of a trial had agreed at .3 and half of the ranks was out of reach; and more than 0.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Under Adam the entropy of attention first falls and then rises again: sparse, then dense [tian2024, Fig. 6].
 
-Transformers of `wikitext-attention`'s kind (dropout 0.2) trained by Adam; entropy of attention in every layer on validation text.
-JoMA explains the return: salient components are learned first, weaker ones catch up. The default is its model with 2,000 words at
-a rate of 1e-3, where the return fits into 10,000 updates; at its own rate of 1e-4 it takes longer. A replication with all words,
-58,000 updates and rate 1e-4 lists start, minimum and end; its numbers judge the full settings alone, which take days. That its
-gradients were clipped as in `wikitext-attention` is inferred. The number of updates was set when 2,000 had shown no return, and
-the parts of it at which the return is asked to have grown (.2, .5 and all of 10,000) when earlier runs had shown where it grows.
+Transformers as in `wikitext-attention` (dropout 0.2), trained by Adam; entropy of attention in every layer on validation text.
+JoMA's explanation: salient components are learned first, weaker ones catch up. The default is its model with 2,000 words at a rate
+of 1e-3, where entropy comes back within 10,000 updates; at its own rate of 1e-4 it takes longer. A replication with all words,
+58,000 updates and rate 1e-4 lists start, minimum and end; its numbers only judge the full settings, which take days. That its
+gradients were clipped as in `wikitext-attention` is inferred. The number of updates was set when 2,000 had shown no rise, and the
+times at which the rise is compared (.2, .5 and all of 10,000 updates) when earlier runs had shown where it grows.
 """
 
 from __future__ import annotations

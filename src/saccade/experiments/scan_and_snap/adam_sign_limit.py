@@ -1,12 +1,12 @@
 """At a low rate Adam flattens attention on distinct tokens; at a high rate it has no time to. This decides which tokens win.
 
-Theory, ours: under Adam the rows of the decoder are equal for all distinct tokens, so frequency drops out and flat attention is
-best; tokens above a critical feature lose attention. The decoder is then one number, and Adam on it and on the attention logits
-predicts what noise-free Adam on Syn-Small does (100 steps, both rates alike, as in Fig. 5 of Scan and Snap). Expect: the first move
-of every distinct token, the favoured one and the entropy at every rate from .02 to 2; not with SGD, and not in short contexts.
-Momentum: a clock 1/(1 - μ) times as fast while rates are small, with (1 + μ)/(1 - μ) times the error of plain descent; at the
-published rate it is no such clock. Tolerances of favoured token and entropy were set after a first run with 13 rates, all of whose
-ranks were exact and whose entropies missed by .019 nats at most.
+Our theory: under Adam the rows of the decoder are equal for all distinct tokens, so frequency drops out and flat attention is best;
+tokens above a critical feature lose attention. The decoder reduces to one number. Adam on that number and on the attention logits
+predicts what noise-free Adam does on Syn-Small (100 steps, equal rates, as in Fig. 5 of Scan and Snap). Expect: the first move of
+every distinct token, the favoured token and the entropy at every rate from .02 to 2; not with SGD, and not in short contexts.
+Momentum acts like a clock 1/(1 - μ) times as fast while rates are small, with (1 + μ)/(1 - μ) times the error of plain descent; at
+the published rate it does not. Tolerances of favoured token and entropy were set after a first run with 13 rates, in which all
+ranks were exact and entropies were off by at most .019 nats.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """With Adam, the learning rate decides whether rare, medium or frequent distinct tokens win attention.
 
 Fig. 5 of Scan and Snap: Adam on Syn-Small, both rates .1, .5 and 1, zero start, 100 steps. Adam divides every gradient by its
-size, so frequency no longer sets the pace, and flat attention is best (`adam-sign-limit` derives it): a low rate gets there, a high
-one is done before the logits of distinct tokens part. Expect the favoured token of that theory, which has no noise, and of an
-independent replication, each within two ranks; attention on it, common mass and entropy within rounding and three standard errors
-of the replication.
+size, so frequency no longer sets the pace, and flat attention is best (`adam-sign-limit` derives this). At a low rate attention has
+time to become flat; at a high rate training ends before distinct tokens differ. Expect the favoured token within two ranks of that
+noise-free theory and of an independent replication; attention on it, common mass and entropy within rounding and three standard
+errors of the replication.
 """
 
 from __future__ import annotations

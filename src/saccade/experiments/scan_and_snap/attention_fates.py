@@ -1,9 +1,10 @@
 """Distinct tokens gain attention and common tokens lose it, if contexts are long enough.
 
-Classes that meet Assumption 2 along the theory's flow: sign and closed form of every token's velocity, with one common token
-(Theorem 2) and with several (Corollary 2); joint descent against Lemma 4, printed and with the missing 1/K (`flow_fates.py`). Then
-Fig. 4's training at finite length, outside the theorem's assumption, where only the length changes: that rare tokens fall because
-most short sequences do not show them is our reading. And the published tasks against Assumption 2, which none of them meets.
+First, classes that meet Assumption 2, along the theory's flow: sign and closed form of every token's velocity, with one common
+token (Theorem 2) and with several (Corollary 2); joint descent against Lemma 4, printed and with the missing 1/K (`flow_fates.py`).
+Then the training of Fig. 4 at finite lengths, which the theorem does not cover. Only the length changes; that rare tokens fall
+because most short sequences do not contain them is our interpretation. Last, the published tasks against Assumption 2: none meets
+it.
 """
 
 from __future__ import annotations

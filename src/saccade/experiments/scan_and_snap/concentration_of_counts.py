@@ -1,7 +1,7 @@
 """Drawing classes at random keeps class counts and the decoder close to those of equally frequent classes.
 
 Batch-1 descent along the modified gradient on random sequences of classes, 100 runs: draws, heights and output errors of each class
-against their bounds, the whole decoder against Theorem 5, and the steps to reach a given error. Expect no more than delta of the
+against their bounds, the whole decoder against Theorem 5, and the steps to reach a given error. Expect at most a share delta of the
 classes outside any bound, Theorem 5 to rounding, and steps to an error within 3 %.
 """
 

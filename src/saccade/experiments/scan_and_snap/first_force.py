@@ -1,10 +1,10 @@
 """Token counts alone tell where attention moves first; for well-separated classes that is what Theorems 2 and 3 say.
 
-Classes of one query that share one token, with endless contexts and with contexts of 16 tokens drawn from them. Two laws of ours
-are compared with the exact flow and with descent on all windows: the first force, z = t²/2 η_Y η_Z F, from one pass over the
-counts; and decoder first, attention's force along the decoder's own path. Expect both to 1 % where they apply, errors that grow as
-their next orders say, and, for endless contexts, distinct tokens that gain as the square of their frequency while the common one
-loses. A control reads attention without dividing it by its length; the law must then fail.
+Classes of one query that share one token, with infinite contexts and with contexts of 16 tokens drawn from them. Two predictions of
+ours are compared with the exact flow and with descent on all windows: the first force, z = t²/2 η_Y η_Z F, from one pass over the
+counts; and decoder first, which integrates attention's force along the decoder's own path. Expect both to 1 % where they apply,
+errors that grow as their next orders say, and, for infinite contexts, distinct tokens that gain as the square of their frequency
+while the common one loses. In a control attention is not divided by its length; the prediction must then fail.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """In the theory's flow common tokens are suppressed, winners emerge and attention freezes; in plain flow no winner emerges.
 
 Syn-Medium with one query and the weakly overlapping classes of Theorem 4, along the theory's flow (C) and the plain flow (B) to
-t = 1e12. The stages are events that `saccade.find_events` finds, with levels of its own (set after a first look at the flows). In
-(C) the order is the same for half and for twice the change. In (B) the leading token's share passes through a maximum above half
-the change asked for, so at that level a winner would be counted. Expect all three in order in (C) on Syn-Medium; in (B)
-suppression and, where overlaps are strong, a freeze, but no winner; with weak overlaps none of the three.
+t = 1e12. Stages are the events that `saccade.find_events` finds; its thresholds were set after a first look at the flows. In (C)
+half or twice the threshold gives the same order. In (B) half the threshold would count a winner, because the leading token's share
+passes through a small maximum. Expect all three stages in order in (C) on Syn-Medium; in (B) suppression and, with strong overlaps,
+a freeze, but no winner; with weak overlaps none of the three.
 """
 
 from __future__ import annotations

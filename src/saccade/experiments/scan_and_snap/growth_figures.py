@@ -1,8 +1,8 @@
 """Growth slows at t0, earlier for a faster decoder; how far it gets by then depends only on the ratio of the two rates.
 
-Theorem 4 as calculus: its closed form against its premise integrated numerically, for the growth factor of Fig. 3, the growth bound
-of Fig. 9, and constants at which printed and corrected forms differ. The paper gives no numbers for the figures; those expected are
-an independent replication that fills their axes. It read C_0 = .006 off Fig. 3, which the paper leaves open; Fig. 9 has C_0 = 1.
+Theorem 4 as calculus: its closed form against its differential equation integrated numerically, for the growth factor of Fig. 3,
+the growth bound of Fig. 9, and constants at which printed and corrected forms differ. The paper gives no numbers for the figures,
+so we compare with an independent replication. It read C_0 = .006, which the paper does not give, off Fig. 3; Fig. 9 has C_0 = 1.
 Expect onsets to the step, heights to 1e-3.
 """
 

@@ -1,11 +1,11 @@
 """JoMA: the weights above determine attention; it goes to the strongest token first, and later spreads out again.
 
 Theorem 1 of JoMA along a gradient flow of both layers: exact for linear and exponential attention, approximate for softmax. One
-linear neuron under a constant gradient: the erf law, and when attention has gone to one token. With a nonlinearity, in the paper's
-heuristic form: who settles first, and by how much (Theorem 4; its constant is ours). Entropy that falls and rises again: the
-authors' script, whose ten random targets we had to infer (`DRAWS`). Expect exact laws to solver accuracy, and each to fail once an
-assumption is broken: two queries share the layer, tokens overlap, the gradient fades. That softmax correlates above
-.9 was set before the first run, from a replication with .95 to .99 on other data.
+linear neuron under a constant gradient: the erf law, and when all attention is on one token. With a nonlinearity, in the paper's
+heuristic form: which component settles first, and by how much (Theorem 4; its constant is ours). Entropy that falls and rises
+again: the authors' script, whose ten random targets we had to infer (`DRAWS`). Expect exact laws to solver accuracy, and each to
+fail once an assumption is broken: two queries share the layer, tokens overlap, the gradient fades. The bound of .9 for the softmax
+correlation was set before the first run, from a replication with .95 to .99 on other data.
 """
 
 from __future__ import annotations

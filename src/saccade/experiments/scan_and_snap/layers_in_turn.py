@@ -1,11 +1,11 @@
 """With two or three layers of attention all move at about the same time; the lowest does not lead, and freezes last.
 
-Data with as many levels as the model has layers (`model/attention_tree.py`): every layer must find, among tokens or nodes, the one
-that carries the answer. Followed by gradient flow from small random starts. Asked before the first run: does the lowest layer turn
-its attention before those above, as scan and snap layer by layer would have it, and does it freeze? It does not turn first; that
-layers turn within a factor of 1.5, and that the lowest moves most at the end, was set after that run. JoMA's joint law is a matter
-of one layer and what it sees, so with exponential attention it must be exact in the lowest layer of a deep model; summed over
-what is attended to, it must be exact in every layer, however what is seen moves.
+The data have as many levels as the model has layers (`model/attention_tree.py`): every layer must find the one token or node that
+carries the answer. Gradient flow from small random starts. Asked before the first run: does the lowest layer move its attention
+before those above, as scan and snap layer by layer would suggest, and does it freeze? It does not move first. That layers move
+within a factor of 1.5 of each other, and that the lowest moves most at the end, was set after that run. JoMA's joint law concerns
+one layer and its input: with exponential attention it must be exact in the lowest layer of a deep model, and, summed over what is
+attended to, in every layer.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ momentum .9 for 100 steps, without momentum for ten times as long or at ten time
 start of the paper's code. Expect momentum to leave attention sparser than any rescaling, and the published entropy and its spread
 to need the uniform start.
 
-The evidence on the start is weaker than two errata look: the setting was picked after all 32 published ones had been seen (with
-three queries the two starts are hardly told apart), and the spread is compared in logarithms because a first version that compared
-standard deviations directly could not reject the zero start.
+The evidence on the start is weaker than two errata suggest. The setting was picked after all 32 published ones had been seen (with
+three queries the two starts hardly differ), and the spread is compared in logarithms because a first version that compared standard
+deviations could not reject the zero start.
 """
 
 from __future__ import annotations

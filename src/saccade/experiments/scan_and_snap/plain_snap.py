@@ -1,9 +1,9 @@
 """Plain gradient flow slows down when the theory says, but has grown far less by then, and keeps growing as ln t.
 
 Follows the plain flow (B) to t = 1e12 in the cases of `scan-then-snap`: classes that share one token and one query, or your own
-with `--classes my.csv`. Its decoder remembers older features and couples classes less. Assumption 1(c), a decoder much faster than
-attention, should make the theory's flow (C) a fair picture of it; it holds at the slow rates and not at the fast ones, where claims
-are outside it and shown for their numbers. Expect the onset, the order of tokens and the effect of the rates to survive, and
+with `--classes my.csv`. Its decoder remembers older features and couples classes less. If the decoder is much faster than attention
+(Assumption 1(c)), the theory's flow (C) should approximate it. That is so at the slow rates; at the fast ones claims are outside
+the assumption and only show their numbers. Expect the onset, the order of tokens and the effect of the rates to survive, but
 neither the size of growth nor ln ln t.
 """
 

@@ -1,11 +1,12 @@
 """A positional prior multiplies token frequencies: distinct tokens still gain, but near ones can overtake frequent ones.
 
-Theory, ours: with scores z + b for token and place, Lemma 4 holds with P(l|n) times the mean of e^b over the places of l. Two
-classes of one query whose tokens have places: rare distinct tokens stand near, frequent ones far; one common token is everywhere,
-two others are near in one class and far in the other. The prior falls linearly with distance. Plain flow (B) has places as such,
-the theory's flow (C) has theory's frequencies. Expect: the two descriptions agree; the order of distinct tokens turns round at one
-slope; beyond another the placed common tokens gain at first; attention is fastest when it was in (C), earlier in (B), by overlap.
-That last claim is about slow attention, and came after one that failed: a snap between t0' and t0 at any rate.
+Our theory: with scores z + b for token and position, Lemma 4 holds with P(l|n) times the mean of e^b over the positions of l. Two
+classes of one query whose tokens have positions: rare distinct tokens are near, frequent ones far; one common token is everywhere,
+two others are near in one class and far in the other. The prior falls linearly with distance. The plain flow (B) simulates the
+positions, the theory's flow (C) uses the effective frequencies. Expect: both agree; the order of distinct tokens reverses at one
+slope; beyond another the placed common tokens gain at first; the prior does not change when attention is fastest in (C), and makes
+it earlier in (B), through the overlap. The last claim is for slow attention; it replaced one that failed, a snap between t0' and t0
+at any rate.
 """
 
 from __future__ import annotations

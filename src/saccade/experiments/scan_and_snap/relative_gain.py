@@ -1,10 +1,9 @@
 """Frequent distinct tokens gain attention faster than rare ones, and the growth of one determines that of all.
 
-Theorem 3 of Scan and Snap. A widespread summary of the paper says the opposite, that rare distinct tokens gain faster; it mistakes
-the order in which tokens are left behind, rare first, for the order of gain. Along the theory's flow the lead of token l over l'
-is its initial lead times the growth factor of l. Plain joint descent lags behind, the more the faster attention learns, because
-its decoder remembers older attention. Expect the relation to 1e-8 along the flow, a growing lag in descent, and the same order in
-SGD.
+Theorem 3 of Scan and Snap. A widespread summary of the paper says the opposite, that rare distinct tokens gain faster; it confuses
+the order in which tokens fall behind, rare first, with the order of gain. Along the theory's flow the lead of token l over l' is
+its initial lead times the growth factor of l. Plain joint descent lags behind, more so for faster attention, because its decoder
+remembers older attention. Expect the relation to 1e-8 along the flow, a growing lag in descent, and the same order in SGD.
 """
 
 from __future__ import annotations
