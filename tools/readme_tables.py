@@ -1,7 +1,7 @@
 """The tables of what is reproduced, made from the experiments: what, command, time, what to expect, verdicts of the last run.
 
 `docs/outcomes.json` keeps what came of the last full run of each experiment: how many claims hold, fail, are outside their
-assumptions or undecided at this size, and its `finding` with the measured numbers in it. The README shows the tables between
+assumptions or cannot be told at this size, and its `finding` with the measured numbers in it. The README shows the tables between
 two marks; tests hold it to that file, and the file to runs where those are short (`tests/experiments/outcomes.py`), on text to
 `docs/findings.md`.
 """
@@ -21,7 +21,7 @@ from saccade.records.store import CLAIMS, load_claims
 from saccade.records.writing import CHECKSUMS
 
 _KINDS = {"scan-and-snap": SCAN_AND_SNAP, "focus-and-dilution": FOCUS_AND_DILUTION, "real-text": REAL_TEXT}
-_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside", CANNOT_TELL: "undecided"}
+_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside", CANNOT_TELL: "cannot be told"}
 
 
 def table(kind: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:

@@ -72,7 +72,7 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     counts = verdict_counts([claim.as_dict() for claim in (known, surprising, outside, noisy)])
     verdicts, kinds = {HOLDS: 0, FAILS: 2, OUTSIDE: 1, CANNOT_TELL: 1}, {PUBLISHED: 0, CALCULUS: 0}
     assert counts == verdicts | kinds | {"controls": 0, "replications": 0, "surprises": 1}
-    assert "| 1 undecided |" in table("scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])})
+    assert "| 1 cannot be told |" in table("scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])})
     assert "1 fail as expected |" in table("scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])})
     assert "1 fail |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
 

@@ -119,39 +119,39 @@ SEEDS = Ceiling("two seeds", 0.27)
         (
             CASE.under(SEEDS, Ceiling("two samples", 0.5)).at_least(LEMMA, "x", Interval(0.43, 0.4, 0.47), 0.56),
             CANNOT_TELL,
-            "undecided at this size; about 3.4 times the windows would do",
+            "cannot be told at this size; about 3.4 times the windows would do",
         ),
         (CASE.under(SEEDS).at_most(LEMMA, "x", -0.1, -0.2), FAILS, "fails"),
         (
             CASE.under(SEEDS).at_most(LEMMA, "x", -0.1, -0.5),
             CANNOT_TELL,
-            "undecided at this size; about 2.7 times the windows would do",
+            "cannot be told at this size; about 2.7 times the windows would do",
         ),
         (
             CASE.under(Ceiling("two seeds", 0.6, "seeds", chance=0.5)).at_least(LEMMA, "x", 0.55, 0.65),
             CANNOT_TELL,
-            "undecided at this size; about 1.7 times the seeds would do",
+            "cannot be told at this size; about 1.7 times the seeds would do",
         ),
         (
             CASE.under(Ceiling("two seeds", -0.1)).at_least(LEMMA, "x", 0.1, 0, strict=True),
             CANNOT_TELL,
-            "undecided at this size; repetitions do not agree at all, so no size can be named",
+            "cannot be told at this size; repetitions do not agree at all, so no size can be named",
         ),
         (CASE.under(Ceiling("two samples", 0.3, limits=False)).at_least(LEMMA, "x", 0.9, 0.85), HOLDS, "holds"),
         (
             CASE.under(Ceiling("two seeds", 0.9)).at_least(LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.2),
             CANNOT_TELL,
-            "undecided at this size; about 4 times the repetitions would do",
+            "cannot be told at this size; about 4 times the repetitions would do",
         ),
         (
             CASE.under(Ceiling("two seeds", 0.9)).at_least(LEMMA, "x", Interval(0.3, math.nan, math.nan), 0.2),
             CANNOT_TELL,
-            "undecided at this size; more repetitions would do",
+            "cannot be told at this size; more repetitions would do",
         ),
         (
             CASE.under(Ceiling("two seeds", 0.9)).near(LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.4, within=0.05),
             CANNOT_TELL,
-            "undecided at this size; about 16 times the repetitions would do",
+            "cannot be told at this size; about 16 times the repetitions would do",
         ),
         (CASE.under(Ceiling("two seeds", 0.9)).near(LEMMA, "x", Interval(0.3, 0.2, 0.34), 0.4, within=0.05), FAILS, "fails"),
         (CASE.under(Ceiling("two seeds", 0.9)).at_least(LEMMA, "x", Interval(*[math.nan] * 3), 0.2), FAILS, "fails"),
@@ -161,17 +161,17 @@ SEEDS = Ceiling("two seeds", 0.27)
         (
             CASE.under(Ceiling("two seeds", math.nan)).at_least(LEMMA, "x", 0.62, 0.5),
             CANNOT_TELL,
-            "undecided at this size; how far repetitions agree is not known: there must be two of them at least",
+            "cannot be told at this size; how far repetitions agree is not known: there must be two of them at least",
         ),
         (
             CASE.at_least(LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.2),
             CANNOT_TELL,
-            "undecided at this size; about 4 times the repetitions would do",
+            "cannot be told at this size; about 4 times the repetitions would do",
         ),
         (
             Case(given=[met("one query", False)]).under(SEEDS).at_least(LEMMA, "x", 0.1, 0.5),
             OUTSIDE,
-            "outside (1 of 1 assumptions); undecided at this size",
+            "outside (1 of 1 assumptions); cannot be told at this size",
         ),
         (
             Case(given=[met("one query", False)]).under(SEEDS).at_least(LEMMA, "x", 0.1, 0.2),

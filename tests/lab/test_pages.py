@@ -130,12 +130,12 @@ def test_a_page_of_findings_answers_its_question_with_the_numbers_it_names_and_h
     top, rest = page.split("# Every claim")
     assert "## Is all well?\n\n**The gain is 0.1 of 1.05.**\n\n![Is all well?](figures/text-fates.svg)" in top
     assert "What would change the answer: More noise." in top
-    assert "1 hold, 1 fail, 0 outside their assumptions, 1 undecided at this size" in top
+    assert "1 hold, 1 fail, 0 outside their assumptions, 1 cannot be told at this size" in top
     assert [row[0] for row in rows(top)] == [r"sum of P(a\|b)", "gain"]
     assert [(row[0], row[3].partition(";")[0]) for row in rows(rest)] == [
         ("slope", FAILS),
         (r"sum of P(a\|b)", HOLDS),
-        ("gain", "undecided at this size"),
+        ("gain", "cannot be told at this size"),
     ]
     assert len(picture(outcome, asked).axes) == 1
 
@@ -148,7 +148,7 @@ def test_the_page_of_findings_asks_what_the_experiments_ask_and_has_the_verdicts
         assert f"## {experiment(name).question}\n" in page
         assert (DOCS / "figures" / f"{name}.svg").is_file()
         verdicts = [row[-1] for row in rows(part)]
-        said = {HOLDS: HOLDS, FAILS: FAILS, OUTSIDE: OUTSIDE, CANNOT_TELL: "undecided"}
+        said = {HOLDS: HOLDS, FAILS: FAILS, OUTSIDE: OUTSIDE, CANNOT_TELL: "cannot be told"}
         found = {verdict: sum(words.startswith(start) for words in verdicts) for verdict, start in said.items()}
         kept = sum(found.values()) - sum(OUTCOMES[name][verdict] for verdict in said)
         assert kept == OUTCOMES[name].get("replications", 0), json.dumps(OUTCOMES[name])

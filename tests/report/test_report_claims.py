@@ -173,7 +173,7 @@ def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report)
     assert outside.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
     cannot = page.locator("tr[data-kind=cannot]")
     assert cannot.locator("td").nth(2).inner_text() == "measured 0.2 [0.1, 0.3], needed ≥ 0.5; ceiling 0.27 (two seeds)"
-    assert cannot.locator(".verdict").inner_text() == "undecided at this size; about 2.7 times the windows would do"
+    assert cannot.locator(".verdict").inner_text() == "cannot be told at this size; about 2.7 times the windows would do"
     control = page.locator("tr[data-kind=control]")
     assert control.locator(".verdict").inner_text() == "fails, as a control must (broken: one common token)"
     assert "control: one common token is broken" in control.inner_text()

@@ -77,7 +77,7 @@ class Claim:
 
     @property
     def too_small(self) -> str:
-        """Why this is undecided at this size, and what size would do; empty if it is decided.
+        """Why this is cannot be told at this size, and what size would do; empty if it is decided.
 
         Sizes are estimates: the agreement of repetitions grows with the sample as Spearman and Brown have it, the interval
         shrinks as one over the root of the number of repetitions.
@@ -139,11 +139,11 @@ class Claim:
 
     @property
     def verdict_says(self) -> str:
-        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `undecided at this size; ...`."""
+        """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `cannot be told at this size; ...`."""
         if self.verdict == CANNOT_TELL:
-            return f"undecided at this size; {self.too_small}"
+            return f"cannot be told at this size; {self.too_small}"
         if self.verdict == OUTSIDE:
-            numbers = "undecided at this size" if self.too_small else "agrees" if self.agrees else self.relation.miss(self.measured)
+            numbers = "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self.relation.miss(self.measured)
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
         if self.breaks:
             told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"

@@ -26,8 +26,8 @@ _HEAD = (
     "# Findings on real text\n\nThe theories describe synthetic data. Here we ask them about real text, one question at a time. "
     "Every number comes from a claim in the tables at the end. Written by `saccade reproduce --real`; do not edit.\n\n"
     "- A **ceiling** is how well two repetitions of one measurement agree: two seeds, or two samples of the text that share no "
-    "window. A claim that asks for more than its ceiling is **undecided at this size**, unless its whole interval is allowed or "
-    "lies on the wrong side of chance. A claim is also undecided if its interval contains the bound. It says what size would do.\n"
+    "window. A claim that asks for more than its ceiling is **cannot be told at this size**, unless its whole interval is allowed or "
+    "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do.\n"
     "- A claim about every run is refuted by one exception.\n"
     "- **Outside** means that the text does not meet an assumption of the theorem. The claim then neither confirms nor refutes it, "
     "but shows whether the numbers agree.\n"
@@ -38,7 +38,7 @@ _HEAD = (
 )
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
-_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside their assumptions", CANNOT_TELL: "undecided at this size"}
+_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside their assumptions", CANNOT_TELL: "cannot be told at this size"}
 _WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels high
 
 

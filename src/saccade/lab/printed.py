@@ -23,7 +23,7 @@ def tally(claims: Sequence[Claim]) -> str:
         "hold" if len(claims) != 1 else "holds": sum(claim.verdict == HOLDS for claim in plain),
         "fail as expected": sum(claim.verdict == FAILS for claim in plain),
         "outside their assumptions": sum(claim.verdict == OUTSIDE for claim in plain),
-        "undecided at this size": sum(claim.verdict == CANNOT_TELL for claim in plain),
+        "cannot be told at this size": sum(claim.verdict == CANNOT_TELL for claim in plain),
         "negative control fails as it must" if len(controls) == 1 else "negative controls fail as they must": len(controls),
         "surprises" if surprises > 1 else "surprise": surprises,
     }

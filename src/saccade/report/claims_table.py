@@ -8,7 +8,7 @@ A claim is shown with its equations: the formula of its statement, and for an er
 | known    | fails, as expected: known not to be true                                   |
 | control  | a negative control, with an assumption broken on purpose, fails as it must |
 | outside  | outside its assumptions: decides nothing                                   |
-| cannot   | undecided at this size: two repetitions agree less than it asks            |
+| cannot   | cannot be told at this size: two repetitions agree less than it asks            |
 | surprise | decided, and not as expected                                               |
 """
 
@@ -26,7 +26,7 @@ KINDS = {
     "known": "fail as expected",
     "control": "controls fail as they must",
     "outside": "outside assumptions",
-    "cannot": "undecided at this size",
+    "cannot": "cannot be told at this size",
     "surprise": "surprises",
 }
 AGAINST = {

@@ -168,7 +168,7 @@ def _verdicts(results: list[Result]) -> str:
     note = (
         f"{len(against)} claims, compared with {compared}. A claim that is known not to be true is expected to fail. "
         "A control breaks one assumption on purpose and must fail. Outside its assumptions a claim decides nothing. "
-        "It is undecided where two runs of the same thing agree less than the claim asks."
+        "Nothing can be told where two runs of the same thing agree less than the claim asks."
     )
     return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div><p class="note">{note}</p>'
 
