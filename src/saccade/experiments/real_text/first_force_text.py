@@ -189,7 +189,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             shown = case.under(Ceiling("a run on other windows", other, limits=False))
             yield shown.at_least(statement, f"{title}: rank correlation with training, step {step}", found, bar)
             across = float(scores.order(laws[1], scores.run)[at])
-            title = f"{title} from other windows / a run on those windows: rank correlation, step {step}"
+            title = f"{title} from other windows / a run on them: rank correlation, step {step}"
             yield case.at_least(statement, title, across / other, 0.9)
         yield from _size_claims(scores, case)
 

@@ -179,7 +179,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         case = Case({"text": settings.text, "update": step}).under(
             Ceiling("two seeds", seeds[at], "seeds averaged"), Ceiling("two halves of the text", halves[at])
         )
-        title = "rank correlation of the first force with a Transformer's first moves" + (
+        title = "rank correlation of the first force with a Transformer" + (
             "" if rival == "chance" else ", above that of frequency"
         )
         yield case.at_least(FORECAST_TRANSFORMER, title, found, 0.0, strict=True, expected=CANNOT_TELL)
