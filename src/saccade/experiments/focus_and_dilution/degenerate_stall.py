@@ -71,7 +71,7 @@ class Settings:
     n_times: int = 600
     """samples of each flow, log-spaced"""
     seed: int = 0
-    """names the random start"""
+    """seed of the random start"""
 
     def chain(self, stay: float, asymmetry: float = 0.0) -> saccade.MarkovChain:
         return saccade.MarkovChain.two_level(self.n_vocab, self.high, asymmetry, stay)

@@ -66,7 +66,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     stationary: tuple[float, ...] = (0.75, 0.19, 0.05, 0.01)
-    """stationary law"""
+    """stationary distribution"""
     stay: float = 0.3
     """chance of repeating the last token"""
     steps: int = 10_000
@@ -80,15 +80,15 @@ class Settings:
     small_epsilon: float = 1e-16
     """Adam's epsilon in the regime with a small one; it is 1e-8 in the others"""
     batch: int = 512
-    """contexts a step, where there are batches"""
+    """contexts per step in mini-batch runs"""
     context: int = 200
-    """tokens a context"""
+    """tokens per context"""
     sequences: int = 20_000
     """sequences each seed learns from"""
     seeds: int | tuple[int, ...] = 10
     """number of runs of each regime (seeds 0, 1, 2, ...), or a list of seeds"""
     saves: int = 500
-    """states saved, evenly spaced"""
+    """number of saved states, evenly spaced"""
     t1: float = 2000.0
     """end of the flow"""
 

@@ -48,15 +48,15 @@ STAGES = ("condensation", "attention_frozen", "focus_onset", "focus_peak", "dilu
 @dataclass(frozen=True)
 class Settings:
     stationary: tuple[float, ...] = ()
-    """how often each token comes, positive numbers that sum to 1; none: six tokens of a Zipf law"""
+    """frequency of each token: positive numbers that sum to 1; default: six tokens with Zipf frequencies"""
     stay: float = 0.5
-    """chance of repeating the last token, below 1; otherwise the next one is drawn from the law"""
+    """probability of repeating the last token, below 1; otherwise the next one is drawn from `stationary`"""
     init_scale: float = 1e-3
     """standard deviation of every weight at the start, above 0"""
     t1: float = 5000.0
     """end of the flow, in steps of gradient descent at rate 1"""
     seed: int = 0
-    """names the random start"""
+    """seed of the random start"""
     d_model: int = 8
     """width of the embedding"""
     d_key: int = 8
@@ -66,7 +66,7 @@ class Settings:
     lr_attention: float = 1.0
     """rate of the query and key matrices, above 0; that of embedding and projection is 1"""
     scaled: bool = False
-    """divide attention logits by the root of d_model"""
+    """divide attention logits by the square root of d_model"""
     logit_scale: float = 1.0
     """multiply attention logits by this as well"""
 

@@ -63,7 +63,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     stationary: tuple[float, ...] = (0.75, 0.19, 0.05, 0.01)
-    """stationary law of all chains"""
+    """stationary distribution of all chains"""
     stay: float = 0.8
     """chance of repeating the last token in the lazy chains"""
     width: int = 256

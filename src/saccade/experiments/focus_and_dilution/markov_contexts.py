@@ -66,7 +66,7 @@ class Settings:
     n_sequences: int = 100_000
     """sequences drawn; shorter contexts are their beginnings"""
     seed: int = 0
-    """names the contexts and the weights"""
+    """seed of the contexts and the weights"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

@@ -67,7 +67,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     stays: tuple[float, float] = (0.3, 0.5)
-    """chance of repeating the last token: in the paper's law, in Zipf's law"""
+    """chance of repeating the last token: in the paper's chain, in the Zipf chain"""
     init_scale: float = 1e-5
     """size of the random start; from larger ones new directions open before the plateau is reached"""
     fraction: float = 0.03
@@ -77,7 +77,7 @@ class Settings:
     n_times: int = 1500
     """samples of each flow, log-spaced"""
     seed: int = 0
-    """names the random start"""
+    """seed of the random start"""
 
 
 class Path(NamedTuple):

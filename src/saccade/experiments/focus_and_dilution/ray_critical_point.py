@@ -79,7 +79,7 @@ class Settings:
     d_key: int = 3
     """width of queries and keys"""
     seed: int = 1
-    """names the random starts of the flows"""
+    """seed of the random starts of the flows"""
 
 
 def _chains() -> dict[str, saccade.MarkovChain]:

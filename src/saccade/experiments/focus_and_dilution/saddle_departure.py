@@ -61,11 +61,11 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     stays: tuple[float, float] = (0.3, 0.5)
-    """chance of repeating the last token: in the paper's law, in Zipf's law"""
+    """chance of repeating the last token: in the paper's chain, in the Zipf chain"""
     displacements: tuple[float, ...] = (1e-2, 3e-3, 1e-3, 3e-4)
     """sizes of the displacements from a critical point, at least two"""
     seed: int = 0
-    """names the direction of the displacements"""
+    """seed of the direction of the displacements"""
 
 
 class Toy(NamedTuple):

@@ -59,11 +59,11 @@ class Settings:
     asymmetries: Annotated[tuple[float, ...], Range(1e-6, 0.1)] = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
     """half the differences of the low tokens' masses, falling"""
     contrasts: Annotated[tuple[float, ...], Range(1e-3, 0.5)] = (0.02, 0.03, 0.04, 0.06)
-    """how far low tokens are pulled apart in γ, rising"""
+    """distances by which low tokens are separated in γ, rising"""
     tokens: Annotated[tuple[int, ...], Range(3, 64)] = (3, 6)
     """numbers of tokens of chains with random low tokens"""
     seed: int = 0
-    """names their masses"""
+    """seed of their masses"""
 
     @property
     def triples(self) -> list[Triple]:

@@ -74,33 +74,33 @@ class Settings:
     text: str = "wikitext-2"
     """corpus: a name or a path"""
     n_vocab: int | None = None
-    """words, the others are one token; None: all"""
+    """words kept; all others become one token; None: keep all"""
     n_tokens: int = 1000
-    """context tokens kept, the most frequent; others are read over"""
+    """context tokens kept, the most frequent ones; others are skipped"""
     lengths: tuple[int, ...] = (32, 128, 512, 1024)
     """tokens before the query, at least two lengths"""
     queries: int = 4
     """most frequent query tokens"""
     n_next: int = 3
-    """next tokens of each query"""
+    """next tokens per query"""
     n_windows: int = 100
     """windows of each class in each part of the text"""
     parts: int = 5
-    """disjoint parts of the text, for the spread"""
+    """disjoint parts of the text, for the intervals"""
     early: int = 20
     """updates in the limit after which attention and gradient are compared"""
     steps: int = 200
     """updates after which what was learned is compared"""
     batch: int = 8
-    """windows of each class in an update"""
+    """windows of each class per update"""
     lr_decoder: float = 10.0
     """rate of Y"""
     lr_attention: float = 1.0
     """rate of Z"""
     failure_prob: float = 0.05
-    """delta: the chance at which Hoeffding's bound is taken"""
+    """delta, the failure probability of Hoeffding's bound"""
     seed: int = 0
-    """of the windows and draws"""
+    """seed of the windows and draws"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

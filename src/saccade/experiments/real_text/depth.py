@@ -57,7 +57,7 @@ class Settings:
     text: str = "wikitext-2"
     """corpus: a name or a path"""
     n_vocab: int | None = 1000
-    """words kept, the others are one token; None: all"""
+    """words kept; all others become one token; None: keep all"""
     layers: tuple[int, ...] = (1, 2, 4, 6)
     """depths"""
     d_model: int = 64
@@ -67,9 +67,9 @@ class Settings:
     steps: int = 1024
     """updates"""
     batch: int = 8
-    """windows a step, a prediction for every token"""
+    """windows per step, with a prediction for every token"""
     context: int = 32
-    """tokens a window"""
+    """tokens per window"""
     lr: float = 3e-3
     """rate of Adam"""
     seeds: int | tuple[int, ...] = 3
@@ -77,7 +77,7 @@ class Settings:
     n_windows: int = 8
     """windows of validation text that attention is measured on"""
     resumable: bool = False
-    """whether a run that was stopped goes on from its last checkpoint, kept in the user's cache folder"""
+    """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:

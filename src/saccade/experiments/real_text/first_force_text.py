@@ -47,7 +47,7 @@ class Settings:
     texts: tuple[str, ...] = ("wikitext-2", "tinystories", "sotu")
     """corpora: names or paths"""
     n_vocab: int = 500
-    """tokens; rarer words are one"""
+    """vocabulary size; rarer words become one token"""
     n_context: int = 16
     """tokens before the query"""
     n_windows: int = 40_000
@@ -55,15 +55,15 @@ class Settings:
     queries: int = 8
     """most frequent query tokens, which are scored"""
     least_count: int = 20
-    """a token is scored if it stands more often than this before the query"""
+    """a token is scored if it occurs more often than this before the query"""
     lr_decoder: float = 10.0
     """rate of Y"""
     lr_attention: float = 1.0
     """rate of Z"""
     steps: tuple[int, ...] = (2, 3, 5, 10, 25)
-    """updates at which runs and laws are compared"""
+    """updates at which training and predictions are compared"""
     seed: int = 0
-    """names the windows picked"""
+    """seed of the choice of windows"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

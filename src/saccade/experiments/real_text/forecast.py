@@ -78,7 +78,7 @@ class Settings:
     seeds: int | tuple[int, ...] = 4
     """number of seeds (0, 1, 2, ...) of every run, or a list of seeds"""
     n_vocab: int = 500
-    """tokens; rarer words are one"""
+    """vocabulary size; rarer words become one token"""
     queries: int = 8
     """most frequent query tokens"""
     window: int = 16
@@ -88,23 +88,23 @@ class Settings:
     looks: tuple[int, ...] = (5, 10, 25, 50)
     """updates at which forecast and training are compared; the last is judged"""
     batches: tuple[int, ...] = (256, 4096)
-    """windows a step, one prediction each"""
+    """windows per step, with one prediction each"""
     lr_decoder: float = 10.0
     """rate of Y"""
     lr_attention: float = 1.0
     """rate of Z"""
     n_words: int = 64
-    """tokens of the embedded model; rarer words are one"""
+    """vocabulary of the embedded model; rarer words become one token"""
     d_model: int = 64
-    """its width"""
+    """width of the embedded model"""
     init_scale: float = 1e-3
     """standard deviation of its entries at the start"""
     context: int = 64
-    """tokens a window"""
+    """tokens per window"""
     stage_steps: int = 800
     """updates of plain descent"""
     stage_batch: int = 128
-    """windows a step"""
+    """windows per step"""
     stage_lr: float = 0.25
     """rate of plain descent"""
     adam_steps: int = 1500

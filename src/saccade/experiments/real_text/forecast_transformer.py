@@ -44,23 +44,23 @@ class Settings:
     seeds: int | tuple[int, ...] = 3
     """number of seeds (0, 1, 2, ...) on each half of the text, or a list of seeds"""
     n_vocab: int = 500
-    """tokens; rarer words are one"""
+    """vocabulary size; rarer words become one token"""
     window: int = 16
     """tokens before the query"""
     queries: int = 8
     """most frequent query tokens, which are scored"""
     least_count: int = 20
-    """a token is scored if it stands more often than this before the query"""
+    """a token is scored if it occurs more often than this before the query"""
     n_windows: int = 40_000
     """windows that the first force is computed from"""
     n_heads: int = 4
     """heads of the Transformer"""
     batch: int = 256
-    """windows a step, a prediction for each of their tokens"""
+    """windows per step, with a prediction for every token"""
     lr: float = 1e-3
     """rate of Adam"""
     steps: tuple[int, ...] = (10, 25, 50, 100, 200)
-    """updates at which the Transformer is looked at"""
+    """updates at which the Transformer is observed"""
 
 
 @dataclass(frozen=True)

@@ -45,13 +45,13 @@ class Settings:
     text: str = "wikitext-2"
     """corpus: a name or a path"""
     n_vocab: int = 500
-    """tokens; rarer words are one"""
+    """vocabulary size; rarer words become one token"""
     queries: int = 8
     """most frequent query tokens"""
     window: int = 16
     """tokens before the query"""
     n_next: int = 4
-    """next tokens of each query that are told apart"""
+    """next tokens per query that count as separate classes"""
     samples: int = 4
     """samples of the text that share no window"""
     n_windows: int = 8000
@@ -59,13 +59,13 @@ class Settings:
     steps: int = 100
     """updates"""
     residual: bool = False
-    """read the query as well"""
+    """whether the model also reads the query"""
     lr_decoder: float = 10.0
     """rate of Y with SGD"""
     lr_attention: float = 1.0
     """rate of Z with SGD"""
     adam_rates: tuple[float, ...] = (0.003, 0.01, 0.03)
-    """rates of Y and Z alike with Adam, at least two"""
+    """rates of Adam, the same for Y and Z; at least two"""
 
     def looked_at(self) -> Text:
         return Text(self.text, self.n_vocab, self.queries, self.window, self.n_next)

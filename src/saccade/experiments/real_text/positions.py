@@ -55,23 +55,23 @@ class Settings:
     text: str = "wikitext-2"
     """corpus: a name or a path"""
     n_vocab: int = 500
-    """tokens; rarer words are one"""
+    """vocabulary size; rarer words become one token"""
     queries: int = 8
     """most frequent query tokens"""
     window: int = 16
     """tokens before the query"""
     n_next: int = 4
-    """next tokens of each query that are told apart"""
+    """next tokens per query that count as separate classes"""
     steps: int = 200
     """updates"""
     batch: int = 128
-    """windows a step, a prediction for every token"""
+    """windows per step, with a prediction for every token"""
     lr: float = 3e-3
     """rate of Adam"""
     seeds: int | tuple[int, ...] = 4
     """number of seeds (0, 1, 2, ...), or a list of seeds"""
     heads: int = 4
-    """attention heads; one alone would have ALiBi's flattest slope, 1/256 a token"""
+    """attention heads; a single one would have ALiBi's flattest slope, 1/256 per token"""
 
     def looked_at(self) -> Text:
         return Text(self.text, self.n_vocab, self.queries, self.window, self.n_next)

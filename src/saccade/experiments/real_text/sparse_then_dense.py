@@ -55,7 +55,7 @@ class Settings:
     text: str = "wikitext-2"
     """corpus: a name or a path"""
     n_vocab: int | None = 2000
-    """words kept, the others are one token; None: all"""
+    """words kept; all others become one token; None: keep all"""
     layers: tuple[int, ...] = (1,)
     """depths"""
     rates: tuple[float, ...] = (1e-3,)
@@ -65,15 +65,15 @@ class Settings:
     steps: int = 10_000
     """updates"""
     n_looks: int = 50
-    """how often attention is measured, beside the start"""
+    """number of measurements of attention after the start"""
     batch: int = 10
-    """streams read side by side; 20 in the replication"""
+    """streams of text per batch; 20 in the replication"""
     context: int = 35
-    """tokens a window"""
+    """tokens per window"""
     n_windows: int = 64
     """windows of validation text that attention is measured on"""
     resumable: bool = False
-    """whether a run that was stopped goes on from its last checkpoint, kept in the user's cache folder"""
+    """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:

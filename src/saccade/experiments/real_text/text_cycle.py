@@ -54,13 +54,13 @@ class Settings:
     texts: tuple[str, ...] = ("wikitext-2", "tinystories")
     """corpora: names or paths"""
     n_vocabs: tuple[int, ...] = (2000, 512)
-    """tokens; rarer words are one, which keeps its frequency"""
+    """vocabulary sizes; rarer words become one token, which keeps its frequency"""
     rates: tuple[float, ...] = (1e-3, 3e-4)
     """Adam's learning rate"""
     init_scales: tuple[float, ...] = (1e-3, 1e-2)
     """standard deviation of every entry at the start"""
     scaled: tuple[bool, ...] = (True, False)
-    """whether scores are divided by the root of the width"""
+    """whether scores are divided by the square root of the width"""
     steps: tuple[int, ...] = (12_000, 15_000)
     """updates"""
     probes: tuple[tuple[str, ...], ...] = ((UNKNOWN, "the", ",", "been", "continue"), ("the", ",", "a", "full", "been"))
@@ -68,17 +68,17 @@ class Settings:
     d_model: int = 64
     """width"""
     batch: int = 128
-    """windows a step"""
+    """windows per step"""
     context: int = 64
-    """tokens a window"""
+    """tokens per window"""
     seeds: int | tuple[int, ...] = 3
     """number of runs of each text (seeds 0, 1, 2, ...), or a list of seeds"""
     looks: int = 240
-    """states looked at, evenly spaced in log time"""
+    """number of observations, evenly spaced in log time"""
     queries: int = 8
     """query tokens, from the most frequent to the rarest"""
     resumable: bool = False
-    """whether a run that was stopped goes on from its last checkpoint, kept in the user's cache folder"""
+    """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

@@ -85,7 +85,7 @@ class Settings:
     seeds: int | tuple[int, ...] = 2
     """number of runs of each text and reading (seeds 0, 1, 2, ...), or a list of seeds"""
     resumable: bool = False
-    """whether a run that was stopped goes on from its last checkpoint, kept in the user's cache folder"""
+    """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

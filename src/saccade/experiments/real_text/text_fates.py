@@ -54,31 +54,31 @@ class Settings:
     text: str = "wikitext-2"
     """corpus: a name or a path"""
     n_vocab: int = 500
-    """tokens; rarer words are one"""
+    """vocabulary size; rarer words become one token"""
     queries: int = 8
     """most frequent query tokens"""
     window: int = 16
     """tokens before the query"""
     n_next: int = 4
-    """next tokens of each query that are told apart"""
+    """next tokens per query that count as separate classes"""
     repetitions: int = 5
     """samples of the text for the theorem's models, seeds of the ordinary one"""
     n_windows: int = 20_000
     """windows in a sample"""
     looks: tuple[int, ...] = (2, 5, 10, 25, 50, 100, 200)
-    """updates after which the theorem's models are looked at"""
+    """updates at which the theorem's models are observed"""
     early: int = 10
-    """the one of them that tells who moves first"""
+    """the one of `looks` at which we ask who moves first"""
     lr_decoder: float = 10.0
     """rate of Y"""
     lr_attention: float = 1.0
     """rate of Z"""
     looks_ordinary: tuple[int, ...] = (5, 10, 20, 50, 100, 200, 400)
-    """the same of the ordinary model"""
+    """updates at which the ordinary model is observed"""
     early_ordinary: int = 20
-    """the one that tells who moves first"""
+    """the one of `looks_ordinary` at which we ask who moves first"""
     batch_ordinary: int = 256
-    """windows a step, ordinary model: a prediction for every token"""
+    """windows per step for the ordinary model, with a prediction for every token"""
     lr_ordinary: float = 3e-3
     """rate of Adam"""
 

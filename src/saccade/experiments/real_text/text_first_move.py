@@ -51,17 +51,17 @@ class Settings:
     texts: tuple[str, ...] = ("wikitext-2", "tinystories")
     """corpora: names or paths"""
     sizes: tuple[int, ...] = (8, 32, 128, 512, 2000)
-    """vocabularies; rarer words are one token"""
+    """vocabulary sizes; rarer words become one token"""
     d_model: int = 16
     """width"""
     batch: int = 128
-    """windows a step"""
+    """windows per step"""
     context: int = 64
-    """tokens a window"""
+    """tokens per window"""
     lr: float = 0.5
     """rate of plain descent; Adam has 1e-3"""
     steps: int = 2500
-    """most updates of plain descent; usually theory asks for fewer"""
+    """largest number of updates of plain descent; usually fewer are enough"""
     adam_steps: int = 500
     """updates of Adam"""
     queries: int = 8

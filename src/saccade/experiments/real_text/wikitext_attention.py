@@ -34,25 +34,25 @@ class Settings:
     text: str = "wikitext-2"
     """corpus: a name or a path"""
     n_vocab: int | None = 2000
-    """words kept, the others are one token; None: all"""
+    """words kept; all others become one token; None: keep all"""
     layers: tuple[int, ...] = (1, 3)
     """depths"""
     iterations: tuple[int, ...] = (0, 500, 1000, 1500)
     """updates at which maps are shown, the first 0"""
     every: int = 50
-    """updates between two looks"""
+    """updates between two observations"""
     lr: float = 5.0
     """learning rate; twice that in the MLP"""
     seeds: int | tuple[int, ...] = 2
     """number of random starts (seeds 0, 1, 2, ...), or a list of seeds"""
     batch: int = 10
-    """streams read side by side; 20 in the paper"""
+    """streams of text per batch; 20 in the paper"""
     context: int = 35
-    """tokens a window"""
+    """tokens per window"""
     n_windows: int = 64
     """windows of validation text that attention is measured on"""
     resumable: bool = False
-    """whether a run that was stopped goes on from its last checkpoint, kept in the user's cache folder"""
+    """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:

@@ -35,7 +35,7 @@ class Settings:
     texts: tuple[str, ...] = ("wikitext-2",)
     """corpora: names or paths"""
     n_vocab: int | None = 2000
-    """words kept, the others are one token; None: all"""
+    """words kept; all others become one token; None: keep all"""
     rates: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 5.0)
     """learning rates of all parameters, rising"""
     seeds: int | tuple[int, ...] = 3
@@ -43,15 +43,15 @@ class Settings:
     steps: int = 300
     """updates"""
     n_looks: int = 10
-    """how often entropy is measured, evenly spaced, beside the start"""
+    """number of measurements of entropy after the start, evenly spaced"""
     batch: int = 10
-    """streams read side by side; 20 in the paper"""
+    """streams of text per batch; 20 in the paper"""
     context: int = 35
-    """tokens a window"""
+    """tokens per window"""
     n_windows: int = 64
     """windows of validation text that attention is measured on"""
     resumable: bool = False
-    """whether a run that was stopped goes on from its last checkpoint, kept in the user's cache folder"""
+    """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:

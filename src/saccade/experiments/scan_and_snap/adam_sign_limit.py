@@ -51,7 +51,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     lowest: Annotated[float, Range(1e-4, 1e3)] = 0.02
-    """lowest rate of Adam, of decoder and attention alike, per step"""
+    """lowest rate of Adam, the same for decoder and attention, per step"""
     highest: Annotated[float, Range(1e-4, 1e3)] = 2.0
     """highest rate of Adam"""
     n_rates: Annotated[int, Range(2, 1000)] = 21
@@ -63,7 +63,7 @@ class Settings:
     control_seeds: Annotated[int, Range(1, 1000)] = 5
     """seeds of the control with short contexts"""
     momentum: Annotated[float, Range(0.01, 0.99)] = 0.9
-    """of SGD"""
+    """momentum of SGD"""
     momentum_rates: tuple[float, ...] = (0.005, 0.02, 1.0)
     """rates with momentum; the last is the published one"""
     momentum_time: float = 20.0

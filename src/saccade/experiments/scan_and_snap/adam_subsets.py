@@ -40,7 +40,7 @@ class Settings:
     """Settings; the defaults are the published ones."""
 
     lrs: tuple[float, ...] = (0.1, 0.5, 1.0)
-    """rates of decoder and attention alike, per step"""
+    """rates of decoder and attention, per step"""
     steps: int = 100
     """updates"""
     batch: int = 128

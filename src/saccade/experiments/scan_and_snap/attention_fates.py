@@ -63,7 +63,7 @@ class Settings:
     lr_decoder: float = 0.5
     """decoder rate, per step, below 1"""
     lr_attention: float = 5.0
-    """attention rate of the flow, per step; the flow has the decoder of the present features, so it need not be small"""
+    """attention rate of the flow, per step; it need not be small, since the decoder always fits the current features"""
     t1: float = 1e6
     """end of the flow, in steps of SGD"""
     descent_ratio: float = 0.01
@@ -71,7 +71,7 @@ class Settings:
     descent_steps: int = 1000
     """steps of that descent, one class each"""
     descent_seeds: int = 4
-    """orders of classes it is averaged over"""
+    """number of random class orders to average that descent over"""
     lengths: tuple[int, ...] = (32, 128, 512, 2048)
     """T: tokens of a sequence, the query included"""
     steps: int = 48

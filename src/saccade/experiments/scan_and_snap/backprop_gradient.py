@@ -50,7 +50,7 @@ class Settings:
     plain_classes: int = 2
     """its classes"""
     plain_overlap: float = 0.31
-    """overlap of every two of them, in (0, 1)"""
+    """overlap of any two of them, in (0, 1)"""
     plain_lr: float = 0.1
     """its decoder rate, per step"""
     looks: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
@@ -58,7 +58,7 @@ class Settings:
     random_sets: int = 100
     """random sets of classes for Lemmas 13 to 17"""
     seed: int = 0
-    """of those"""
+    """seed of those sets"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

@@ -48,9 +48,9 @@ class Settings:
     steps: int = 150
     """updates of SGD"""
     context: int = 2047
-    """context tokens of SGD: long enough that the rarest token is shown ten times"""
+    """context tokens in SGD, enough to show the rarest token ten times"""
     seeds: int | tuple[int, ...] = 3
-    """seeds of SGD, how many or a list"""
+    """number of seeds of SGD (0, 1, 2, ...), or a list of seeds"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

@@ -44,7 +44,7 @@ class Settings:
     n_classes: int = 3
     """classes, equally likely"""
     overlap: float = 0.2
-    """overlap of every two features, in [0, 1)"""
+    """overlap of any two features, in [0, 1)"""
     lr_decoder: float = 0.1
     """decoder rate, per step"""
     shortest: int = 5
@@ -54,11 +54,11 @@ class Settings:
     runs: int = 100
     """random sequences of classes"""
     failure_prob: float = 0.05
-    """delta: the chance at which bounds are taken"""
+    """delta, the failure probability of the bounds"""
     targets: tuple[float, ...] = (0.5, 0.2, 0.1, 0.05, 0.02)
     """output errors to be reached"""
     seed: int = 0
-    """of the draws"""
+    """seed of the draws"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

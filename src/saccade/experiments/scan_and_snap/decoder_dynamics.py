@@ -51,13 +51,13 @@ class Settings:
     remark_all: int = 30
     """vocabulary of the plain descent in which every token is a class"""
     overlap: float = 0.2
-    """overlap of every two features in plain descent, in (0, 1)"""
+    """overlap of any two features in plain descent, in (0, 1)"""
     remark_lr: float = 0.05
     """decoder rate of plain descent, per step"""
     remark_draws: int = 400
     """times each class is drawn in plain descent"""
     seed: int = 0
-    """of the order of draws"""
+    """seed of the order of draws"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

@@ -48,17 +48,17 @@ class Settings:
     n_classes: int = 3
     """next tokens of the one query"""
     n_distinct: int = 5
-    """tokens of each class alone; their probabilities rise evenly"""
+    """distinct tokens per class; their probabilities rise evenly"""
     windows: int = 3000
-    """contexts drawn where they are finite"""
+    """number of contexts drawn, if they are finite"""
     lr_decoder: float = 3.0
     """rate of Y"""
     lr_attention: float = 0.3
     """rate of Z"""
     steps: int = 60
-    """of descent"""
+    """steps of descent"""
     seed: int = 0
-    """names the contexts drawn"""
+    """seed of the contexts"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

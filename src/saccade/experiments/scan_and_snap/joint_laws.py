@@ -67,13 +67,13 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     t1: float = 30.0
-    """time up to which both layers are followed"""
+    """end of the flow of both layers"""
     drives: tuple[float, ...] = (0.2, 0.35, 0.5, 0.65, 0.8)
     """constant gradients on tokens, largest last"""
     targets: tuple[float, ...] = (1.0, 1.5, 2.0)
     """where components settle"""
     seed: int = 0
-    """of contexts and weights"""
+    """seed of contexts and weights"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

@@ -47,7 +47,7 @@ class Settings:
     scale: float = 0.5
     """size of the random start"""
     t1: float = 1e4
-    """time up to which flows are followed"""
+    """end of the flows"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

@@ -52,7 +52,7 @@ class Settings:
     n_samples: int = 20
     """random matrices and sequences for Lemma 1"""
     n_tokens: int = 20
-    """tokens of the long contexts; token l has chance 1/l, scaled"""
+    """vocabulary of the long contexts; token l has probability proportional to 1/l"""
     shortest: int = 4
     """the shortest context has 2^shortest tokens, query included"""
     longest: int = 14
@@ -60,9 +60,9 @@ class Settings:
     draws: int = 200
     """contexts of each length"""
     failure_prob: float = 0.05
-    """delta: the chance at which Hoeffding's bound is taken"""
+    """delta, the failure probability of Hoeffding's bound"""
     seed: int = 0
-    """of matrices, sequences and contexts"""
+    """seed of matrices, sequences and contexts"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

@@ -55,13 +55,13 @@ class Settings:
     """Settings; the defaults are the published ones."""
 
     lr: float = 1.0
-    """rate of decoder and attention alike, per step"""
+    """rate of decoder and attention, per step"""
     momentum: float = 0.9
     """momentum of SGD, in [0, 1)"""
     steps: int = 100
     """updates"""
     seeds: int | tuple[int, ...] = 20
-    """number of seeds (0, 1, 2, ...), or a list of seeds; the tenfold run has the first quarter of them, its spread being .001"""
+    """number of seeds (0, 1, 2, ...), or a list of seeds; the tenfold run uses the first quarter, since its spread is only .001"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

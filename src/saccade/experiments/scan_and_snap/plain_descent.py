@@ -40,7 +40,7 @@ class Settings:
     strong_feature: float = 0.55
     """the same for classes that overlap strongly, followed to t = 1e300"""
     n_distinct: int = 4
-    """distinct tokens a class"""
+    """distinct tokens per class"""
     n_vocab: int = 1000
     """vocabulary"""
     unequal_vocab: int = 400

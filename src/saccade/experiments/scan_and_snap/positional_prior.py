@@ -76,17 +76,17 @@ class Settings:
     n_vocab: Annotated[int, Range(20, 10_000)] = 300
     """tokens that may follow"""
     n_distances: Annotated[int, Range(8, 1000)] = 8
-    """places of a context, nearest first"""
+    """positions of a context, nearest first"""
     steps_up: float = 0.3
-    """log frequency that a distinct token has over the next nearer one"""
+    """difference in log frequency between a distinct token and the next nearer one"""
     slopes: tuple[float, ...] = (0.0, 0.1, 0.15, 0.2, 0.25, 0.29, 0.31, 0.35, 0.5, 0.75)
     """slopes of the prior, per token; 0: none"""
     ratios: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     """rate of the decoder over that of attention"""
     t1: float = 1e6
-    """time up to which flows are followed, in steps of SGD"""
+    """end of the flows, in steps of SGD"""
     slow: float = 0.01
-    """rate of attention where the decoder alone sets the pace"""
+    """attention rate so low that only the decoder sets the pace"""
 
 
 def placed_classes(settings: Settings) -> Array:

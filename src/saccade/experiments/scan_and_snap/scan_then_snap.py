@@ -86,7 +86,7 @@ class Settings(CaseSettings):
     other_n_classes: tuple[int, ...] = (2, 10)
     """other numbers of classes"""
     other_common_features: tuple[float, ...] = (0.3, 0.1)
-    """the common token's feature for each of them, small enough for Assumption 2's upper bound"""
+    """the common token's feature for each of them, small enough to meet Assumption 2"""
 
 
 def _setups(settings: Settings) -> list[Setup]:

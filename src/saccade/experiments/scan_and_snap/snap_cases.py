@@ -69,9 +69,9 @@ class CaseSettings:
     common_feature: float = 0.2
     """f_nl(0) of the common token, in (0, 1); classes overlap by its square"""
     n_distinct: int = 4
-    """distinct tokens a class, their chances rising linearly from 0.1 to 1 before they are scaled"""
+    """distinct tokens per class; their probabilities rise linearly from 0.1 to 1 and are then normalised"""
     n_vocab: int | None = None
-    """size of the vocabulary; if not given 1000, or with your own classes the tokens that their file names"""
+    """size of the vocabulary; default: 1000, or the tokens that the file of your own classes names"""
     lr_decoder: float = 1.0
     """decoder rate, per step"""
     lr_attention: float = 100.0
@@ -79,9 +79,9 @@ class CaseSettings:
     t1: float = 1e12
     """end of the flows, steps"""
     factor: float = 10.0
-    """by how much rates are scaled up and down, above 1"""
+    """factor by which rates are scaled up and down, above 1"""
     slow_lr_attention: float = 0.001
-    """another attention rate, at which the decoder is so much faster that Assumption 1(c) holds for every pair, per step"""
+    """a slower attention rate, per step, at which Assumption 1(c) holds for every pair of rates"""
     n_times: int = 200
     """samples of each flow, log-spaced"""
 

@@ -41,15 +41,15 @@ class Settings:
     common_feature: float = 0.2
     """f_nl(0) of the common token, in (0, 1); classes overlap by its square"""
     n_distinct: int = 4
-    """distinct tokens a class"""
+    """distinct tokens per class"""
     n_vocab: int = 1000
     """size of the vocabulary"""
     n_rates: int = 12
     """rates of each kind, log-spaced"""
     lr_decoder: tuple[float, float] = (1e-4, 1.0)
-    """least and largest decoder rate, per step"""
+    """smallest and largest decoder rate, per step"""
     lr_attention: tuple[float, float] = (1e-2, 100.0)
-    """least and largest attention rate, per step"""
+    """smallest and largest attention rate, per step"""
     horizon: float = 1e4
     """time at which runs are compared, steps"""
     t1: float = 1e9

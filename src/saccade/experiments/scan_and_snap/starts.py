@@ -31,7 +31,7 @@ _LEARNT = 0.1  # nats: a loss below it is far from guessing among two classes, l
 @dataclass(frozen=True)
 class Settings:
     beside: float = 0.1
-    """how far below and above its threshold the favoured rare token starts"""
+    """how far below or above its threshold the favoured rare token starts"""
     common: float = 2.0
     """logit at which common tokens start when they are favoured"""
     random_starts: int = 5
