@@ -290,15 +290,15 @@ def panels(record: xr.Dataset) -> Layout:
     gaps.append(Line(sizes[:2], 30 * sizes[:2] ** 2, "as ε²", DASHES, None))
     return [
         Lines(
-            "z on its clock, three laws",
+            "z over time, three chains",
             "time in e-folds, μ₀ t",
             "z / its value at the unigram point",
             curves,
             "y",
             ylim=(1e-10, 3),
         ),
-        Lines("arrival (lines: from the start alone)", "ln(1 / size of the start)", "arrival", arrivals, ylim=(0, None)),
-        Lines("how far the forecast is off", "size of the start", "|arrival - forecast|", gaps, "xy"),
+        Lines("arrival time (lines: predicted from the start)", "ln(1 / size of the start)", "arrival", arrivals, ylim=(0, None)),
+        Lines("error of the prediction", "size of the start", "|arrival - prediction|", gaps, "xy"),
     ]
 
 

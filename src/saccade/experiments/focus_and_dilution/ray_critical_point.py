@@ -266,7 +266,7 @@ def panels(record: xr.Dataset) -> Layout:
     ]
     tripled = float(record.time[fits.first_index(record.queries.values, 3.0)])
     return [
-        Lines("rates other than zero (dots: closed forms)", "mode", "rate at the second critical point", rates, levels={0: ""}),
+        Lines("nonzero rates (dots: closed forms)", "mode", "rate at the second critical point", rates, levels={0: ""}),
         Lines("closest approach", "size of the start", "distance to the critical point", approach, "xy"),
         Lines(
             "flow: the loss falls before attention moves",

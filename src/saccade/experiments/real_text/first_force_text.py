@@ -250,7 +250,7 @@ def _size_panel(text: str, scores: Scores) -> Lines:
     moved = scores.told_error > 1e-9
     lines = [
         Line(x[moved], scores.true_error[moved], "true error", POINTS, 0),
-        Line(x[moved], scores.told_error[moved], "error it tells of itself", DASHES, 0),
+        Line(x[moved], scores.told_error[moved], "predicted error", DASHES, 0),
     ]
     return Lines(
         f"{text}: size of decoder first",
@@ -273,7 +273,7 @@ def _tokens_panel(text: str, scores: Scores, query: int = 1) -> Lines:
         Line(rankdata(-law[own]), run, name, style, tone) for (name, law), style, tone in zip(laws.items(), (RINGS, POINTS), (1, 0))
     ]
     title = f"{text}: query {scores.one.query_name.values[query]}, update {scores.one.step.values[at]}"
-    return Lines(title, "rank told (1 gains most)", "rank in training", lines)
+    return Lines(title, "predicted rank (1 gains most)", "rank in training", lines)
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
@@ -305,7 +305,7 @@ EXPERIMENT = Experiment(
     caption=(
         "A row for each text. Left: how well each law orders the tokens that gain attention, and how well a run on other windows "
         "of the same text does (dashed): no forecast from a sample can be expected to do better than that on another. Middle: the "
-        "error of decoder first in size and direction, and the error it tells of itself. Right: the words of one query, ranked by "
+        "error of decoder first in size and direction, and its own estimate of it. Right: the words of one query, ranked by "
         "who gains most, told and trained."
     ),
     question="Do the counts of a text tell which words gain attention first, before any training?",

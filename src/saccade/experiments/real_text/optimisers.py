@@ -194,7 +194,7 @@ def panels(record: xr.Dataset) -> Layout:
     shown: dict[str, Any] = {"ticks": ticks, "ylim": (-1, 1.03), "levels": {0.0: ""}}
     return [
         Lines(
-            "do they choose what SGD chooses?",
+            "do they favour the same tokens as SGD?",
             "",
             "rank correlation of gains with SGD's",
             [*with_intervals(places, list(with_sgd.values()), "with SGD", tone=0), ceiling],

@@ -194,7 +194,7 @@ def _first_moves(at: xr.Dataset) -> Lines:
     c = at.focus_rate.sel(optimiser="sgd").isel(seed=0).values
     lines.append(Line(sizes, np.sign(c), "sign of c", DOTS, None))
     levels = {1.0: "to the frequent token", 0.0: "did not move", -1.0: "away from it"}
-    return Lines("the side of the first move", "vocabulary (tokens)", "side", lines, "x", ylim=(-1.3, 1.3), levels=levels)
+    return Lines("direction of the first move", "vocabulary (tokens)", "side", lines, "x", ylim=(-1.3, 1.3), levels=levels)
 
 
 EXPERIMENT = Experiment(

@@ -203,8 +203,10 @@ def panels(record: xr.Dataset) -> Layout:
     marks, flat = {critical: "critical rate"} if 0 < critical < np.inf else {}, {float(np.log(n_distinct)): "flat"}
     return [
         [
-            Lines("who has attention at the end", place, "share of attention on distinct tokens", _shares(record), ylim=(0, None)),
-            Lines("the favoured token", rate, "its rank (1 = rarest)", winners, "x", ylim=(0, n_distinct + 0.5), marks=marks),
+            Lines(
+                "attention at the end of training", place, "share of attention on distinct tokens", _shares(record), ylim=(0, None)
+            ),
+            Lines("the favoured token", rate, "rank (1 = rarest)", winners, "x", ylim=(0, n_distinct + 0.5), marks=marks),
         ],
         [
             Lines("low rates flatten attention", rate, "entropy among distinct tokens (nats)", entropies, "x", levels=flat),

@@ -213,7 +213,7 @@ def _tokens_panel(record: xr.Dataset) -> Lines:
         lines.append(Line(one.law.values[shown] / scale, one.flow.values[shown] / scale, f"context: {context}", POINTS, tone))
     ends = np.array([-1.0, 1.0])
     lines.append(Line(ends, ends, "equal", DASHES, None))
-    title = "each token: first force and flow"
+    title = "first force and flow, one point per token"
     return Lines(title, "first force (largest logit of the flow = 1)", "logit in the flow", lines)
 
 
@@ -224,7 +224,7 @@ def _error_panel(record: xr.Dataset) -> Lines:
         lines.append(Line(one.share, apart(one.law, one.flow), f"first force, {context}", POINTS, tone))
         lines.append(Line(one.share, apart(one.law_next, one.flow), f"with its next order, {context}", DASHES, tone))
     lines.append(Line(record.share, 0.1 * record.share, "10 % times t / clock", "line", None))
-    return Lines("error of the law over time", "t / clock", "distance from the flow", lines, "xy")
+    return Lines("error of the first force over time", "t / clock", "distance from the flow", lines, "xy")
 
 
 def _decoder_panel(record: xr.Dataset) -> Lines:
@@ -233,7 +233,7 @@ def _decoder_panel(record: xr.Dataset) -> Lines:
         one = record.sel(context=context)
         moved = one.told_error.values > 0
         lines.append(Line(one.step[moved], apart(one.decoder_first, one.descent)[moved], f"true, {context}", POINTS, tone))
-        lines.append(Line(one.step[moved], one.told_error[moved], f"told beforehand, {context}", DASHES, tone))
+        lines.append(Line(one.step[moved], one.told_error[moved], f"predicted, {context}", DASHES, tone))
     return Lines("error of decoder first", "steps of descent", "distance from descent", lines, "y")
 
 
@@ -262,7 +262,7 @@ EXPERIMENT = Experiment(
         "lemma_4": Variable("token", "1/steps²", "Lemma 4 at t = 1 with the coupling 1/M and the speed η_Y t / K"),
         "descent": Variable("context step token", "1", "attention logits in descent on all windows"),
         "decoder_first": Variable("context step token", "1", "the same from the decoder's path with attention held even"),
-        "told_error": Variable("context step", "1", "error that decoder first tells of itself"),
+        "told_error": Variable("context step", "1", "error of decoder first, by its own estimate"),
         "token_prob": Variable("class token", "1", "P(l|n)"),
         "distinct": Variable("class token", "", "the class alone shows the token"),
         "common": Variable("token", "", "several classes show the token"),

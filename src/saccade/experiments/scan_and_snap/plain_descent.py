@@ -301,7 +301,7 @@ def _fall_panel(record: xr.Dataset) -> Lines:
             Line(run.steps, run.expected_fall, "" if tone else "theory of plain descent", tone=tone),
             Line(run.steps[::5], run.fall[::5], f"plain flow (B), {name}", POINTS, tone),
         ]
-    title, y = "printed theory, corrected theory, truth", "fall of the common token, -z"
+    title, y = "Theorem 4, flow (C) and plain descent", "fall of the common token, -z"
     return Lines(title, "t (steps)", y, lines, "xy", xlim=(1, None), ylim=(1e-6, 30))
 
 
@@ -316,7 +316,7 @@ def _rate_panel(record: xr.Dataset) -> Lines:
         Line(one.t[::4], one.rate[::4], "plain flow (B), fast attention", POINTS, 0),
     ]
     floor = theory.slowest_plain_growth(**shape).rate
-    title = "growth that fades, growth that stays"
+    title = "growth in theory fades, in plain descent it stays"
     return Lines(
         title, "t (steps)", "growth per unit of ln t", lines, "xy", xlim=(1, None), ylim=(3e-4, 3), levels={floor: "slowest"}
     )

@@ -289,7 +289,7 @@ def panels(record: xr.Dataset) -> Layout:
                 order,
                 marks={_crossing_slope(record): "predicted"},
             ),
-            Lines("fates at the start", slope, "early logit / the largest", fate, levels={0: ""}, marks=turning),
+            Lines("who gains at first", slope, "early logit / the largest", fate, levels={0: ""}, marks=turning),
         ],
         [
             Lines("when attention is fastest", slope, "time (steps)", when, ylim=(0, None), levels={_peak(used): "predicted (C)"}),

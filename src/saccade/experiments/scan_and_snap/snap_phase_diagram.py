@@ -170,7 +170,7 @@ def panels(record: xr.Dataset) -> Layout:
     rows_of_panels: list[list[Panel]] = [
         [
             Heat(f"local exponent dB/d ln t at t = {t:g}", eta_Y, "η_Z (per step)", shown, columns, rows),
-            Lines("the same over η_Y", eta_Y, "local exponent dB/d ln t", exponents, "x", ylim=(0, None), marks=snapping),
+            Lines("the same against η_Y", eta_Y, "local exponent dB/d ln t", exponents, "x", ylim=(0, None), marks=snapping),
         ],
         [
             Lines(f"log growth at t = {t:g}: lines theory", eta_Y, "log growth B", grown, "x", ylim=(0, room), marks=snapping),
