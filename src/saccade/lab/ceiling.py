@@ -1,4 +1,4 @@
-"""A ceiling: how well two repetitions of one measurement agree. A claim that asks for more than that is undecided.
+"""A ceiling: how well two repetitions of one measurement agree. A claim that asks for more cannot be told.
 
     runs = Ceiling("two seeds", agreement(gain), more="windows a step")
     yield case.under(runs).at_least(THEOREM_3, "rank correlation of gain and frequency", interval(scores), 0.5)

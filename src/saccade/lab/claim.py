@@ -7,7 +7,7 @@
     yield case.none(THEOREM_2, "frequent distinct tokens gain more", exceptions=rarer_gains_more)
 
 The verdict says whether the relation (`lab/relation.py`) is true. If an assumption is not met, the claim is `outside`: it decides
-nothing, but still says whether the numbers agree. It is undecided if its interval lies on both sides of the bound; or, under a
+nothing, but still says whether the numbers agree. It cannot be told if its interval lies on both sides of the bound; or, under a
 ceiling (`Case.under`), if two repetitions agree less than the claim asks, unless the whole interval is allowed or lies on the wrong
 side of chance. A negative control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
 """
@@ -77,7 +77,7 @@ class Claim:
 
     @property
     def too_small(self) -> str:
-        """Why this is cannot be told at this size, and what size would do; empty if it is decided.
+        """Why this cannot be told at this size, and what size would do; empty if it can.
 
         Sizes are estimates: the agreement of repetitions grows with the sample as Spearman and Brown have it, the interval
         shrinks as one over the root of the number of repetitions.
@@ -143,7 +143,9 @@ class Claim:
         if self.verdict == CANNOT_TELL:
             return f"cannot be told at this size; {self.too_small}"
         if self.verdict == OUTSIDE:
-            numbers = "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self.relation.miss(self.measured)
+            numbers = (
+                "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self.relation.miss(self.measured)
+            )
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
         if self.breaks:
             told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
@@ -213,7 +215,7 @@ class Case:
         return replace(self, breaks=assumption)
 
     def under(self, *ceilings: Ceiling) -> Case:
-        """The same case under ceilings: a claim that asks for more is undecided, unless its interval is clear."""
+        """The same case under ceilings: a claim that asks for more cannot be told, unless its interval is clear."""
         return replace(self, ceilings=ceilings)
 
     def near(

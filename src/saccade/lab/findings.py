@@ -26,7 +26,7 @@ _HEAD = (
     "# Findings on real text\n\nThe theories describe synthetic data. Here we ask them about real text, one question at a time. "
     "Every number comes from a claim in the tables at the end. Written by `saccade reproduce --real`; do not edit.\n\n"
     "- A **ceiling** is how well two repetitions of one measurement agree: two seeds, or two samples of the text that share no "
-    "window. A claim that asks for more than its ceiling is **cannot be told at this size**, unless its whole interval is allowed or "
+    "window. A claim that asks for more than its ceiling **cannot be told at this size**, unless its whole interval is allowed or "
     "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do.\n"
     "- A claim about every run is refuted by one exception.\n"
     "- **Outside** means that the text does not meet an assumption of the theorem. The claim then neither confirms nor refutes it, "
@@ -66,7 +66,7 @@ def _answer(outcome: Outcome, asked: Experiment) -> str:
 
 
 def _table(claims: Sequence[Claim]) -> str:
-    """Failures first, then claims that hold, are outside their assumptions, or undecided."""
+    """Failures first, then claims that hold, are outside their assumptions, or cannot be told."""
     order = [FAILS, HOLDS, OUTSIDE, CANNOT_TELL]
     ranked = sorted(claims, key=lambda claim: order.index(claim.verdict))
     return _COLUMNS + "".join(_row(claim.label, claim.statement.key, claim.says, claim.verdict_says) for claim in ranked)

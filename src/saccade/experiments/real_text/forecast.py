@@ -3,7 +3,7 @@
 Two forecasts are made from a text and the learning rates, and then left alone: *decoder first* for the theorem's model, from
 windows of the text (`first-force-text` scores it without noise), and the stages of the embedded model, from its pairs. Then the
 models are trained as usual, with batches, and the forecasts are scored. Where two seeds agree less than is asked of the forecast,
-the claim is undecided; so small and large batches are both tried. The simplest rival is frequency. With SGD stages come when
+the claim cannot be told; so small and large batches are both tried. The simplest rival is frequency. With SGD stages come when
 predicted, though queries and keys grow more slowly than in the closed form, which holds on the plateau; under Adam attention first
 turns to the most frequent token, whatever the forecast for SGD says.
 Bounds were set before any run of this form: half of the ranks for tokens; for the stages see `claims`.

@@ -1,4 +1,4 @@
-"""With learned or rotary positions a Transformer attends to much the same tokens as without; other encodings are undecided.
+"""With learned or rotary positions a Transformer attends to much the same tokens as without; for others it cannot be told.
 
 An ordinary one-layer Transformer learns text with each encoding; plain sinusoids are far larger than embeddings at the start, so
 they are tried again with embeddings of equal size (`matched sinusoidal`). Two questions: do the same tokens gain attention as
