@@ -1,4 +1,4 @@
-"""The engines as users call them, for any system. Each record also says which assumptions of the theory it meets.
+"""The engines as users call them, for any system. Each record also lists which assumptions of the theory it meets.
 
 A system is a model on its data (`saccade.System`). Data alone will do: `SequenceClasses` and `Windows` of a text are learnt by the
 pairwise model of Scan and Snap, a `MarkovChain` by the embedded model of Focus and Dilution, a `Corpus` of text by a Transformer.

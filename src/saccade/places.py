@@ -1,4 +1,4 @@
-"""Where a user's files lie: paths with `~` in them, and the folder for caches. Some users have no home, as in `docker run -u`."""
+"""Where a user's files are: paths with `~` in them, and the cache folder. Some users have no home, as in `docker run -u`."""
 
 from __future__ import annotations
 

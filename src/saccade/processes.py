@@ -1,4 +1,4 @@
-"""Work over processes of this machine: each has one thread, so its numbers do not depend on how many run beside it.
+"""Work spread over processes of this machine; each has one thread, so its numbers do not depend on how many run.
 
 A process is a new one and not a fork, so that it inherits no threads; it ends with its parent, even one that is killed, and is
 replaced when it has died. Functions and arguments must be picklable, and functions importable.

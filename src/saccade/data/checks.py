@@ -1,4 +1,4 @@
-"""Checks that the data models share: arrays of numbers, names of tokens, rows of chances."""
+"""Checks that the data models share: arrays of numbers, names of tokens, rows of probabilities."""
 
 from __future__ import annotations
 

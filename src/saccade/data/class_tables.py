@@ -1,4 +1,4 @@
-"""Sequence classes from a table: one row a class, one column a context token.
+"""Sequence classes from a table: one row per class, one column per context token.
 
 | column   | holds                                                                              | without it                   |
 |----------|------------------------------------------------------------------------------------|------------------------------|

@@ -1,4 +1,4 @@
-"""A CSV file as rows of cells; neither a file nor a row without end fills memory."""
+"""Read a CSV file as rows of cells, with limits on the file and on each row so that neither can fill memory."""
 
 from __future__ import annotations
 

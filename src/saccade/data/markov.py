@@ -1,4 +1,4 @@
-"""The Focus-and-Dilution data model: a Markov chain of tokens, of which the next one is to be predicted.
+"""The Focus-and-Dilution data model: a Markov chain of tokens; the task is to predict the next one.
 
 A sequence starts at any token alike and follows the transition table; the last token is the target [chen2026]. The context says
 nothing about the target beyond its last token, and of a long context no more than the stationary law is left.

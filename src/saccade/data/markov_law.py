@@ -1,4 +1,4 @@
-r"""The stationary law of a transition table: that there is exactly one, and what it is.
+r"""The stationary distribution of a transition table: check that it is unique, and compute it.
 
 The law solves $\pi P = \pi$. It is found by elimination that only adds, multiplies and divides non-negative numbers (Grassmann,
 Taksar and Heyman, 1985), so that every mass, however small, keeps its relative accuracy. Iterating the table would not do: it never

@@ -1,4 +1,4 @@
-"""Stationary laws, and transition tables that keep a given one: lazy, Metropolis, random.
+"""Preset stationary distributions, and transition tables that have a given one: lazy, Metropolis, random.
 
 One law has many chains. They differ in what follows what, and agree on how often each token comes, so that a statement that
 needs only the law can be told from one that needs the chain.

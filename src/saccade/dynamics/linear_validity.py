@@ -1,4 +1,4 @@
-r"""How long the linear flow tells what a flow does near a critical point: the two side by side, from the same displacement.
+r"""How long the linear flow describes a flow near a critical point: both flows from the same displacement.
 
 [chen2026, Lemma 3.1] bounds their distance:
 

@@ -1,4 +1,4 @@
-r"""Any flow near a critical point: where it rests, which directions grow there and how fast, and how long the linear flow tells.
+r"""Any flow near a critical point: where it is, which directions grow there and how fast, and how long the linear flow holds.
 
 A flow is a function `velocity(state, setting)` on a pytree of parameters, as in `log_time.py`; with $J$ the Jacobian of it at a
 critical point $\theta^*$, a small displacement moves as $\dot\Delta = J\Delta + O(|\Delta|^2)$. Everything here works on the dense

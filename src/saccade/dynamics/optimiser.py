@@ -1,4 +1,4 @@
-"""Which optimiser turns a gradient into an update, and when a loss is beyond all bounds."""
+"""Which optimiser turns a gradient into an update, and when a loss counts as diverged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimisers of PyTorch's with a learning rate for each group of parameters.
+"""PyTorch optimisers with a learning rate for each group of parameters.
 
 | group       | parameters                                              | rate           |
 |-------------|---------------------------------------------------------|----------------|

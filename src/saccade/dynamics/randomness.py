@@ -1,4 +1,4 @@
-"""Randomness with an address: every draw is named by seed, purpose and step, never by what was drawn before it.
+"""Addressable randomness: every draw is identified by seed, purpose and step, never by earlier draws.
 
 So a batch is the same whatever was logged, skipped or resumed, and runs that share a seed share their data (common random
 numbers) however many rates are tried. Philox is a counter-based generator: the address *is* its key and counter.

@@ -1,4 +1,4 @@
-"""When to look: which steps of a training run are saved."""
+"""Which steps of a training run are saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training a small Transformer on text: a plain loop, with looks and checkpoints at log-spaced steps.
+"""Train a small Transformer on text: a plain loop, with observations and checkpoints at log-spaced steps.
 
 Randomness has an address: the start is named by the seed, batches and dropout by seed and step. So looking, resuming and logging do
 not change a run, and the same settings on the same number of threads give the same bits. Started by `torchrun`, it is shared by

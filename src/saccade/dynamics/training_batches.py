@@ -1,4 +1,4 @@
-"""Windows of a token stream: what each step of training on text learns from, and what it is judged by.
+"""Windows of a token stream: the batches of training on text, and its validation windows.
 
 A batch has an address, seed and step (`randomness.py`), so it is the same whatever was looked at or resumed before it.
 

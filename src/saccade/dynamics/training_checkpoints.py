@@ -1,4 +1,4 @@
-"""Checkpoints of a training run on text, from which it goes on to the same bits.
+"""Checkpoints of a training run on text; a resumed run ends with bit-identical weights.
 
 `FOLDER/checkpoint-000000000512/` holds the weights before update 512 (`model.safetensors`, as `observe_checkpoints` reads them);
 while it is the newest also the optimiser's memory (`state.pt`, read as tensors and plain containers only) and the record so far.

@@ -1,4 +1,4 @@
-"""What is seen of a training run on text: loss, validation loss, attention on a probe and the caller's own measures, as one record.
+"""What is recorded of a training run on text: loss, validation loss, attention on a probe and the caller's own measures.
 
 Looks are made at given steps, before the update of that step, with the model undisturbed (`observe/undisturbed.py`). Attention is
 measured by the recorder that watches any model (`observe/recorder.py`); a look that it leaves out for its budget is missing there.

@@ -1,4 +1,4 @@
-"""One run in several processes: `torchrun --nproc-per-node N script.py`, where the script calls `train_text` as ever.
+"""One run in several processes: `torchrun --nproc-per-node N script.py`, where the script calls `train_text` as usual.
 
 Every process holds the whole model and takes its share of each batch; gradients are averaged (`DistributedDataParallel`). Only the
 first looks and writes.

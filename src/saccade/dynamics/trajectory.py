@@ -1,4 +1,4 @@
-"""What an engine hands back: one record of what was seen along one or many runs of a system."""
+"""What an engine returns: one record of the observations along one or many runs of a system."""
 
 from __future__ import annotations
 

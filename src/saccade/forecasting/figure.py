@@ -1,4 +1,4 @@
-"""A forecast as a picture: each query's attention over time, and attention on the most frequent token through the stages."""
+"""The figure of a forecast: each query's attention over time, and attention on the most frequent token through the stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A forecast on disk: OUT/forecast/NAME with record, table, page and figure, or nothing."""
+"""Write a forecast to OUT/forecast/NAME, atomically: record, table, page and figure."""
 
 from __future__ import annotations
 

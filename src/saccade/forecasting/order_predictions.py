@@ -1,4 +1,4 @@
-"""Sentences of the Scan-and-Snap side, from the record of a forecast: two for each query, and one on the clock.
+"""Sentences of the Scan-and-Snap side of a forecast: two for each query, and one on timing.
 
 Queries come in the order of how often they are met.
 """

@@ -1,4 +1,4 @@
-"""A forecast as a person reads it: a page of Markdown, and the table of its numbers.
+"""A forecast for people to read: a page of Markdown, and the table of its numbers.
 
 Queries come first, the most frequent on top, then the stages in order of time; unmet assumptions are listed once, at the end.
 """

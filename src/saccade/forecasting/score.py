@@ -1,4 +1,4 @@
-"""What is read alike off a forecast and off a training run, and whether the two agree.
+"""Quantities read off a forecast and off a training run in the same way, and whether the two agree.
 
 An event is a time; NaN stands for one that does not come.
 """

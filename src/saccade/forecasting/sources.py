@@ -1,4 +1,4 @@
-"""What a forecast is made from: whatever the user has, turned into windows, sequence classes or a Markov chain.
+"""What a forecast is made from: the user's data, turned into windows, sequence classes or a Markov chain.
 
 | source                                           | attention from              | stages from a chain               |
 |--------------------------------------------------|-----------------------------|-----------------------------------|

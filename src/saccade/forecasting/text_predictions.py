@@ -1,4 +1,4 @@
-"""Sentences on a text's attention, from the record of a forecast: one on how far it can be trusted, and one for each query."""
+"""Sentences of a forecast on a text's attention: one on how far it can be trusted, and one for each query."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The vocabulary of experiments: claims with relations, one object an experiment, panels that two drawers understand."""
+"""The vocabulary of experiments: claims with relations, one object per experiment, panels for paper and screen."""

@@ -1,4 +1,4 @@
-"""The page of errata, made from claims: what the papers print, what is right, and the measurement that decides."""
+"""The page of errata, made from claims: what the papers print, what is right, and the deciding measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An experiment: one object that says what is asked, with which settings, what is measured, what is claimed and what is drawn.
+"""An experiment: one object with its question, settings, measurement, claims and figure.
 
     EXPERIMENT = Experiment("two-tokens", Settings, measure, claims, panels, variables={...}, dynamics="B: gradient flow")
 

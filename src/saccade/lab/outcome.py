@@ -1,4 +1,4 @@
-"""What came of an experiment: its finding, its record, its claims, and where they lie."""
+"""The outcome of an experiment: its finding, its record, its claims, and the folder they are in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels: what a figure shows, said once. Matplotlib draws it for paper (`report/drawn.py`), the page draws it for the screen.
+"""Panels: what a figure shows, described once. Matplotlib draws them for paper (`report/drawn.py`), the page for the screen.
 
 Three kinds: `Lines` (curves, points and bands over one horizontal axis), `Bars` (side by side or stacked), `Heat` (a map).
 A figure is a list of panels, or a list of rows of them. Labels are plain text with Unicode symbols, since a page has no LaTeX.

@@ -1,4 +1,4 @@
-"""Which values the settings of an experiment may have: what their declaration says, checked before anything is run.
+"""Which values the settings of an experiment may have: their declarations, checked before anything runs.
 
 Numbers are finite, and at most 1e30 in size. Whole numbers are at least 1, or 0 if a default is, and at most 1e9. A setting whose
 default lists something lists something. Another range is declared with the type: `stay: Annotated[float, Range(-1, 1)] = 0.5`.

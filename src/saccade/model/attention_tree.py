@@ -1,4 +1,4 @@
-r"""Several layers of attention on data with as many levels: every layer must find, among what it sees, the one that carries on.
+r"""Several layers of attention on data with as many levels: every layer must find the one input that carries the answer.
 
 A tree of hidden states, 0 or 1. The root is what is to be predicted; of the children of a node the first has its state, the others
 are noise. The lowest nodes show tokens, infinitely many, from the law of their state: distinct tokens tell states apart, common

@@ -1,4 +1,4 @@
-r"""Mean cross-entropy of the next token from hidden states and unembedding, some rows at a time: logits are never there as a whole.
+r"""Mean cross-entropy of the next token, computed a block of rows at a time, so that the logits never exist as a whole.
 
 With $z = W h + b$ and $p = \mathrm{softmax}(z)$ the gradient by the logits of a row is $(p - e_y)/n$. It needs nothing from outside
 the row, so each block of rows goes from hidden state to loss and gradient at once, in one buffer that all blocks share:

@@ -1,4 +1,4 @@
-r"""How a Transformer may know where a token stands: sinusoids added to it, rotated queries and keys, a bias on distance.
+r"""How a Transformer can know a token's position: sinusoids added to embeddings, rotated queries and keys, a bias on distance.
 
 | encoding     | what it does                                                                        | from                |
 |--------------|-------------------------------------------------------------------------------------|---------------------|

@@ -1,4 +1,4 @@
-r"""What a model on its data must say to be followed by every engine: `flow`, `train`, `linearise`, `critical_point`, `find_events`.
+r"""What a model with its data must define for every engine to work: `flow`, `train`, `linearise`, `critical_point`, `find_events`.
 
 Parameters are any tree of arrays; the fields of a NamedTuple (the keys of a dict) are its blocks, which have rates of their own. An
 engine asks a system for nothing else, so the built-in models and a stranger's are the same to it.

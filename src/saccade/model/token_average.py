@@ -1,4 +1,4 @@
-r"""What the last token of a window attends to, where attention averages the embeddings themselves: one pass, written by hand.
+r"""Attention of the last token of a window when attention averages the embeddings themselves: one hand-written pass.
 
 With $x_j$ the embedding of the window's token j and $u$ what the last token looks for, $u = W_K^\top W_Q x_T$ times the scale,
 

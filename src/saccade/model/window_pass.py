@@ -1,4 +1,4 @@
-r"""One pass of the pairwise model over windows of a text: the loss and the way downhill, from sparse counts, in NumPy and SciPy.
+r"""One pass of the pairwise model over windows of a text: the loss and its descent direction, from sparse counts.
 
 For one window, with counts N, query q and next token n [tian2023, Lemma 1, in counts]:
 

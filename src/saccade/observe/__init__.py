@@ -1,4 +1,4 @@
-"""Observation: what is seen of attention.
+"""Observation: what is measured of attention and weights.
 
 | of                              | begin with                                                              |
 |---------------------------------|-------------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""When to look at a training run, and how much of its time looking may take."""
+"""When to observe a training run, and how much of its time observing may take."""
 
 from __future__ import annotations
 

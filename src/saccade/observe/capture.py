@@ -1,4 +1,4 @@
-r"""Attention as a PyTorch model computes it, seen from outside: no hooks, no edits, and the model's own kernels stay as they are.
+r"""Capture attention as a PyTorch model computes it, without hooks or edits, and with its own kernels.
 
 A forward pass under `Capture` goes on as usual; every function it calls is looked at on the way (`torch.overrides`), and those
 that are attention are handed to a listener, one at a time and in the order of the model:

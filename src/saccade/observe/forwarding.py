@@ -1,4 +1,4 @@
-"""Numbers of a watched run sent on to where people already look: TensorBoard, Weights & Biases, MLflow, trackio, or a function.
+"""Send the numbers of a watched run to TensorBoard, Weights & Biases, MLflow, trackio, or a function.
 
 None of them is imported here: what is given is asked what it can do. Keys are paths, `saccade/layer0/head3/entropy`.
 """

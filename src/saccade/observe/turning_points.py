@@ -1,4 +1,4 @@
-r"""Turning points of curves that may be noisy: how large the noise is, what is left once it is smoothed, which turns stand out.
+r"""Turning points of noisy curves: how large the noise is, and which turns stand out once it is smoothed.
 
 A turn stands out if its prominence is at least a threshold: what a figure can show, or five standard deviations of the noise around
 it, whichever is larger. Noise is told from a bending curve by its second differences

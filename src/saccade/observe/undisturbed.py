@@ -1,4 +1,4 @@
-"""A look at a model that leaves no trace: after the block everything is bit for bit as it was before.
+"""Observe a model without a trace: after the block everything is bit for bit as it was before.
 
 Kept: training and evaluation mode of every module, gradients, buffers, embeddings with a largest norm, the state of all random
 generators. The look itself is in evaluation mode, without gradients, and runs compiled parts as plain Python, so that their calls

@@ -1,4 +1,4 @@
-"""A static page that integrates both theories live in the browser; here only what serves it and what exports records for it.
+"""A static page that integrates both theories live in the browser; here only its server and the export of records.
 
 The page needs neither: `index.html` opens from disk. The engine is plain JavaScript, one concept a file; `scan_and_snap.js`,
 `focus_and_dilution.js` and `theory.js` say at their top what they offer and which files they need.

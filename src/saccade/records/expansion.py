@@ -1,4 +1,4 @@
-"""How much a file may become when it is read: a small one that unpacks to gigabytes is refused before it is unpacked."""
+"""How large a file may become when it is read: a small one that unpacks to gigabytes is refused before it is unpacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record is: an `xarray.Dataset` whose variables carry unit and definition, with the whole configuration beside it."""
+"""What a record is: an `xarray.Dataset` whose variables carry unit and definition, stored with its whole configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record read from Zarr: only bytes that were found to be what was written, and only if they do not unpack to too much.
+"""Read a record from Zarr: only files that match their checksums, and only if they do not unpack to too much.
 
 Every listed file is read once, hashed, and handed to Zarr from memory. So a record whose folder is replaced while it is read never
 mixes with the new one, a file that is lost never reads as missing values, and a file that is not listed is never read.

@@ -1,1 +1,1 @@
-"""The report only shows: it reads records and what lies beside them, and imports neither JAX nor PyTorch."""
+"""The report only displays: it reads records and the files next to them, and imports neither JAX nor PyTorch."""

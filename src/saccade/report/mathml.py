@@ -1,4 +1,4 @@
-r"""LaTeX to MathML, as much of it as formulas of statements use: a page without network has no other way to show them.
+r"""LaTeX to MathML, for the subset that the statements use: an offline page has no other way to show formulas.
 
 Indices, powers, primes, `\frac`, `\sqrt`, `\text`, `\mathrm`, accents, sums with what they run over, and the symbols of `_SYMBOLS`.
 A command that is not known is an error, so that nothing is lost in silence.

@@ -1,4 +1,4 @@
-"""Words by the lines across a panel, each where it covers least of what is drawn."""
+"""Labels of the lines across a panel, each placed where it covers least."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page knows: results and records as JSON, with every array packed into a blob that is decoded when it is first shown.
+"""The data of a page: results and records as JSON, with every array packed into a blob that is decoded when first shown.
 
 Stages and events of a result are bands behind curves and moments to jump to. They come from its `events.csv`; of a watched model,
 from when its heads froze.

@@ -1,4 +1,4 @@
-"""One look for all figures: colour-blind safe, headless, and nothing of Matplotlib's global state is touched."""
+"""One style for all figures: colour-blind safe, headless, and without touching Matplotlib's global state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One unit computed, whatever comes of it: a run that diverges, runs out of time or raises is an outcome too."""
+"""Compute one unit, whatever happens: a run that diverges, times out or raises is an outcome too."""
 
 from __future__ import annotations
 

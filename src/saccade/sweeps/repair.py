@@ -1,4 +1,4 @@
-"""What of a sweep's folder is damaged or missing, and running just that again, in the same company, for the same bits.
+"""Find what is damaged or missing in a sweep's folder, and rerun just that, grouped as before, to the same bits.
 
 Results are written again only when every run is there that was there before, and only by the same code from the same settings.
 """

@@ -1,4 +1,4 @@
-"""A sweep over a model of one's own: `make(**cell)` is followed, or trained, for every cell of a grid, and all become one dataset.
+"""A sweep over your own model: `make(**cell)` is followed, or trained, for every cell of a grid; all become one dataset.
 
 Runs come one after the other in this process. With a folder every finished run is kept there, under a name that changes with its
 settings and with the code of `make`; the same call again computes only what is missing.

@@ -1,4 +1,4 @@
-"""One assumption of a theory as a number held against a bound: what every validator of this package returns."""
+"""One assumption of a theory: a number compared with a bound. Every validator of this package returns these."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a source states: a definition, a lemma, a theorem, a figure, or a result of our own. Each stands once, with its number.
+"""Statements: a definition, lemma, theorem or figure of a paper, or a result of our own. Each is written once, with its number.
 
 The statements of a paper are listed in `theory/<paper>/statements.py`. A claim names the statement it tests, and a test makes sure
 that every statement has a claim.

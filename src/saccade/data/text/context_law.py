@@ -1,4 +1,4 @@
-r"""What stands before a query token, by the token that follows it: P(l|m,n), and which tokens are distinct or common.
+r"""What occurs before a query token, by the token that follows it: P(l|m,n), and which tokens are distinct or common.
 
 [tian2023] calls a token of the context *distinct* if it occurs with one next token only, *common* if with several; both are
 statements about zeros. In text nothing is exactly zero and few counts are large, so we ask what the counts can bear. With

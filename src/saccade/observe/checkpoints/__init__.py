@@ -1,4 +1,4 @@
-"""Look at a training run after the fact: `saccade.observe_checkpoints(folder)` over the checkpoints that it has left.
+"""Observe a training run after the fact: `saccade.observe_checkpoints(folder)` reads the checkpoints it has left.
 
 Each checkpoint is read, marked (`integrity.py`), looked at with the instruments of a watched run (`looks.py`)
 and let go for the next one. What is wrong with some of them is said in the record, in sentences; the others are looked at all the

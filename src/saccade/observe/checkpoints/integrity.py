@@ -1,4 +1,4 @@
-r"""Does a row of checkpoints hang together? Duplicates, missing steps, and steps off the path of their neighbours.
+r"""Is a series of checkpoints consistent? Duplicates, missing steps, and steps off the path of their neighbours.
 
 Of each checkpoint two things are kept, whatever its size: a hash of all its tensors, and a sketch of them, a linear map to few
 dimensions that keeps distances: every weight is added, with a random sign, to one of `SKETCH` random places. Distances between

@@ -1,4 +1,4 @@
-"""How the checkpoints of one run are looked at: in a model with the recorder of a watched run, or their weights alone."""
+"""How the checkpoints of one run are observed: loaded into a model, as in a watched run, or their weights alone."""
 
 from __future__ import annotations
 

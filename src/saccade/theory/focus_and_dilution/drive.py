@@ -1,4 +1,4 @@
-r"""The drive of attention at any rank-one embedding: which way, and how fast, it would move from where it is off.
+r"""The drive of attention at any rank-one embedding: which way, and how fast, attention would move from zero.
 
 With the unigram law learnt and $\kappa = 0$, $\dot l_q = D\,l_k$ and $\dot l_k = D\,l_q$ with
 

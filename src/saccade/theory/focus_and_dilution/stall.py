@@ -1,4 +1,4 @@
-r"""Where equal low tokens hold the flow, from the chain alone, and how fast they part there.
+r"""Where equal low tokens stall the flow, from the chain alone, and how fast they separate there.
 
 A flow from a small start passes the unigram point with tiny attention, and from there all flows follow one path on the rank-one
 manifold: the start only sets the clock. If low tokens are exactly alike, the path ends at a degenerate point (symmetric.py).

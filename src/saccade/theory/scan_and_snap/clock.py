@@ -1,4 +1,4 @@
-"""The clock of attention: the speed gamma the decoder lends to it, its integral, its peak, and the onset times.
+"""The clock of attention: its speed gamma, set by the decoder, with integral, peak and onset times.
 
 Attention moves only while the decoder is both wrong and informed, so its speed is height times error: it rises while
 the decoder learns, peaks, and dies as the error does. Time here is batch-1 *training steps*, each class drawn every K

@@ -1,4 +1,4 @@
-r"""What becomes of Z when the query and key matrices move, and not Z itself: the terms that the reparameterisation drops.
+r"""How Z moves if the query and key matrices are trained instead of Z: the terms that the reparameterisation drops.
 
 With $A = UW_Q$, $B = UW_K$ and $Z = AB^\top/\sqrt d$, gradient descent on $W_Q$ and $W_K$ moves Z by its gradient between two Gram
 matrices. Ours. Not here: the model itself.

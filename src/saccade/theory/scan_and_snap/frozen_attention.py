@@ -1,4 +1,4 @@
-r"""What attention does while it is still too weak to matter to the decoder: the papers' fast decoder, on any text. Ours.
+r"""What attention does while it is too weak to affect the decoder: the papers' fast decoder, on any text. Ours.
 
 With attention held even, the decoder's loss is convex, and its descent is that of multinomial regression from the normalised counts
 f: it does not need attention's path. The force on attention along it is known, and adds up to a forecast of z, "decoder first":

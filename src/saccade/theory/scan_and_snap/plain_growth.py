@@ -1,4 +1,4 @@
-r"""How attention grows under plain descent: what drives it, what holds it back, and why it does not freeze when theory says.
+r"""How attention grows under plain descent, and why it does not freeze when Theorem 4 says.
 
 The decoder of plain descent remembers every feature it was taught with. What it sends back to class n is therefore an
 average over the past, $\langle f_n\rangle$, less the coupling of the other classes:
