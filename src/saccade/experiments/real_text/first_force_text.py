@@ -310,7 +310,7 @@ EXPERIMENT = Experiment(
     ),
     question="Do the counts of a text tell which words gain attention first, before any training?",
     finding=(
-        "yes: the rank correlation with noise-free training is {first force? rank* (text wikitext-2):.2f} for the first force at "
+        "the rank correlation with noise-free training is {first force? rank* (text wikitext-2):.2f} for the first force at "
         "step 10 and {decoder first? rank* (text wikitext-2):.2f} for decoder first at step 25 on WikiText-2, {first force? rank* "
         "(text tinystories):.2f} and {decoder first? rank* (text tinystories):.2f} on TinyStories"
     ),
