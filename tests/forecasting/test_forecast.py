@@ -65,11 +65,11 @@ def test_in_classes_as_given_a_token_is_distinct_if_one_class_alone_has_it():
     assert distinct_tokens(saccade.SequenceClasses(table), 4, counted=False)[:4].tolist() == [False, False, True, True]
 
 
-def test_the_clock_says_which_times_lie_beyond_the_steps_looked_at(small):
+def test_the_clock_says_which_times_lie_beyond_the_steps_of_the_forecast(small):
     snap = float(small.snap_time.values.max())
     said = {steps: _clock(forecast(saccade.SequenceClasses.syn_small(), steps=steps)) for steps in (0.9 * snap, 1.1 * snap)}
-    assert "steps looked at: snap of" in said[0.9 * snap]
-    assert "looked at" not in said[1.1 * snap]
+    assert "steps of the forecast: snap of" in said[0.9 * snap]
+    assert "steps of the forecast" not in said[1.1 * snap]
 
 
 def _clock(record):
