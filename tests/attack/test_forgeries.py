@@ -50,18 +50,20 @@ _SEAL = re.compile(rb'\{\n "sha256": "[0-9a-f]{64}",\n')
 
 
 def places(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where there is something to replace."""
+    """Where there is something to replace: all of it, and every part."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [above] * bool(above) + [place for key, part in parts for place in places(part, (*above, key))]
+    return [above] + [place for key, part in parts for place in places(part, (*above, key))]
 
 
-def replaced(value: Any, rng: random.Random) -> str:
-    """What was put where, in words."""
-    *above, last = rng.choice(places(value))
-    for key in above:
-        value = value[key]
-    value[last] = other = rng.choice(VALUES)
-    return f"{[*above, last]} is {str(other)[:20]!r}"
+def replaced(value: Any, rng: random.Random) -> tuple[Any, str]:
+    """The value with one part replaced, and what was put where, in words."""
+    place, other = rng.choice(places(value)), rng.choice(VALUES)
+    whole = {"": value}
+    part: Any = whole
+    for key in ("", *place)[:-1]:
+        part = part[key]
+    part[("", *place)[-1]] = other
+    return whole[""], f"{list(place)} is {str(other)[:20]!r}"
 
 
 def forged(content: bytes, rng: random.Random) -> tuple[bytes, str]:
@@ -71,7 +73,7 @@ def forged(content: bytes, rng: random.Random) -> tuple[bytes, str]:
         number = rng.randrange(len(lines))
         read = json.loads(lines[number])
         del read["check"]
-        words = replaced(read, rng)
+        read, words = replaced(read, rng)
         body = json.dumps(read, separators=(",", ":"))[1:]
         lines[number] = f'{{"check":"{hashlib.sha256(body.encode()).hexdigest()[:16]}",{body}'.encode()
         return b"\n".join(lines) + b"\n", words
@@ -79,7 +81,7 @@ def forged(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     sealed = _SEAL.match(content)
     if sealed:
         del read["sha256"]
-    words = replaced(read, rng)
+    read, words = replaced(read, rng)
     text = json.dumps(read, indent=1).encode()
     if sealed:
         text = b'{\n "sha256": "%s",\n%s' % (hashlib.sha256(text[2:]).hexdigest().encode(), text[2:])
