@@ -20,7 +20,7 @@ import zarr
 
 # Not files: one that nobody holds warns when it is collected, and one that is mapped into memory is open as long as its array.
 _KINDS = ("socket:", "pipe:", "anon_inode:[event")  # the last are event loops
-_PATIENCE = 5.0  # seconds for threads that are closing theirs: a server's, when the browser has gone
+_PATIENCE = 60.0  # seconds for threads that are closing theirs: a server's, when the browser has gone
 
 
 def open_descriptors() -> dict[str, str]:

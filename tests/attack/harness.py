@@ -38,16 +38,17 @@ class Sizes:
     lines: int  # fuzzed command lines
     flips: int  # bits, spread over the subjects
     kills: int  # spread over what is killed
+    forgeries: int  # of each subject
     disks: int  # how much room is left on a full disk: so many sizes
     thorough: bool  # whether every file is attacked, and every bomb is tried on it
     patience: float  # s after which what still computes is interrupted
 
 
-_SMALL, _FULL = Sizes(20, 15, 4, 1, False, 0.3), Sizes(520, 200, 30, 6, True, 3.0)
-SIZES = _FULL if os.environ.get("SACCADE_ATTACK") == "full" else _SMALL
+SMALL, FULL = Sizes(20, 15, 4, 3, 1, False, 0.3), Sizes(520, 200, 30, 40, 6, True, 3.0)
+SIZES = FULL if os.environ.get("SACCADE_ATTACK") == "full" else SMALL
 GIGABYTE = 2**30
 FUSE = 4 * GIGABYTE  # memory of those who are handed bombs: what goes off is seen, and harms nobody else
-_GRACE = 300.0  # s that anything has to end: by itself if it reads, after Ctrl-C if it computes
+_GRACE = 600.0  # s that anything has to end: by itself if it reads, after Ctrl-C if it computes
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,7 @@ class Arena:
             process = self._forks.Process(target=_child, args=(function, arguments, files, writer, limits))
             process.start()
             writer.close()
-            with suppress(EOFError):
-                reader.recv()  # it is about to begin
+            reader.recv()  # it is about to begin; an EOFError here: the attack was never made
             begun = time.monotonic()
             code = _ended(process, interrupt, kill)
             seconds, told = time.monotonic() - begun, {}
@@ -164,10 +164,10 @@ def _ended(process: Any, interrupt: float | None, kill: float | None) -> int | N
     """The exit code of a process, which is interrupted or killed after so many seconds; None if it would not end."""
     for patience, sent in ((kill, signal.SIGKILL), (interrupt, signal.SIGINT)):
         if patience is not None:
-            process.join(patience)
+            _wait(process, patience)
             if process.is_alive():
                 os.kill(process.pid, sent)
-    process.join(_GRACE)
+    _wait(process, _GRACE)
     code = process.exitcode
     if code is None:
         os.kill(process.pid, signal.SIGUSR1)  # it says where it is
@@ -176,6 +176,23 @@ def _ended(process: Any, interrupt: float | None, kill: float | None) -> int | N
         process.join()
     process.close()
     return code
+
+
+def _wait(process: Any, seconds: float) -> None:
+    """Until it ends, or has had so many seconds: those for which it was ready and others had the processors do not count."""
+    begun, starved = time.monotonic(), _starved(process.pid)
+    while process.is_alive() and (left := seconds - (time.monotonic() - begun) + _starved(process.pid) - starved) > 0:
+        process.join(left)
+
+
+def _starved(pid: int) -> float:
+    """Seconds that a process waited for a processor; of its threads and its children the one counts that waited longest."""
+    waits = [0.0]
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError, IndexError):  # it has ended, or the system does not count
+            waits.append(int((thread / "schedstat").read_text().split()[1]) / 1e9)
+            waits += [_starved(int(child)) for child in (thread / "children").read_text().split()]
+    return max(waits)
 
 
 def wait_until_deserted(folder: Path) -> None:

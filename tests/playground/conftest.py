@@ -20,7 +20,10 @@ PAGE = Path(saccade.__file__).parent / "playground" / "index.html"
 __all__ = ["browser"]  # a fixture of the tests here
 
 
-def until(page: Any, expression: str, seconds: float = 10.0) -> None:
+PATIENCE = 120.0  # s: what takes longer does not come; a busy machine takes ten
+
+
+def until(page: Any, expression: str, seconds: float = PATIENCE) -> None:
     """Wait for an expression to be true. Playwright's own wait evaluates strings in the page, which the page's policy forbids."""
     end = time.monotonic() + seconds
     while not page.evaluate(expression):
@@ -39,6 +42,7 @@ class Visit:
 
     def __call__(self, link: str = "", *, width: int = 1280, height: int = 900, **settings: Any) -> Any:
         context = self._browser.new_context(viewport={"width": width, "height": height}, **settings)
+        context.set_default_timeout(1000 * PATIENCE)
         self._contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: message.type in ("error", "warning") and self.errors.append(message.text))

@@ -20,6 +20,7 @@ def _changed_by_hand(page):
     page.get_by_role("slider", name="Chance of token 3").press("PageUp")
     page.select_option("#row", "2")
     page.select_option("#speed", "2")
+    until(page, "Page.settled")  # a run that is made meanwhile begins at its beginning
     page.locator("#moment").fill("120")
     until(page, "Page.shown === 120")
 

@@ -15,12 +15,24 @@ from saccade import load_record
 from saccade.experiments import experiment
 from saccade.experiments.reproduce import reproduce
 from saccade.records.folders import whole_folder
+from saccade.records.json_files import write_json
+from saccade.records.store import result_folder
 from saccade.records.writing import whole_file
 from saccade.sweeps import identity
 from saccade.sweeps import repair as repair_module
 from saccade.sweeps.folder import SweepFolder, _written
 from saccade.sweeps.sweep import sweep
-from tests.sweeps.small_sweeps import assert_same_dataset, called, kept, manifest_runs, one_sentence, small_arguments, small_grid
+from tests.sweeps.small_sweeps import (
+    NAME,
+    assert_same_dataset,
+    called,
+    kept,
+    manifest_runs,
+    one_sentence,
+    small_arguments,
+    small_config,
+    small_grid,
+)
 
 TOGETHER = "syn-small-attention"
 
@@ -400,3 +412,30 @@ def test_a_damaged_record_of_any_kind_of_experiment_is_run_again_to_the_same_bit
     again = load_record(done.folder / "record.zarr")
     assert again.attrs["settings"] == done.record.attrs["settings"]
     xr.testing.assert_equal(again.drop_vars("seconds", errors="ignore"), done.record.drop_vars("seconds", errors="ignore"))
+
+
+@pytest.mark.parametrize("place", ["inner", "runs/inner", "dataset.zarr/inner"])
+@pytest.mark.parametrize("kind", ["sweep", "result"])
+def test_what_lies_in_the_folder_of_a_sweep_is_verified_too(whole, tmp_path, place, kind):
+    shutil.copytree(whole, tmp_path / "sweep")
+    inner = tmp_path / "sweep" / place
+    if kind == "sweep":
+        shutil.copytree(whole, inner)
+    else:
+        with result_folder(inner, small_config()) as folder:
+            write_json(folder / "about.json", {})
+    assert called("verify", tmp_path / "sweep")[0] == 0
+    harmed = inner / ("summary.csv" if kind == "sweep" else "about.json")
+    harmed.write_bytes(harmed.read_bytes() + b" ")
+    for asked in (tmp_path / "sweep", inner):
+        code, out, _ = called("verify", asked)
+        assert code == 1
+        assert str(inner) in out
+
+
+def test_a_damaged_result_in_a_folder_of_sweeps_is_found(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "sweep")
+    with result_folder(tmp_path / "sweep" / NAME, small_config()) as folder:
+        write_json(folder / "about.json", {})
+    (tmp_path / "sweep" / NAME / "about.json").write_text("{ }")
+    assert called("verify", tmp_path)[0] == 1

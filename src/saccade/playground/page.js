@@ -130,6 +130,7 @@ const Page = (() => {
     state.settings[state.model] = settings;
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => {
+      waiting = 0;
       leaveStory(false);
       say([]);
       restart();
@@ -155,6 +156,7 @@ const Page = (() => {
 
   function showAll(time = 0) {
     cancelAnimationFrame(waiting);
+    waiting = 0;
     showTabs();
     showControls();
     stories.show(Stories.byName(state.story));
@@ -285,6 +287,7 @@ const Page = (() => {
     },
     get shown() { return player.shown; },
     get playing() { return player.playing; },
-    get settled() { return player.settled; },
+    /** Whether the run is that of the state, and nothing will move by itself any more. */
+    get settled() { return waiting === 0 && player.settled; },
   });
 })();

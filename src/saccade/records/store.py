@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from saccade.lab.claim import Claim
 
 CLAIMS = "claims.json"
+_PARTS = ("record.zarr", "dataset.zarr")  # of a result, a watched run, a sweep
 _TRIES = 3  # to read a record that another takes the place of meanwhile
 
 
@@ -117,30 +118,37 @@ def load_claims(folder: Path) -> list[dict[str, Any]]:
     return parsed_json(content(folder, CLAIMS, written), [dict]) if CLAIMS in written else []
 
 
-def damaged_records(folder: Path) -> tuple[dict[str, str], int]:
+def damaged_records(folder: Path, sweeps: Collection[Path] = ()) -> tuple[dict[str, str], int]:
     """Results, records and watched runs below a folder that are damaged, with what is wrong; and how many there are.
 
-    Not those in the folder of a sweep, which has a check of its own.
+    `sweeps`: folders there that have a check of their own.
     """
-    places = _places(folder)
+    places = _places(folder, sweeps)
     found = {str(place): watched_damage(place) if (place / OBSERVATIONS).is_dir() else damage(place) for place in places}
     return {place: wrong for place, wrong in found.items() if wrong}, len(places)
 
 
-def unfinished_runs(folder: Path) -> dict[str, str]:
+def unfinished_runs(folder: Path, sweeps: Collection[Path] = ()) -> dict[str, str]:
     """Watched runs below a folder that are whole as far as they go, but have not ended, with what there is of them."""
-    runs = [place for place in _places(folder) if (place / OBSERVATIONS).is_dir() and not watched_damage(place)]
+    runs = [place for place in _places(folder, sweeps) if (place / OBSERVATIONS).is_dir() and not watched_damage(place)]
     return {str(run): words for run in runs if (words := unfinished(run))}
 
 
-def _places(folder: Path) -> list[Path]:
-    """What Saccade wrote below a folder: its checksums tell, and, if those are lost, what else it writes. A result is one
-    place with all that is in it. Hidden folders are drafts.
-    """
+def _places(folder: Path, sweeps: Collection[Path]) -> list[Path]:
+    """What Saccade wrote below a folder: its checksums tell, or, if those are lost, what else it writes. Hidden ones are drafts."""
     marks = (CHECKSUMS, CLAIMS, ".zgroup", ".zmetadata", f"{OBSERVATIONS}/about.json")
     found = {path.parents[mark.count("/")] for mark in marks for path in folder.rglob(mark) if not _is_hidden(path.parent, folder)}
     found |= {path.parent for path in found if path.name == "record.zarr" and (path.parent / "about.json").exists()}
-    return sorted(path for path in found if not any(above in found or (above / "sweep.json").exists() for above in path.parents))
+    found |= {*sweeps}
+    return sorted(path for path in found - {*sweeps} if not any(above in found and _is_part(path, above) for above in path.parents))
+
+
+def _is_part(inner: Path, outer: Path) -> bool:
+    """Whether the checksums of a folder cover one in it, so that it is no place of its own; a user may put results anywhere."""
+    try:
+        return f"{inner.relative_to(outer).as_posix()}/{CHECKSUMS}" in listed(outer)
+    except InputError:  # they are lost, which is told already, or not written yet
+        return inner.name in _PARTS
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:

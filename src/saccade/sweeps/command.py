@@ -21,7 +21,7 @@ from saccade.records.schema import settings_of
 from saccade.records.writing import recover
 from saccade.sweeps.asked import Asked
 from saccade.sweeps.execution import KEEP_MISTAKE
-from saccade.sweeps.folder import SweepFolder, is_sweep, sweeps_below
+from saccade.sweeps.folder import SweepFolder, sweeps_below
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, UNFINISHED
 from saccade.sweeps.sweep import Means, missing, run_sweep
@@ -109,24 +109,23 @@ def _gathering(on_progress: Callable[..., None]) -> Callable[[float], None]:
 
 def verify_command(options: Any, progress: Progress) -> int:
     """0 if everything is intact or repaired; 1 if something is damaged or missing, or a sweep is not finished."""
+    from saccade.records.store import damaged_records, unfinished_runs
+
     recover(options.folder)
-    if is_sweep(options.folder):
+    sweeps = sweeps_below(options.folder)
+    damaged, n_records = damaged_records(options.folder, sweeps)
+    if sweeps == {options.folder} and n_records == 0:
         told, is_left = _verified(options.folder, options, progress)
         _say_or_print(told, options.json)
         return 1 if is_left else 0
-    from saccade.records.store import damaged_records, unfinished_runs
-
-    sweeps = sweeps_below(options.folder)
     told_of = {str(folder): _verified_or_told(folder, options, progress) for folder in sorted(sweeps)}
-    damaged, n_records = damaged_records(options.folder)
-    damaged = {record: wrong for record, wrong in damaged.items() if not {Path(record), Path(record).parent} & sweeps}
     if n_records == 0 and not sweeps:
         raise InputError(f"{options.folder} holds neither a sweep nor a record.")
     advice = {record: _OF_WATCHED if (Path(record) / OBSERVATIONS).is_dir() else "--repair reruns it" for record in damaged}
     if options.repair:
         advice |= _repaired([record for record in damaged if advice[record] != _OF_WATCHED], options.file, progress)
     left = {record: wrong for record, wrong in damaged.items() if advice[record]}
-    going = unfinished_runs(options.folder)
+    going = unfinished_runs(options.folder, sweeps)
     if options.json:
         records = {"records": n_records, "damaged": damaged, "repaired": [record for record in damaged if record not in left]}
         sweeps_told = {folder: told for folder, (told, _) in told_of.items()}
