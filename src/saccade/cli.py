@@ -24,7 +24,7 @@ from saccade.errors import InputError, checked_choice
 from saccade.places import user_cache
 from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
-from saccade.terminal import JSON, console, flags, parsed, progress
+from saccade.terminal import JSON, console, flags, progress
 
 _TOO_LARGE = ("RESOURCE_EXHAUSTED", "Maximum allowed", "array is too big", "allocate memory")  # as JAX, NumPy and PyTorch say it
 REPLACE = (bool, False, "write over an earlier result that had other settings")
@@ -94,7 +94,7 @@ def _answered(arguments: list[str]) -> int:
 def _list(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS, finding_of
 
-    options = parsed(flags("saccade list --json", json=JSON), arguments)
+    options = flags(arguments, "saccade list --json", json=JSON)
     rows: list[dict[str, Any]] = [
         {"name": name, "finding": finding_of(name), "seconds": entry.seconds} for name, entry in EXPERIMENTS.items()
     ]
@@ -117,7 +117,8 @@ def _reproduce(arguments: list[str]) -> int:
     from saccade.lab.claim import UNDECIDED
     from saccade.lab.errata import errata_page
 
-    kind = flags(
+    options = flags(
+        arguments,
         "saccade reproduce growth-figures decoder-dynamics",
         names=(tyro.conf.Positional[tuple[str, ...]], (), "experiments, as `saccade list` names them; none: all synthetic ones"),
         real=(bool, False, "without names: all experiments on real text"),
@@ -127,7 +128,6 @@ def _reproduce(arguments: list[str]) -> int:
         verbose=(bool, False, "print every claim, not only the exceptions"),
         json=JSON,
     )
-    options = parsed(kind, arguments)
     if options.real and options.names:
         raise InputError("`--real` is for all experiments on real text; leave it out if you name experiments.")
     names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names]
@@ -177,14 +177,14 @@ def _run(arguments: list[str]) -> int:
         raise InputError(f"`saccade run` needs an experiment first: a Python file, or one of {', '.join(EXPERIMENTS)}.")
     name = arguments[0]
     kind: Any = experiment(name).settings
-    declared = flags(
+    options = flags(
+        arguments[1:],
         f"saccade run {name} --out results/mine",
         config=(kind, kind(), "settings of the experiment"),
         out=(Path, Path("results/own"), "folder that results are written into"),
         replace=REPLACE,
         json=JSON,
     )
-    options = parsed(declared, arguments[1:])
     command = f"saccade run {shlex.join(arguments)}"
     outcomes = _run_all([(name, options.config, command)], options, every_claim=True)
     # With settings of one's own a claim may well be outside its assumptions; that is an answer, not a surprise.
@@ -194,7 +194,7 @@ def _run(arguments: list[str]) -> int:
 def _env(arguments: list[str]) -> int:
     from saccade.records.provenance import environment
 
-    options = parsed(flags("saccade env --json", json=JSON), arguments)
+    options = flags(arguments, "saccade env --json", json=JSON)
     facts = environment()
     print(json.dumps(facts, indent=1) if options.json else "\n".join(f"{key}: {value}" for key, value in facts.items()))
     return 0
@@ -204,14 +204,14 @@ def _sweep(arguments: list[str]) -> int:
     from saccade.sweeps.command import SWEEP_OPTIONS, sweep_command
 
     example = "saccade sweep syn-small-attention --over lr_attention=0.5,1,2 --over ratio=1..10:log4 --seeds 3"
-    return sweep_command(parsed(flags(example, **SWEEP_OPTIONS, json=JSON), arguments), progress)
+    return sweep_command(flags(arguments, example, **SWEEP_OPTIONS, json=JSON), progress)
 
 
 def _verify(arguments: list[str]) -> int:
     from saccade.sweeps.command import VERIFY_OPTIONS, verify_command
 
     example = "saccade run growth-figures && saccade verify results/own"
-    return verify_command(parsed(flags(example, **VERIFY_OPTIONS, json=JSON), arguments), progress)
+    return verify_command(flags(arguments, example, **VERIFY_OPTIONS, json=JSON), progress)
 
 
 def _report(arguments: list[str]) -> int:
@@ -219,7 +219,8 @@ def _report(arguments: list[str]) -> int:
 
     from saccade.report.page import write_report
 
-    declared = flags(
+    options = flags(
+        arguments,
         "saccade run growth-figures && saccade report results/own --out report.html",
         sources=(
             tyro.conf.Positional[tuple[Path, ...]],
@@ -229,7 +230,6 @@ def _report(arguments: list[str]) -> int:
         out=(Path, Path("report.html"), "file to write the page to"),
         json=JSON,
     )
-    options = parsed(declared, arguments)
     unread: list[str] = []
     page = write_report(options.sources, options.out, unread.append)
     _complain(*unread)
@@ -240,12 +240,12 @@ def _report(arguments: list[str]) -> int:
 def _play(arguments: list[str]) -> int:
     from saccade.playground.server import serve
 
-    declared = flags(
+    options = flags(
+        arguments,
         "saccade play --no-browser",
         port=(int | None, None, "local port; default: 8765, or any free one"),
         no_browser=(bool, False, "print the address, do not open a browser"),
     )
-    options = parsed(declared, arguments)
     serve(options.port, open_browser=not options.no_browser)
     return 0
 
@@ -255,11 +255,12 @@ def _completion(arguments: list[str]) -> int:
 
     from saccade.completion import completion
 
-    declared = flags(
+    options = flags(
+        arguments,
         "saccade completion bash >> ~/.bash_completion",
         shell=(tyro.conf.Positional[str], "bash", "bash or zsh; for zsh, write it to a file _saccade in a folder of $fpath"),
     )
-    print(completion(parsed(declared, arguments).shell, list(_COMMANDS)), end="")
+    print(completion(options.shell, list(_COMMANDS)), end="")
     return 0
 
 
@@ -275,7 +276,7 @@ def _forecast(arguments: list[str]) -> int:
     if not arguments:
         raise InputError("`saccade forecast` needs a text, such as sotu, wikitext-2 or a file, or a CSV of classes.")
     example = r"printf 'class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n' > sky.csv && saccade forecast sky.csv"
-    options = parsed(flags(example, **OPTIONS, json=JSON), arguments)
+    options = flags(arguments, example, **OPTIONS, json=JSON)
     with progress(options.source) as on_progress:
         record = forecast_of(options, on_progress)
     return answered(record, options)

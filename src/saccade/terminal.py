@@ -16,8 +16,10 @@ _ENDLESS = 10_000  # columns of a pipe or file: nothing is broken or cut there
 JSON = (bool, False, "print the result as JSON")
 
 
-def flags(example: str, **fields: tuple[Any, Any, str]) -> Any:
-    """A dataclass for tyro to read flags into: name=(type, default, what --help says of it); `example`: a call that works."""
+def flags(arguments: list[str], example: str, **fields: tuple[Any, Any, str]) -> Any:
+    """What a command's arguments say, read by tyro into a dataclass with these fields: name=(type, default, what --help says of
+    it). `example` is a call that works.
+    """
     import tyro
 
     declared = []
@@ -30,30 +32,24 @@ def flags(example: str, **fields: tuple[Any, Any, str]) -> Any:
         elif "Positional" in map(str, getattr(kind, "__metadata__", ())):
             shown["metavar"] = name.upper() if default is tyro.MISSING else f"[{name.upper()}]"
         declared.append((name, Annotated[kind, tyro.conf.arg(**shown)], field(default=default)))
-    return make_dataclass("Options", declared, namespace={"example": example, "__doc__": None})
-
-
-def parsed(kind: Any, arguments: list[str]) -> Any:
-    """Flags read by tyro; its boxed error becomes one sentence."""
-    import tyro
-
-    said = io.StringIO()
+    kind = make_dataclass("Options", declared, namespace={"__doc__": None})
+    said, prog = io.StringIO(), _prog(example)
     try:
         with contextlib.redirect_stderr(said):
             config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-            return tyro.cli(kind, args=arguments, prog=_prog(kind), description=f"Example: {kind.example}", config=config)
+            return tyro.cli(kind, args=arguments, prog=prog, description=f"Example: {example}", config=config)
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise InputError(_sentence(said.getvalue(), _prog(kind))) from None
+        raise InputError(_sentence(said.getvalue(), prog)) from None  # tyro's boxed error as one sentence
 
 
-def _prog(kind: Any) -> str:
+def _prog(example: str) -> str:
     """`saccade sweep` of `saccade sweep NAME ...`; for `saccade run` with the name, which its flags depend on.
 
     An example may first make what it needs: `... && saccade verify results`.
     """
-    words = kind.example.rpartition(" && ")[2].split()
+    words = example.rpartition(" && ")[2].split()
     return " ".join(words[: 3 if words[1] == "run" else 2])
 
 

@@ -176,7 +176,7 @@ def test_short_forms_are_the_systems_they_stand_for():
 
 
 def test_another_task_of_the_same_shape_does_not_compile_again():
-    from saccade.dynamics.log_time import _compiled
+    from saccade.dynamics.flow import _compiled
 
     for stay in (0.3, 0.4):
         saccade.flow(saccade.MarkovChain.zipf(3, stay), t1=1.0, n_times=2, model=saccade.Embedded(d_model=5, d_key=2))

@@ -203,12 +203,12 @@ def test_a_text_as_classes_knows_how_much_of_it_they_cover(tmp_path):
 
 def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):
     from saccade.forecasting.command import OPTIONS, answered, forecast_of
-    from saccade.terminal import JSON, flags, parsed
+    from saccade.terminal import JSON, flags
 
     source = tmp_path / "classes.csv"
     source.write_text("class,query,a,b,c\nx,q,0.5,0.5,\ny,q,0.5,,0.5\n")
-    kind = flags("saccade forecast sotu", **OPTIONS, json=JSON)
-    options = parsed(kind, [str(source), "--steps", "20", "--out", str(tmp_path), "--json"])
+    arguments = [str(source), "--steps", "20", "--out", str(tmp_path), "--json"]
+    options = flags(arguments, "saccade forecast sotu", **OPTIONS, json=JSON)
     record = forecast_of(options, lambda fraction: None)
     assert answered(record, options) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -20,9 +20,9 @@ def test_several_panels_are_numbered_in_reading_order_and_a_single_one_is_not() 
 
 def test_an_axis_or_a_style_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InputError, match=r"`log` names the logarithmic axes.*'q'"):
-        Lines("", "x", "y", [], log="q")
+        specs([Lines("", "x", "y", [], log="q")])
     with pytest.raises(InputError, match=r"style 'dashed' is not known\. Did you mean 'dashes'"):
-        Lines("", "x", "y", [Line([1], [1], style="dashed")])
+        specs([Lines("", "x", "y", [Line([1], [1], style="dashed")])])
 
 
 def test_a_band_over_seeds_goes_from_the_lowest_to_the_highest() -> None:

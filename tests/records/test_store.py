@@ -19,7 +19,7 @@ import xarray as xr
 from numcodecs import Zlib
 
 from saccade import Case, InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train, write_report
-from saccade.records import expansion, store, writing, zarr_content
+from saccade.records import checksums, expansion, store, writing, zarr_content
 from saccade.records.checksums import damage, damaged_files, file_hash, seal
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record, with_settings
@@ -142,13 +142,13 @@ def test_saving_over_a_record_replaces_it_and_leaves_nothing_else(small, tmp_pat
 
 
 def test_a_record_that_is_being_written_is_not_taken_for_a_leftover(small, tmp_path, monkeypatch):
-    seal = store.seal
+    seal = checksums.seal
 
     def another_writer_comes(folder):
         writing.clear_drafts(tmp_path)
         seal(folder)
 
-    monkeypatch.setattr(store, "seal", another_writer_comes)
+    monkeypatch.setattr(checksums, "seal", another_writer_comes)
     save_record(small, tmp_path / "mine")
     xr.testing.assert_identical(load_record(tmp_path / "mine"), small)
 

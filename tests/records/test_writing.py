@@ -17,9 +17,8 @@ import xarray as xr
 
 from saccade import InputError, load_record, save_record
 from saccade.cli import main
-from saccade.records import folders, writing
-from saccade.records.checksums import seal
-from saccade.records.folders import whole_folder
+from saccade.records import writing
+from saccade.records.checksums import sealed_folder
 from saccade.records.writing import make_folder, set_aside, whole_file, write_csv, write_text
 from saccade.report.sources import results_of
 
@@ -60,7 +59,7 @@ def test_only_a_regular_file_is_replaced_by_a_file(place, kind):
 @pytest.mark.parametrize("kind", ["pipe", "socket", "symbolic link"])
 def test_only_a_folder_is_replaced_by_a_folder(place, kind):
     placed(kind, place)
-    with pytest.raises(InputError, match=f"cannot write to target: it is a {kind}"), whole_folder(place):
+    with pytest.raises(InputError, match=f"cannot write to target: it is a {kind}"), sealed_folder(place):
         raise AssertionError("refused before any work is done")
     assert stat.S_IFMT(place.lstat().st_mode) != stat.S_IFDIR
 
@@ -74,20 +73,19 @@ def test_what_appears_while_a_file_is_written_is_not_replaced_either(place):
 def test_a_folder_that_saccade_did_not_write_is_refused(place):
     place.mkdir()
     (place / "thesis.tex").write_text("a thesis")
-    with pytest.raises(InputError, match="holds files that Saccade did not write"), whole_folder(place):
+    with pytest.raises(InputError, match="holds files that Saccade did not write"), sealed_folder(place):
         pass
     assert os.listdir(place) == ["thesis.tex"]
-    with whole_folder(place, any_folder=True) as folder:
+    with sealed_folder(place, any_folder=True) as folder:
         (folder / "own").write_text("")
-    assert os.listdir(place) == ["own"]
+    assert sorted(os.listdir(place)) == ["checksums.json", "own"]
 
 
 def ours(place: Path) -> None:
     """A result with a record in it, each with its checksums."""
-    with whole_folder(place) as folder:
+    with sealed_folder(place) as folder:
         save_record(xr.Dataset({"x": 1.0}), folder / "record.zarr")
         (folder / "about.json").write_text("{}")
-        seal(folder)
 
 
 @pytest.mark.parametrize("name", ["about.json", "checksums.json", ".zmetadata", "record.zarr"])
@@ -118,16 +116,16 @@ def test_a_file_that_we_did_not_list_is_never_removed(place, stranger):
 @pytest.mark.parametrize("exchange", [True, False])
 def test_a_file_that_comes_while_folders_change_places_is_put_back(place, monkeypatch, exchange):
     ours(place)
-    move = folders.move_into_place
+    move = writing._move_into_place
 
     def moved(draft, path):
-        monkeypatch.setattr(folders, "move_into_place", move)
+        monkeypatch.setattr(writing, "_move_into_place", move)
         (place / "thesis.tex").write_text("a thesis")
         return move(draft, path)
 
     if not exchange:
         monkeypatch.setattr(writing, "_exchanged", lambda one, other: False)
-    monkeypatch.setattr(folders, "move_into_place", moved)
+    monkeypatch.setattr(writing, "_move_into_place", moved)
     with pytest.raises(InputError, match=r"thesis\.tex"):
         ours(place)
     assert (place / "thesis.tex").read_text() == "a thesis"
@@ -148,10 +146,9 @@ def test_a_folder_takes_the_place_of_an_earlier_one_of_ours_whole(place, monkeyp
     if not exchange:
         monkeypatch.setattr(writing, "_exchanged", lambda one, other: False)
     for content in ("first", "second"):
-        with whole_folder(place) as folder:
+        with sealed_folder(place) as folder:
             (folder / "about.json").write_text(content)
             (folder / content).write_text("")
-            seal(folder)
             assert not (place / content).exists()
     assert sorted(os.listdir(place)) == ["about.json", "checksums.json", "second"]
     assert sorted(os.listdir()) == ["target", "victim"]
@@ -230,7 +227,7 @@ def killed_while_writing(place: Path, what: str) -> None:
     code = f"""
 import os, signal, sys
 from pathlib import Path
-from saccade.records.folders import whole_folder
+from saccade.records.checksums import sealed_folder
 from saccade.records.writing import whole_file
 with {what}(Path({str(place)!r})):
     print("begun", flush=True)
@@ -246,11 +243,11 @@ with {what}(Path({str(place)!r})):
     process.stdout.close()
 
 
-@pytest.mark.parametrize("what", ["whole_file", "whole_folder"])
+@pytest.mark.parametrize("what", ["whole_file", "sealed_folder"])
 def test_the_draft_of_a_killed_process_is_removed_by_the_next_writer_and_that_of_a_living_one_is_not(place, what):
     killed_while_writing(place, what)
     assert len(os.listdir()) == 2
-    with whole_folder(Path("other")):
+    with sealed_folder(Path("other")):
         pass
     assert sorted(os.listdir()) == ["other", "victim"]
 
@@ -266,7 +263,7 @@ def test_a_folder_that_another_writer_cleared_before_it_was_locked_is_made_again
                 writing.clear_drafts(Path())
 
     monkeypatch.setattr(Path, "mkdir", mkdir_and_another_writer)
-    with whole_folder(place) as folder:
+    with sealed_folder(place) as folder:
         (folder / "about.json").write_text("whole")
     assert len(calls) == 2
     assert (place / "about.json").read_text() == "whole"

@@ -14,7 +14,7 @@ import xarray as xr
 from saccade import load_record
 from saccade.experiments import experiment
 from saccade.experiments.reproduce import reproduce
-from saccade.records.folders import whole_folder
+from saccade.records.checksums import sealed_folder
 from saccade.records.json_files import write_json
 from saccade.records.store import result_folder
 from saccade.records.writing import whole_file
@@ -268,7 +268,7 @@ def test_drafts_of_living_and_of_killed_writers_are_no_damage(whole, tmp_path):
         (folder / f".dataset.zarr.{'a' * 16}.unfinished").mkdir()
         (folder / f".dataset.zarr.{'a' * 16}.unfinished" / "sweep.json").write_text("{")
         (folder / f".{'0' * 20}.npz.{'b' * 16}.unfinished").write_bytes(b"half")
-    with whole_file(path / "summary.csv"), whole_folder(path / "dataset.zarr") as draft:
+    with whole_file(path / "summary.csv"), sealed_folder(path / "dataset.zarr") as draft:
         shutil.copytree(whole / "dataset.zarr", draft, dirs_exist_ok=True)
         shutil.copy(whole / "summary.csv", path)
         assert called("verify", path)[0] == 0

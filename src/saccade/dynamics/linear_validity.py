@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import expm
 
+from saccade.dynamics.flow import integrate
 from saccade.dynamics.linearise import Velocity, is_symmetric, jacobian, modes
-from saccade.dynamics.log_time import integrate
 from saccade.errors import InputError, checked_number
 from saccade.model.system import Equations
 

@@ -1,6 +1,6 @@
 r"""Any flow near a critical point: where it is, which directions grow there and how fast, and how long the linear flow holds.
 
-A flow is a function `velocity(state, setting)` on a pytree of parameters, as in `log_time.py`; with $J$ the Jacobian of it at a
+A flow is a function `velocity(state, setting)` on a pytree of parameters, as in `flow.py`; with $J$ the Jacobian of it at a
 critical point $\theta^*$, a small displacement moves as $\dot\Delta = J\Delta + O(|\Delta|^2)$. Everything here works on the dense
 Jacobian, float64 whatever the caller's JAX is set to, so it is meant for some thousand parameters at most.
 Not here: the displaced flow against the linear one (`linear_validity.py`), the embedded model's own rule (`next_direction.py`).

@@ -18,8 +18,7 @@ import numpy as np
 import torch
 
 from saccade.errors import InputError, shortened
-from saccade.records.checksums import damage, seal
-from saccade.records.folders import whole_folder
+from saccade.records.checksums import damage, seal, sealed_folder
 from saccade.records.json_files import json_ready, read_json, write_json
 from saccade.records.store import load_record, save_record
 
@@ -69,11 +68,10 @@ class Checkpoints:
     def save(self, step: int, model: torch.nn.Module, optimiser: torch.optim.Optimizer, record: xr.Dataset) -> None:
         """Whole or not at all; an `InputError` if it cannot be written."""
         path = self._folder / f"checkpoint-{step:012d}"
-        with whole_folder(path) as folder:
+        with sealed_folder(path) as folder:
             _write_tensors(folder, model, {"step": step, "optimiser": optimiser.state_dict()})
             save_record(record, folder / "record.zarr")
             write_json(folder / "settings.json", self._settings)
-            seal(folder)
         self._lighten(path)
 
     def _lighten(self, newest: Path) -> None:

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from saccade.lab.ceiling import Ceiling
-from saccade.lab.relation import AtLeast, AtMost, Between, Erratum, Exceptions, Near, Relation, Value, times
+from saccade.lab.relation import AtLeast, AtMost, Between, Erratum, Exceptions, Judgement, Near, Relation, Value, judged, times
 from saccade.observe.fits import Interval, furthest
 from saccade.theory.condition import Condition
 from saccade.theory.statement import Statement
@@ -68,12 +69,11 @@ class Claim:
         """Whether the relation is true of the number, or of the interval from end to end, whatever the assumptions. NaN never
         agrees.
         """
-        return all(self._held)
+        return self._judged.agrees
 
-    @property
-    def _held(self) -> list[bool]:
-        values = tuple(self.measured) if isinstance(self.measured, Interval) else (self.measured,)
-        return [self.relation.holds(value) for value in values]
+    @cached_property
+    def _judged(self) -> Judgement:
+        return judged(self.relation, self.measured)
 
     @property
     def too_small(self) -> str:
@@ -82,11 +82,11 @@ class Claim:
         Sizes are estimates: the agreement of repetitions grows with the sample as Spearman and Brown have it, the interval
         shrinks as one over the root of the number of repetitions.
         """
-        short = [ceiling for ceiling in self.ceilings if not ceiling.allows(self.relation.bounds) and not self._is_clear(ceiling)]
+        short = [ceiling for ceiling in self.ceilings if not ceiling.allows(self._judged.bounds) and not self._is_clear(ceiling)]
         if short:
-            return min(short, key=lambda ceiling: np.nan_to_num(ceiling.agreement, nan=-np.inf)).enough(self.relation.bounds)
+            return min(short, key=lambda ceiling: np.nan_to_num(ceiling.agreement, nan=-np.inf)).enough(self._judged.bounds)
         if isinstance(self.measured, Interval) and self._reaches_across(self.measured):
-            factor = self.measured.enlargement(self.relation.bounds)
+            factor = self.measured.enlargement(self._judged.bounds)
             return f"about {times(factor)} the repetitions would do" if np.isfinite(factor) else "more repetitions would do"
         return ""
 
@@ -94,11 +94,11 @@ class Claim:
         """Whether all of the interval is allowed, or on the wrong side of chance. A number alone is never clear."""
         if not isinstance(self.measured, Interval):
             return False
-        return self.agrees or ceiling.is_opposite(self.relation.bounds, self.measured)
+        return self.agrees or ceiling.is_opposite(self._judged.bounds, self.measured)
 
     def _reaches_across(self, measured: Interval) -> bool:
         """Whether some of the interval is allowed and some is not; so it may be where its ends are not known."""
-        low, high = self.relation.bounds
+        low, high = self._judged.bounds
         apart = measured.high < low or measured.low > high or measured.low == measured.high
         return not self.agrees and not apart and not np.isnan(measured.mean)
 
@@ -124,6 +124,13 @@ class Claim:
         return self.verdict not in (self.expected, *UNDECIDED)
 
     @property
+    def kind(self) -> str:
+        """As claims are counted: `surprise`, `outside`, `cannot tell`, `control` (it fails as it must), `holds` or `fails`."""
+        if self.is_surprise:
+            return "surprise"
+        return "control" if self.breaks and self.verdict not in UNDECIDED else self.verdict
+
+    @property
     def label(self) -> str:
         """The title with the settings of its case: `growth rate of queries (law zipf-6)`."""
         settings = ", ".join(
@@ -135,7 +142,7 @@ class Claim:
     def says(self) -> str:
         """What was measured and what was needed, as people say it, with the ceilings."""
         ceilings = f"; ceiling {', '.join(map(str, self.ceilings))}" if self.ceilings else ""
-        return self.relation.says(self.measured) + ceilings
+        return self._judged.says + ceilings
 
     @property
     def verdict_says(self) -> str:
@@ -143,9 +150,7 @@ class Claim:
         if self.verdict == CANNOT_TELL:
             return f"cannot be told at this size; {self.too_small}"
         if self.verdict == OUTSIDE:
-            numbers = (
-                "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self.relation.miss(self.measured)
-            )
+            numbers = "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self._judged.miss
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
         if self.breaks:
             told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
@@ -164,7 +169,7 @@ class Claim:
             "statement": asdict(self.statement) | {"key": self.statement.key},
             "case": dict(self.case),
             "relation": {"kind": self.relation.kind, **asdict(self.relation)},
-            "bounds": list(self.relation.bounds),
+            "bounds": list(self._judged.bounds),
             "measured": measured.mean if isinstance(measured, Interval) else measured,
             "interval": None if low is None else [low, high],
             "says": self.says,
@@ -234,8 +239,7 @@ class Case:
         if (within is None) == (relative is None):
             raise TypeError("a claim that something is near needs either `within` or `relative`")
         reach = float(within) if within is not None else relative * abs(float(target))  # type: ignore[operator]
-        value = measured if isinstance(measured, Interval) else furthest(measured, target)
-        return self._claim(statement, title, Near(float(target), reach, relative), value, sentence, expected)
+        return self._claim(statement, title, Near(float(target), reach, relative), _worst(measured, target), sentence, expected)
 
     def at_most(
         self,
@@ -271,7 +275,7 @@ class Case:
         self, statement: Statement, title: str, measured: Any, low: float, high: float, *, sentence: str = "", expected: str = HOLDS
     ) -> Claim:
         """Every value lies in [`low`, `high`]."""
-        value = measured if isinstance(measured, Interval) else furthest(measured, (low + high) / 2)
+        value = _worst(measured, (low + high) / 2)
         return self._claim(statement, title, Between(float(low), float(high)), value, sentence, expected)
 
     def none(
@@ -328,3 +332,7 @@ class Case:
             breaks=self.breaks,
             ceilings=tuple(self.ceilings),
         )
+
+
+def _worst(measured: Any, target: float) -> Value:
+    return measured if isinstance(measured, Interval) else furthest(measured, target)

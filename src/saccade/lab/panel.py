@@ -56,13 +56,11 @@ class Lines:
     marks: Mapping[float, str] = field(default_factory=dict)
     ticks: Mapping[float, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def spec(self) -> dict[str, Any]:
         if self.log not in ("", "x", "y", "xy"):
             raise InputError(f'`log` names the logarithmic axes, "x", "y" or "xy"; got {shortened(self.log)}.')
         for line in self.lines:
             checked_choice("style", line.style, (LINE, DASHES, DOTS, POINTS, RINGS))
-
-    def spec(self) -> dict[str, Any]:
         return {
             "kind": "line",
             "title": self.title,

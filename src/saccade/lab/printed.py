@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -16,18 +17,16 @@ def tally(claims: Sequence[Claim]) -> str:
     """`427 hold, 12 fail as expected, 4 controls fail as they must, 14 outside their assumptions, 1 surprise`; what is none is
     left out.
     """
-    controls = [claim for claim in claims if claim.breaks and not claim.is_surprise]
-    plain = [claim for claim in claims if not claim.breaks and not claim.is_surprise]
-    surprises = sum(claim.is_surprise for claim in claims)
-    counts = {
-        "hold" if len(claims) != 1 else "holds": sum(claim.verdict == HOLDS for claim in plain),
-        "fail as expected": sum(claim.verdict == FAILS for claim in plain),
-        "outside their assumptions": sum(claim.verdict == OUTSIDE for claim in plain),
-        "cannot be told at this size": sum(claim.verdict == CANNOT_TELL for claim in plain),
-        "negative control fails as it must" if len(controls) == 1 else "negative controls fail as they must": len(controls),
-        "surprises" if surprises > 1 else "surprise": surprises,
+    found = Counter(claim.kind for claim in claims)
+    words = {
+        HOLDS: "hold" if len(claims) != 1 else "holds",
+        FAILS: "fail as expected",
+        OUTSIDE: "outside their assumptions",
+        CANNOT_TELL: "cannot be told at this size",
+        "control": "negative control fails as it must" if found["control"] == 1 else "negative controls fail as they must",
+        "surprise": "surprises" if found["surprise"] > 1 else "surprise",
     }
-    return ", ".join(f"{count} {words}" for words, count in counts.items() if count) or "no claims"
+    return ", ".join(f"{found[kind]} {said}" for kind, said in words.items() if found[kind]) or "no claims"
 
 
 def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> None:
@@ -46,8 +45,9 @@ def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> 
 
 
 def _line(claim: Claim) -> str:
-    colour = "red" if claim.is_surprise else "yellow" if claim.verdict in UNDECIDED else "green"
-    surprise = f" (expected: {claim.expected})" if claim.is_surprise else ""
+    kind = claim.kind
+    colour = "red" if kind == "surprise" else "yellow" if kind in UNDECIDED else "green"
+    surprise = f" (expected: {claim.expected})" if kind == "surprise" else ""
     return f"    [{colour}]{escape(claim.verdict_says)}{surprise}[/{colour}]  {escape(claim.label)}: {escape(claim.says)}"
 
 

@@ -1,14 +1,14 @@
 """What a claim asks of a measurement: near a target, at most, at least, between, few exceptions, printed against corrected.
 
 A relation says whether a number satisfies it (`holds`), which numbers it allows (`bounds`), and how to print it (`says`, and `miss`
-if it is not true). An interval over seeds or over samples of a text must satisfy it from end to end.
+if it is not true); `judged` gives all four for one measurement.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from saccade.observe.fits import Interval
 
@@ -162,6 +162,20 @@ class Erratum:
 
 
 Relation: TypeAlias = Near | AtMost | AtLeast | Between | Exceptions | Erratum
+
+
+class Judgement(NamedTuple):
+    agrees: bool
+    bounds: tuple[float, float]
+    says: str
+    miss: str
+
+
+def judged(relation: Relation, measured: Value) -> Judgement:
+    """A relation held against a measurement; an interval must satisfy it from end to end, and NaN never does."""
+    values = tuple(measured) if isinstance(measured, Interval) else (measured,)
+    agrees = all(relation.holds(value) for value in values)
+    return Judgement(agrees, relation.bounds, relation.says(measured), relation.miss(measured))
 
 
 def centre(measured: Value) -> float:

@@ -41,9 +41,10 @@ def observe_command(arguments: list[str]) -> int:
     """Exit code 0, or an `InputError` for a mistake in the call."""
     import tyro
 
-    from saccade.terminal import JSON, flags, parsed, progress
+    from saccade.terminal import JSON, flags, progress
 
-    kind = flags(
+    options = flags(
+        arguments,
         _EXAMPLE,
         source=(tyro.conf.Positional[str], tyro.MISSING, "folder of checkpoints, or name of a model on the Hugging Face hub"),
         text=(Path | None, None, "UTF-8 text whose beginning the model is run on; uses the tokenizer saved with the weights"),
@@ -55,7 +56,6 @@ def observe_command(arguments: list[str]) -> int:
     )
     if not arguments:
         raise InputError("`saccade observe` needs a folder of checkpoints, or the name of a model on the hub and its --revisions.")
-    options = parsed(kind, arguments)
     out = options.out or _own_folder(options.source)
     with (
         progress(options.source) as on_progress,

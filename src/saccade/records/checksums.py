@@ -9,11 +9,23 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from saccade.errors import InputError, shortened
 from saccade.records.json_files import MOST_BYTES, read_json, regular_file, write_json
-from saccade.records.writing import CHECKSUMS
+from saccade.records.writing import CHECKSUMS, whole_folder
+
+
+@contextmanager
+def sealed_folder(path: Path, *, any_folder: bool = False) -> Iterator[Path]:
+    """A folder to write in; it takes the place of `path` when the block ends, whole and with checksums of all its files.
+
+    A folder that is there is replaced only if its checksums list every file of it, or if the name is Saccade's own (`any_folder`).
+    """
+    with whole_folder(path, (lambda folder: "") if any_folder else stranger) as folder:
+        yield folder
+        seal(folder)
 
 
 def seal(folder: Path, names: Iterable[str] | None = None) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError, shortened
-from saccade.records.checksums import content, damage, damaged_files, listed, seal
-from saccade.records.folders import whole_folder
+from saccade.records.checksums import content, damage, damaged_files, listed, sealed_folder
 from saccade.records.json_files import parsed_json, read_json, write_json
 from saccade.records.observation_log import OBSERVATIONS, unfinished, watched_damage
 from saccade.records.schema import settings_text
@@ -32,11 +31,10 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
 
     `claims` about it are kept there too, and `saccade report` shows them.
     """
-    with whole_folder(Path(path)) as folder:
+    with sealed_folder(Path(path)) as folder:
         _write_zarr(record.drop_encoding(), folder)
         if listed := [claim.as_dict() for claim in claims]:
             write_json(folder / CLAIMS, listed)
-        seal(folder)
 
 
 def _write_zarr(record: xr.Dataset, folder: Path) -> None:
@@ -65,11 +63,10 @@ def result_folder(path: Path, settings: Any, *, file: str = "", replace: bool = 
     """
     if not replace:
         check_same_settings(path, settings, file)
-    with whole_folder(path) as folder:
+    with sealed_folder(path) as folder:
         yield folder
         if not replace:
             check_same_settings(path, settings, file)  # again: another process may have put a result there meanwhile
-        seal(folder)
 
 
 def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:

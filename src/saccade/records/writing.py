@@ -1,6 +1,6 @@
 """Everything Saccade writes appears whole or not at all: made under a random name beside its place, flushed to disk, then renamed.
 
-What is replaced is a regular file, or a folder that Saccade wrote (`folders.py`); links, devices and pipes are refused.
+What is replaced is a regular file, or a folder in which Saccade has listed every file; links, devices and pipes are refused.
 A draft is locked by its writer for as long as that lives, so the draft of a killed process can be told from one under way. It is
 removed by the next process that writes there, or looks at all that is there.
 """
@@ -37,10 +37,10 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to; it takes the place of `path` when the block ends, and leaves nothing if the block fails."""
-    with in_a_sentence(f"cannot write {path}"):
+    with _in_a_sentence(f"cannot write {path}"):
         _check_file(path)
         _clear_drafts_once(path.parent)
-        draft, descriptor = new_draft(path, _new_file)
+        draft, descriptor = _new_draft(path, _new_file)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 yield file
@@ -52,6 +52,34 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "") -> Iterator[Path]:
+    """A folder to write in; it takes the place of `path` when the block ends, and leaves nothing if the block fails.
+
+    `strange` names a file for which a folder that is there must stay; nothing, if it may be replaced.
+    """
+    with _in_a_sentence(f"cannot write to {path}"):
+        _check_folder(path, strange)
+        make_folder(path.parent)
+        clear_drafts(path.parent)
+        draft, descriptor = _new_draft(path, _new_folder)
+        replaced = None
+        try:
+            yield draft
+            _flush_all(draft)
+            _check_folder(path, strange)
+            with _locked(path):  # so that nobody clears it away under the draft's name
+                replaced = _move_into_place(draft, path)
+                if replaced is not None and strange(replaced):  # it came after the check: back with it
+                    replaced = _move_into_place(replaced, path)
+                    _check_folder(path, strange)
+            flush(path.parent)
+        finally:
+            for left in filter(None, (draft, replaced)):
+                shutil.rmtree(left, ignore_errors=True)
+            os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -118,26 +146,40 @@ def recover(folder: Path) -> None:
 
 
 @contextmanager
-def in_a_sentence(what: str) -> Iterator[None]:
+def _in_a_sentence(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise InputError(f"{what}: {error.strerror or error}.") from None
 
 
-def check_name(path: Path) -> None:
+def _check_name(path: Path) -> None:
     """A name that can also be printed and written into a page: UTF-8, without a null."""
     if "\0" in str(path) or any("\ud800" <= letter <= "\udfff" for letter in str(path)):
         raise InputError(f"cannot write to {str(path)!r}: it is not the name of a file or folder.")
 
 
 def _check_file(path: Path) -> None:
-    check_name(path)
+    _check_name(path)
     there = "folder" if not path.name else kind(path)
     if there == "folder":
         raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
     if there not in ("", "file"):
         raise InputError(f"cannot write {path}: it is a {there}, and only regular files are replaced; name another file.")
+
+
+def _check_folder(path: Path, strange: Callable[[Path], str]) -> None:
+    _check_name(path)
+    if not path.name:
+        raise InputError(f"cannot write to {str(path)!r}: it is not the name of a new folder.")
+    there = kind(path)
+    if there not in ("", "folder"):
+        raise InputError(f"cannot write to {path}: it is a {there}; name a new folder.")
+    if there and (name := strange(path)):
+        raise InputError(
+            f"cannot write to {path}: it holds files that Saccade did not write or no longer knows ({name}); "
+            "move them away, or name a new folder."
+        )
 
 
 _KINDS = {
@@ -157,7 +199,7 @@ def kind(path: Path) -> str:
         return ""
 
 
-def new_draft(path: Path, make: Callable[[Path], int | None]) -> tuple[Path, int]:
+def _new_draft(path: Path, make: Callable[[Path], int | None]) -> tuple[Path, int]:
     """A locked draft of `path`. One that another writer took for a leftover before it was locked is made again."""
     while True:
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
@@ -174,7 +216,7 @@ def _new_file(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
-def new_folder(path: Path) -> int | None:
+def _new_folder(path: Path) -> int | None:
     """None if another writer took the folder for a leftover and removed it before it could be opened."""
     path.mkdir()
     try:
@@ -197,6 +239,16 @@ def lock_of(path: Path) -> int | None:
         return None
 
 
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    lock = lock_of(path)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
 def flush(path: Path) -> None:
     """A file or folder to disk. Folders that may not be listed, and systems that flush no folders, must do without."""
     try:
@@ -212,12 +264,12 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def flush_all(folder: Path) -> None:
+def _flush_all(folder: Path) -> None:
     with ThreadPoolExecutor(_FLUSHERS) as pool:
         list(pool.map(flush, [*folder.rglob("*"), folder]))
 
 
-def move_into_place(draft: Path, path: Path) -> Path | None:
+def _move_into_place(draft: Path, path: Path) -> Path | None:
     """The draft under its proper name. Where the folder that was there is now: under the draft's name or as `replaced`."""
     try:
         os.replace(draft, path)

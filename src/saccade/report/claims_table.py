@@ -14,6 +14,7 @@ A claim is shown with its equations: the formula of its statement, and for an er
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -50,13 +51,37 @@ def kind_of(claim: dict[str, Any]) -> str:
     return "known" if claim["verdict"] == "fails" else "holds"
 
 
-def counts(results: list[Result]) -> dict[str, int]:
-    """How many claims of each kind."""
-    kinds = [kind_of(claim) for result in results for claim in result.claims]
-    return {kind: kinds.count(kind) for kind in KINDS}
+def _verdicts(results: list[Result]) -> str:
+    found = Counter(kind_of(claim) for result in results for claim in result.claims)
+    if not found:
+        return ""
+    tiles = "".join(_tile(kind, found[kind]) for kind in KINDS)
+    against = [claim["against"] for result in results for claim in result.claims]
+    compared = ", ".join(f"{words} ({against.count(name)})" for name, words in AGAINST.items() if name in against)
+    note = (
+        f"{len(against)} claims, compared with {compared}. A claim that is known not to be true is expected to fail. "
+        "A control breaks one assumption on purpose and must fail. Outside its assumptions a claim decides nothing. "
+        "Nothing can be told where two runs of the same thing agree less than the claim asks."
+    )
+    return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div><p class="note">{note}</p>'
 
 
-def claims_table(results: list[Result]) -> str:
+def _tile(kind: str, count: int) -> str:
+    button = f'<button type="button" class="tile tile-{kind}" data-kind="{kind}" aria-pressed="false">'
+    return f"{button}<b>{count}</b> {KINDS[kind]}</button>"
+
+
+def claim_parts(results: list[Result], section: str) -> dict[str, str]:
+    """What a page shows of claims: tiles of verdicts, the table in its section, and the equations that rows copy."""
+    table = _claims_table(results)
+    return {
+        "verdicts": _verdicts(results),
+        "claims": section.replace("{{table}}", table) if table else "",
+        "equations": _equation_templates(results),
+    }
+
+
+def _claims_table(results: list[Result]) -> str:
     """The whole table; empty text if nothing is claimed."""
     claims = [(result, claim) for result in results for claim in result.claims]
     if not claims:
@@ -66,7 +91,7 @@ def claims_table(results: list[Result]) -> str:
     return f'<table id="claims-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def equation_templates(results: list[Result]) -> str:
+def _equation_templates(results: list[Result]) -> str:
     """Each equation that a claim is about, once, for rows to copy."""
     found = dict(equation_of(claim) for result in results for claim in result.claims)
     return "".join(f'<template data-equation="{escape(key)}">{_lines(lines)}</template>' for key, lines in found.items() if key)

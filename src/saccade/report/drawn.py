@@ -5,13 +5,14 @@ Both are plain dictionaries of kind line, bars or heat; `web/charts.js` draws th
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from matplotlib.patheffects import withStroke
 
-from saccade.report.notes import LETTER, add_notes
 from saccade.report.style import COMMON, categorical, new_figure, sequential
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ _WIDTH, _HEIGHT = 4.7, 4.2  # inches of a panel that may be as large as it likes
 _READABLE_WIDTH, _READABLE_HEIGHT = 3.2, 2.6  # below these the letters shrink with the panel
 _SMALLEST = 0.55  # of those sizes, and of the letters: smaller cannot be read, so that the figure grows instead
 _PLOT = 0.75  # share of a panel's width and height that its axes leave to the plot
+_LETTER = 0.55  # mean width of a letter over its height
+_GAP = 0.012  # between words and their line or the edge, in shares of the panel
+_POINT = 0.01  # about half the width of a point that is drawn
+_STEPS = 30  # points along a piece of a curve: words between its two ends cover it too
 
 
 class _Cell(NamedTuple):
@@ -41,7 +46,7 @@ class _Cell(NamedTuple):
 
     def fit(self, inches: float) -> int:
         """How many letters fit along a stretch."""
-        return max(8, int(inches * 72 / (LETTER * self.letters)))
+        return max(8, int(inches * 72 / (_LETTER * self.letters)))
 
 
 def draw(spec: dict[str, Any], moment: float | None = None) -> Figure:
@@ -195,7 +200,7 @@ def _rules(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         axes.axvline(mark["x"], **dashed)
     _limits(spec["x"], axes.set_xlim)
     _limits(spec["y"], axes.set_ylim)
-    add_notes(axes, spec, 0.75 * cell.letters, (_PLOT * cell.width, _PLOT * cell.height))
+    _add_notes(axes, spec, 0.75 * cell.letters, (_PLOT * cell.width, _PLOT * cell.height))
 
 
 def _names(axes: Axes, along: str, places: Any, labels: list[str], cell: _Cell) -> None:
@@ -203,7 +208,7 @@ def _names(axes: Axes, along: str, places: Any, labels: list[str], cell: _Cell) 
     letters, inches = 0.75 * cell.letters, _PLOT * (cell.width if along == "x" else cell.height)
     step = max(1, math.ceil(len(labels) * 1.4 * letters / 72 / inches))
     shown = [label if len(label) <= 28 else f"{label[:27]}…" for label in map(str, labels[::step])]
-    room = int(inches / max(1, len(shown)) * 72 / (LETTER * letters)) - 1  # letters below each place
+    room = int(inches / max(1, len(shown)) * 72 / (_LETTER * letters)) - 1  # letters below each place
     broken = [textwrap.fill(label, max(1, room), break_long_words=False, max_lines=3, placeholder="…") for label in shown]
     wide = along == "x" and any(len(line) > room for label in broken for line in label.splitlines())
     shown = broken if along == "x" and not wide else shown
@@ -230,3 +235,56 @@ def _shown(values: Any, log: Any = False) -> np.ndarray:
     """Numbers that can be drawn: what is not finite is missing, and so is what is not positive on a logarithmic axis."""
     array = np.asarray(values, dtype=np.float64)
     return np.where(np.isfinite(array) & ((array > 0) | (not log)), array, np.nan)
+
+
+def _add_notes(axes: Axes, spec: dict[str, Any], letters: float, inches: tuple[float, float]) -> None:
+    """Labels of levels (horizontal) and marks (vertical, turned), each by its line where it covers least of what is drawn.
+
+    In letters of so many points; `inches`: size of the plot.
+    """
+    axes.get_ylim()  # Matplotlib settles the ends of the axes only when asked
+    taken = _taken(axes)
+    for key, along, across in (("levels", 0, 1), ("marks", 1, 0)):
+        transform = (axes.get_yaxis_transform() if along == 0 else axes.get_xaxis_transform()) - axes.transAxes
+        for rule in spec.get(key, ()):
+            place = rule["y" if along == 0 else "x"]
+            line = transform.transform((place, place))[across]
+            if not rule["label"] or not 0 <= line <= 1:
+                continue
+            size = np.empty(2)
+            size[along] = len(rule["label"]) * _LETTER * letters / 72 / inches[along]
+            size[across] = 1.2 * letters / 72 / inches[across]
+            corner = _freest(line, size, along, taken)
+            taken = np.vstack([taken, [*corner, *(corner + size)]])
+            x, y = corner + size / 2
+            how: dict[str, Any] = {"fontsize": letters, "color": "0.25", "ha": "center", "va": "center", "parse_math": False}
+            halo = [withStroke(linewidth=2, foreground="white")]
+            axes.text(x, y, rule["label"], transform=axes.transAxes, rotation=90 * along, path_effects=halo, **how)
+
+
+def _taken(axes: Axes) -> np.ndarray:
+    """What is drawn, as boxes (left, bottom, right, top) in shares of the panel: bars, and points close together along lines."""
+    boxes = [np.empty((0, 4))]
+    for line in axes.get_lines():
+        ends = (line.get_transform() - axes.transAxes).transform(line.get_xydata())
+        if line.get_linestyle() != "None":
+            share = np.linspace(0, 1, _STEPS)[:, None, None]
+            ends = ((1 - share) * ends[:-1] + share * ends[1:]).reshape(-1, 2)
+        boxes.append(np.hstack([ends, ends]))
+    bars = [bar.get_window_extent().transformed(axes.transAxes.inverted()).extents for bar in axes.patches]
+    found = np.vstack([*boxes, *bars])
+    return found[np.isfinite(found).all(axis=1)]
+
+
+def _freest(line: float, size: np.ndarray, along: int, taken: np.ndarray) -> np.ndarray:
+    """Lower left corner of the words: by their line, on one side or the other, at its near end, its far end or in the middle."""
+
+    def covered(corner: np.ndarray) -> float:
+        if corner.min() < 0 or (corner + size).max() > 1:
+            return np.inf
+        return float(((taken[:, :2] <= corner + size + _POINT) & (taken[:, 2:] >= corner - _POINT)).all(axis=1).sum())
+
+    starts = (_GAP, 1 - _GAP - size[along], (1 - size[along]) / 2)  # legends are more often at the far end
+    sides = (line + _GAP, line - _GAP - size[1 - along])
+    corners = [np.array([start, side][:: 1 - 2 * along]) for start, side in itertools.product(starts, sides[:: 1 - 2 * along])]
+    return min(corners, key=covered)

@@ -19,8 +19,8 @@ from typing import Any
 
 from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
-from saccade.report.claims_table import AGAINST, KINDS, claim_data, claims_table, counts, equation_templates
-from saccade.report.page_data import Blobs, record_data, result_data
+from saccade.report.claims_table import claim_data, claim_parts
+from saccade.report.page_data import page_data
 from saccade.report.sources import Result, results_of, unread_of
 
 # The order in which they load: each knows only those before it.
@@ -75,25 +75,19 @@ def _is_ours(page: Path) -> bool:
 
 def page_of(results: list[Result]) -> str:
     """The whole page as text."""
-    blobs = Blobs()
-    data = {
-        "results": [result_data(result, blobs) for result in results],
-        "records": [found for place, result in enumerate(results) if (found := record_data(place, result, blobs)) is not None],
-        "claims": claim_data(results),
-    }
+    data, blobs = page_data(results)
     script = "\n".join(_web(name) for name in _SCRIPTS)
     parts = {
         "title": escape(_title(results)),
         "policy": _policy(script),
         "style": "\n".join(_web(name) for name in _STYLES),
         "asked": _asked(results),
-        "verdicts": _unread(results) + _verdicts(results),
+        "unread": _unread(results),
         "caption": _caption(results[0]) if len(results) == 1 else "",
-        "claims": _claims(results),
-        "equations": equation_templates(results),
+        **claim_parts(results, _web("claims.html")),
         "sections": "".join(_section(place, result, len(results) == 1) for place, result in enumerate(results)),
-        "blobs": blobs.html(),
-        "data": json_text(data),
+        "blobs": blobs,
+        "data": json_text(data | {"claims": claim_data(results)}),
         "script": script,
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _web("report.html"))  # in one pass: data is never a template
@@ -156,32 +150,6 @@ def _unread(results: list[Result]) -> str:
     """What could not be read, before anything that is shown without it."""
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in unread_of(results))
     return f'<div class="warning" role="alert"><p>Could not be read, and is not shown:</p><ul>{items}</ul></div>' if items else ""
-
-
-def _verdicts(results: list[Result]) -> str:
-    found = counts(results)
-    if not sum(found.values()):
-        return ""
-    tiles = "".join(_tile(kind, found[kind]) for kind in KINDS)
-    against = [claim["against"] for result in results for claim in result.claims]
-    compared = ", ".join(f"{words} ({against.count(name)})" for name, words in AGAINST.items() if name in against)
-    note = (
-        f"{len(against)} claims, compared with {compared}. A claim that is known not to be true is expected to fail. "
-        "A control breaks one assumption on purpose and must fail. Outside its assumptions a claim decides nothing. "
-        "Nothing can be told where two runs of the same thing agree less than the claim asks."
-    )
-    return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div><p class="note">{note}</p>'
-
-
-def _tile(kind: str, count: int) -> str:
-    button = f'<button type="button" class="tile tile-{kind}" data-kind="{kind}" aria-pressed="false">'
-    return f"{button}<b>{count}</b> {KINDS[kind]}</button>"
-
-
-def _claims(results: list[Result]) -> str:
-    """The section of claims; nothing where nothing is claimed."""
-    table = claims_table(results)
-    return _web("claims.html").replace("{{table}}", table) if table else ""
 
 
 def _section(place: int, result: Result, alone: bool) -> str:

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class Blobs:
+def page_data(results: list[Result]) -> tuple[dict[str, Any], str]:
+    """Results and their records as JSON has them, and the HTML of the blobs that they name."""
+    blobs = _Blobs()
+    data = {
+        "results": [_result_data(result, blobs) for result in results],
+        "records": [found for place, result in enumerate(results) if (found := _record_data(place, result, blobs)) is not None],
+    }
+    return data, blobs.html()
+
+
+class _Blobs:
     """Packed data beside the JSON, so that opening the page need not parse it."""
 
     def __init__(self) -> None:
@@ -38,7 +48,7 @@ class Blobs:
         return "".join(f'<script type="text/plain" id="blob-{place}">{data}</script>\n' for place, data in enumerate(self._data))
 
 
-def result_data(result: Result, blobs: Blobs) -> dict[str, Any]:
+def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
     """Name, figure and tables of a result. Its SVG is only for where there are no panels to draw."""
     return {
         "name": result.name,
@@ -60,7 +70,7 @@ def _rounded(value: Any) -> Any:
     return (float(f"{value:.6g}") if math.isfinite(value) else None) if isinstance(value, float) else value
 
 
-def record_data(place: int, result: Result, blobs: Blobs) -> dict[str, Any] | None:
+def _record_data(place: int, result: Result, blobs: _Blobs) -> dict[str, Any] | None:
     """Everything of a result's record that moves; None if nothing does."""
     if result.record is None:
         return None
@@ -68,41 +78,46 @@ def record_data(place: int, result: Result, blobs: Blobs) -> dict[str, Any] | No
     text = text_map(result.record)
     if not found and text is None:
         return None
-    clock = main_clock(found) if found else result.record.time.values.astype(np.float64)
+    clock = _main_clock(found) if found else result.record.time.values.astype(np.float64)
     return {
         "result": place,
         "name": result.name,
-        "clock": blobs.add(packed_times(clock)) | {"log": is_log(clock)},
+        "clock": _times(clock, blobs),
         "clockLabel": found[0]["time_label"] if found else "step",
-        "events": events_of(result),
-        "bands": bands_of(result, float(np.nanmax(clock))),
-        "figures": [figure_data(figure, blobs) for figure in found],
+        "events": _events_of(result),
+        "bands": _bands_of(result, float(np.nanmax(clock))),
+        "figures": [_figure_data(figure, blobs) for figure in found],
         "text": None if text is None else _text_data(text, result.record, blobs),
     }
 
 
-def main_clock(found: list[Figure]) -> np.ndarray:
+def _main_clock(found: list[Figure]) -> np.ndarray:
     """The times of the figure that has most of them; of runs with clocks of their own, the first run's."""
     longest = max((figure["time"] for figure in found), key=lambda time: time.shape[-1])
     return longest.reshape(-1, longest.shape[-1])[0]
 
 
-def figure_data(figure: Figure, blobs: Blobs) -> dict[str, Any]:
+def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
     """A figure with its arrays packed."""
     plain = {key: value for key, value in figure.items() if key not in ("values", "time")}
     return plain | {
         "values": blobs.add(packed(figure["values"], len(figure["choices"]), log=bool(figure["y"].get("log")))),
-        "time": blobs.add(packed_times(figure["time"])) | {"log": is_log(figure["time"].reshape(-1, figure["time"].shape[-1])[0])},
+        "time": _times(figure["time"], blobs),
     }
 
 
-def _text_data(text: dict[str, Any], record: xr.Dataset, blobs: Blobs) -> dict[str, Any]:
+def _times(times: np.ndarray, blobs: _Blobs) -> dict[str, Any]:
+    """Packed, with whether they are spread over decades: of runs with clocks of their own, the first run's."""
+    return blobs.add(packed_times(times)) | {"log": is_log(times.reshape(-1, times.shape[-1])[0])}
+
+
+def _text_data(text: dict[str, Any], record: xr.Dataset, blobs: _Blobs) -> dict[str, Any]:
     looks = [{"moment": look["moment"], "pack": blobs.add(look["pack"])} for look in text["looks"]]
     names = {axis: labels_of(record, axis) for axis in ("sequence", "head")} | {"layer": layer_names(record, "layer")}
     return text | {"looks": looks, "names": names, "times": [float(time) for time in record.time.values]}
 
 
-def events_of(result: Result) -> list[dict[str, Any]]:
+def _events_of(result: Result) -> list[dict[str, Any]]:
     """Moments with a name, in order of time."""
     found = _freezing(result)
     for row in result.rows("events.csv"):
@@ -125,7 +140,7 @@ def _freezing(result: Result) -> list[dict[str, Any]]:
     return [{"time": float(when[place]), "name": name} for name, place in named.items() if np.isfinite(when[place])]
 
 
-def bands_of(result: Result, end: float) -> list[dict[str, Any]]:
+def _bands_of(result: Result, end: float) -> list[dict[str, Any]]:
     """Stages as bands of time up to `end`."""
     rows = [row for row in result.rows("events.csv") if row.get("event") and _is_number(row.get("time"))]
     events = [Event(row["event"], None, float(row["time"]), math.nan, math.nan, "") for row in rows]

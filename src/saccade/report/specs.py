@@ -12,6 +12,9 @@ A figure holds every moment and every run; `still` takes one of each and gives w
 
 Which axes are which follows from their order: records have runs before time, and what is looked at after it.
 Limits: of more than 60 labels the largest are kept and the others added up; of very long records some moments are left out.
+
+Bars and heat maps have one vertical axis for all runs and moments. Lines are fitted to the run that is shown, by the same rule here
+and in `web/stills.js`: runs differ by orders, and one axis for all of them would hide most. Probabilities always have [0, 1].
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError, checked_choice
-from saccade.report.axes import fitted, scale_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,6 +40,9 @@ _LONGEST_LABEL = 80
 _MOST_LABELS = 60  # bars or columns that are legible at the width of a page
 _MOST_VALUES = 1_500_000  # of one figure: 3 MB before they are deflated, a third of what a page may weigh
 _HIDDEN = frozenset({"embedding", "query_matrix", "key_matrix", "projection", "look_seconds", "stop_time"})
+_UNBOUNDED = ("logit", "growth", "loss", "norm")  # words for sizes that are no share, even where they happen to stay below 1
+_DECADE, _DECADES = 10.0, 1e3  # largest over smallest: of one run on an axis of powers of ten; of all runs, to choose such an axis
+_NARROWEST = 0.1  # of an axis against its largest number: labels have three digits, and rounding must not look like movement
 _MEANINGS = {  # what is shown of the embedded model instead of its raw matrices
     "embedding_singular_values": "singular values of the embedding: one for each direction that it uses",
     "query_key_singular_values": "singular values of query matrix times key matrix: directions that attention uses",
@@ -95,7 +100,7 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
     told = {key: figure[key] for key in ("kind", "title", "caption")}
     if figure["kind"] == "line":
         series = [{"name": name, "x": times, "y": values[:, index]} for index, name in enumerate(figure["names"][0])]
-        y = fitted(figure["y"], values)
+        y = _fitted(figure["y"], values)
         return told | {"x": {"label": figure["time_label"], "log": is_log(times)}, "y": y, "series": series}
     if figure["kind"] == "bars":
         groups = [{"name": name, "values": values[moment, index]} for index, name in enumerate(figure["names"][0])]
@@ -285,3 +290,32 @@ def _singular_values(matrices: np.ndarray) -> np.ndarray:
     """Over the last two axes; missing where a run has diverged."""
     whole = np.isfinite(matrices).all(axis=(-2, -1))[..., None]
     return np.where(whole, np.linalg.svd(np.where(whole[..., None], matrices, 0.0), compute_uv=False), np.nan)
+
+
+def scale_of(values: np.ndarray, name: str, unit: str) -> dict[str, Any]:
+    """The vertical axis over all runs: probabilities on [0, 1], positive values of many orders in powers of ten."""
+    known = values[np.isfinite(values)]
+    axis: dict[str, Any] = {"label": name.replace("_", " ") + (f" [{unit}]" if unit not in ("", "1") else "")}
+    is_share = "attention" in name or "mass" in name or "share" in name or bool((known > 0.2).any())
+    if is_share and ((known >= 0) & (known <= 1)).all() and not any(word in name for word in _UNBOUNDED):
+        return axis | {"min": 0.0, "max": 1.0, "fixed": True}
+    return axis | _limits(known, _DECADES)
+
+
+def _fitted(axis: dict[str, Any], values: np.ndarray) -> dict[str, Any]:
+    """The axis of one run's lines; probabilities keep theirs."""
+    if axis.get("fixed"):
+        return axis
+    return {"label": axis["label"]} | _limits(values[np.isfinite(values)], _DECADE if axis.get("log") else math.inf)
+
+
+def _limits(known: np.ndarray, decades: float) -> dict[str, Any]:
+    """Ends of an axis: in powers of ten if the numbers spread so far, else with zero if that is near, and never very narrow."""
+    if known.size == 0:
+        return {"min": 0.0, "max": 1.0}
+    low, high = float(known.min()), float(known.max())
+    if low > 0 and high / low > decades:
+        return {"min": low, "max": high, "log": True}
+    start = 0.0 if 0 < low < 0.5 * high else low
+    room = max(0.0, (_NARROWEST * max(abs(low), abs(high)) or 1.0) - (high - start)) / 2
+    return {"min": start - room, "max": high + room}

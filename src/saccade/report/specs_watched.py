@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saccade.report.axes import scale_of
-from saccade.report.specs import Figure, figure_of, labels_of
+from saccade.report.specs import Figure, figure_of, labels_of, scale_of
 
 if TYPE_CHECKING:
     import xarray as xr

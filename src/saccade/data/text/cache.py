@@ -18,8 +18,7 @@ from typing import Any, BinaryIO
 
 from saccade.errors import InputError, shortened
 from saccade.places import user_cache, user_path
-from saccade.records.checksums import damage, seal
-from saccade.records.folders import whole_folder
+from saccade.records.checksums import damage, sealed_folder
 from saccade.records.json_files import read_json, write_json
 from saccade.records.writing import whole_file
 
@@ -66,10 +65,9 @@ def kept_folder(folder: Path, make: Callable[[Path], dict[str, Any]]) -> dict[st
     if about is not None:
         return about
     try:
-        with whole_folder(folder, any_folder=True) as draft:
+        with sealed_folder(folder, any_folder=True) as draft:
             about = make(draft)
             write_json(draft / "about.json", about)
-            seal(draft)
         return about
     except InputError as error:
         raise InputError(f"{error} Name another folder with `cache`.") from None

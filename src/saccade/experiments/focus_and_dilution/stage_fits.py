@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import saccade
-from saccade.dynamics.log_time import integrate
+from saccade.dynamics.flow import integrate
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.errors import InputError
 from saccade.lab.experiment import silent

@@ -35,10 +35,9 @@ from saccade.experiments.scan_and_snap.snap_cases import (
     measured,
     onset_power,
     rate_setups,
-    seen,
     table,
 )
-from saccade.experiments.scan_and_snap.snap_growth import fates, growth
+from saccade.experiments.scan_and_snap.snap_growth import fates, growth, seen
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
@@ -58,7 +57,7 @@ def _followed(setup: Setup, *, settings: CaseSettings) -> dict[str, Any]:
     options, prob = setup.options(settings), setup.task.token_prob
     small = np.count_nonzero(prob) * (len(prob) + 1) < MOST_UNKNOWNS_FOR_BDF
     plain = saccade.flow(setup.task, method="BDF" if small else "auto", **options)
-    return seen(plain, setup) | {
+    return seen(plain, setup.theory) | {
         "reduced_growth": growth(saccade.reduced_flow(setup.task, **options)).log_growth,
         "coupled_growth": setup.theory.plain_growth(plain.time.values),
         "out_of_order": float(len(fates(plain).out_of_order)),

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-import saccade
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.snap_cases import (
@@ -42,14 +41,14 @@ from saccade.experiments.scan_and_snap.snap_cases import (
     measured,
     onset_power,
     rate_setups,
-    seen,
     table,
     window,
 )
-from saccade.experiments.scan_and_snap.snap_growth import fates
+from saccade.experiments.scan_and_snap.snap_growth import fates, seen
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.laboratory import reduced_flow
 from saccade.records.json_files import parsed_json
 from saccade.theory.condition import Condition
 from saccade.theory.scan_and_snap.statements import (
@@ -130,11 +129,11 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 
 
 def _followed(setup: Setup, *, settings: Settings) -> dict[str, Any]:
-    path = saccade.reduced_flow(setup.task, **setup.options(settings))
+    path, at = reduced_flow(setup.task, **setup.options(settings)), setup.theory
     ends, end = fates(path)._asdict(), float(path.time[-1])
-    return seen(path, setup) | {
-        "factor_growth": setup.theory.growth_with_factor_only(path.time.values),
-        "entropy_lost_theory": setup.theory.entropy_lost(end, setup.task.token_prob),
+    return seen(path, at) | {
+        "factor_growth": at.growth_with_factor_only(path.time.values),
+        "entropy_lost_theory": at.entropy_lost(end, setup.task.token_prob),
         "gain_error": ends["gain_error"],
         **{name: float(len(ends[name])) for name in FATES},
         **{f"{name}_named": _named(ends[name], setup.task.labels, setup.task.next_token) for name in FATES},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_number
-from saccade.experiments.scan_and_snap.snap_growth import DEPTH, SnapTheory, exponent, growth, leader, one_common_token, onset
+from saccade.experiments.scan_and_snap.snap_growth import SnapTheory, exponent, leader, obstacle, one_common_token, onset
 from saccade.lab.claim import Case
 from saccade.lab.experiment import Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, DOTS, POINTS, Line, Lines
 from saccade.observe import fits
 from saccade.records.json_files import parsed_json
-from saccade.theory.condition import Condition, at_least
+from saccade.theory.condition import Condition
 
 STEPS = "steps of SGD"
 ALONG = "case sample"
@@ -49,7 +49,6 @@ ONSET = "onset of the snap lies between t0' and t0"
 WITHIN = 0.05  # of theory: our tolerance for slopes, growth and entropy lost
 _OF_A_CONDITION = ("name", "value", "relation", "bound", "why")
 FEWEST = 3  # samples in a window for a slope to be fitted
-LEAST_VOCABULARY = 100  # Theorem 1 has M >> 100; at 100 the terms it drops are 1 %
 
 # Names of the validator's conditions, and two of our own. Not asked of flow (C), and not met by the default cases: 1(c), which the
 # flow has built in; Assumption 2's lower bound on eigenvalues, which guards against a term of -1/M in beta, a misprinted sign;
@@ -146,7 +145,7 @@ def _own(settings: CaseSettings) -> SequenceClasses:
 
 def measured(setups: Sequence[Setup], follow: Callable[[Setup], Mapping[str, Any]], on_progress: Progress, own: bool) -> Measured:
     """What `follow` finds in every case; nothing but the reason where nothing can be said of growth. `own`: a user's classes."""
-    task, said = setups[0].task, obstacle(setups[0])
+    task, said = setups[0].task, obstacle(setups[0].task, setups[0].theory)
     occurs, names = task.token_prob.any(axis=0), np.array(task.labels)
     values: dict[str, Any] = {"token_prob": task.token_prob[:, occurs]}
     coords: dict[str, Any] = {"class": names[task.next_token], "token": names[occurs]}
@@ -159,54 +158,6 @@ def measured(setups: Sequence[Setup], follow: Callable[[Setup], Mapping[str, Any
     # A user knows tokens and classes by their names, which stand in place of the numbers of classes and tokens.
     whose = {"token": names[found.token], "class": names[task.next_token[found.n]]} if own and found else {}
     return Measured(values | grid(follow, on_progress, case=setups), coords, {"obstacle": "", "whose": json.dumps(whose)})
-
-
-def seen(path: xr.Dataset, setup: Setup) -> dict[str, Any]:
-    """What a case keeps of its flow, with theory beside it."""
-    at, t = setup.theory, path.time.values
-    given = parsed_json(path.attrs["assumptions"], list)[0]["conditions"] + [
-        asdict(
-            at_least(
-                "vocabulary",
-                at.n_vocab,
-                LEAST_VOCABULARY,
-                "M: context tokens, queries and next tokens; Theorem 1 drops terms of 1/M",
-            )
-        ),
-        asdict(at_least("scans before it snaps", at.depth, DEPTH, "argument of growth's logarithm at t0', less 1")),
-    ]
-    return growth(path)._asdict() | {
-        "steps": t,
-        "theory_growth": at.growth(t),
-        "printed_growth": at.printed_growth(t),
-        "stop_reason": str(path.stop_reason.values),
-        "conditions": json.dumps(given),
-    }
-
-
-def _mixed(task: SequenceClasses) -> list[str]:
-    """Names of the classes of which one is a mixture of the others."""
-    rank = np.linalg.matrix_rank(task.token_prob)
-    weights = np.linalg.svd(task.token_prob @ task.token_prob.T)[0][:, rank:]
-    return [task.labels[task.next_token[n]] for n in np.flatnonzero(np.abs(weights).max(axis=1, initial=0.0) > 1e-6)]
-
-
-def obstacle(base: Setup) -> str:
-    """Why nothing at all can be said of growth; empty if something can."""
-    task, found, at = base.task, leader(base.task.token_prob), base.theory
-    said = ""
-    if at.n_classes < 2:
-        said = "with a single class there is nothing to tell apart, and attention has no drive."
-    elif found is None:
-        said = "every token occurs in several classes, so none is distinct and none can grow."
-    elif mixed := _mixed(task):
-        said = f"of the classes {', '.join(mixed)} one is a mixture of the others, for which the theory's flow is not defined."
-    elif not np.isfinite(at.normaliser):
-        name = task.labels[task.next_token[found.n]]
-        said = f"class {name}, which has the most frequent distinct token, overlaps no other, so its drive is zero."
-    elif not np.isfinite(at.snap_time):
-        said = "the onset of snapping is not defined for a vocabulary of fewer than four tokens."
-    return f"All claims are left out: {said}" if said else ""
 
 
 def window(at: SnapTheory | Flow, t: NDArray[np.float64], side: str) -> NDArray[np.bool_]:

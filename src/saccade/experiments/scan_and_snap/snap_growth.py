@@ -7,7 +7,8 @@ plain flow does not obey this equation; there the same integral is still how far
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import json
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +19,12 @@ from scipy.integrate import cumulative_trapezoid, solve_ivp
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import checked_count, checked_number
 from saccade.observe.measures import distinct_entropy
+from saccade.records.json_files import parsed_json
 from saccade.theory import scan_and_snap as theory
+from saccade.theory.condition import at_least
 
 ROUNDING = 1e-9  # logits closer than this, about the solver's own error, count as equal
+LEAST_VOCABULARY = 100  # Theorem 1 has M >> 100; at 100 the terms it drops are 1 %
 DEPTH = 10.0  # how far above 1 the argument of growth's logarithm must be by t0' for growth to have been logarithmic at all
 
 
@@ -29,8 +33,8 @@ class Leader(NamedTuple):
 
     n: int
     token: int
-    feature: NDArray[np.float64]  # of the class at the start (token)
-    distinct: NDArray[np.bool_]  # tokens that only this class has
+    features: NDArray[np.float64]  # of all classes at the start (class, token)
+    distinct: NDArray[np.bool_]  # tokens that only the leader's class has
 
 
 class Growth(NamedTuple):
@@ -54,7 +58,10 @@ class Fates(NamedTuple):
 
 @dataclass(frozen=True)
 class SnapTheory:
-    """What theory says of one task at one pair of rates. Where nothing overlaps, every curve is missing."""
+    """What theory says of one task at one pair of rates. Where nothing overlaps, every curve is missing.
+
+    `scan_time` is t0', `snap_time` t0: missing for M < 4, where its omega_1 is not defined.
+    """
 
     n_classes: int
     n_vocab: int
@@ -62,20 +69,26 @@ class SnapTheory:
     lr_attention: float
     normaliser: float
     concentration: float
+    scan_time: float = field(init=False)
+    snap_time: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scan_time", theory.scan_time(**self.clock))
+        object.__setattr__(self, "snap_time", theory.snap_time(**self.clock) if self.n_vocab >= 4 else float("nan"))
 
     @classmethod
     def of_task(cls, task: SequenceClasses, lr_decoder: float, lr_attention: float) -> SnapTheory:
         """The normaliser is Theorem 4's: the leader's class overlaps others by 1 / rho_0^2."""
         prob, found = task.token_prob, leader(task.token_prob)
-        overlap = theory.class_overlap(theory.normalised_feature(prob))[found.n].sum() / max(1, len(prob) - 1) if found else 0.0
+        overlap = theory.class_overlap(found.features)[found.n].sum() / max(1, len(prob) - 1) if found else 0.0
         rho_0 = float(overlap**-0.5) if overlap > 0 else np.nan
-        s = float(np.sum(found.feature[found.distinct] ** 4)) if found else 0.0
+        s = float(np.sum(found.features[found.n, found.distinct] ** 4)) if found else 0.0
         return cls(len(prob), task.n_vocab, lr_decoder, lr_attention, rho_0, s)
 
     @classmethod
     def of_record(cls, record: xr.Dataset, **rates: Any) -> SnapTheory:
         """From a record that keeps the numbers as scalars; rates that are given replace those it has."""
-        return cls(**{each.name: rates.get(each.name) or record[each.name].item() for each in fields(cls)})
+        return cls(**{each.name: rates.get(each.name) or record[each.name].item() for each in fields(cls) if each.init})
 
     @property
     def clock(self) -> dict[str, Any]:
@@ -85,15 +98,6 @@ class SnapTheory:
     def _settings(self) -> dict[str, Any]:
         rest = {"lr_attention": self.lr_attention, "normaliser": self.normaliser, "distinct_concentration": self.concentration}
         return self.clock | rest
-
-    @property
-    def scan_time(self) -> float:
-        return theory.scan_time(**self.clock)
-
-    @property
-    def snap_time(self) -> float:
-        """Missing for M < 4, where its omega_1 is not defined."""
-        return theory.snap_time(**self.clock) if self.n_vocab >= 4 else float("nan")
 
     def growth(self, t: ArrayLike) -> NDArray[np.float64]:
         """B with the common token falling through all classes and the coupling's floor of 1/M."""
@@ -149,7 +153,48 @@ def leader(token_prob: NDArray[np.float64]) -> Leader | None:
     if not distinct.any():
         return None
     n, token = np.unravel_index(np.argmax(np.where(distinct, feature, 0.0)), feature.shape)
-    return Leader(int(n), int(token), feature[n], distinct[n])
+    return Leader(int(n), int(token), feature, distinct[n])
+
+
+def obstacle(task: SequenceClasses, at: SnapTheory) -> str:
+    """Why nothing at all can be said of growth; empty if something can."""
+    found, said = leader(task.token_prob), ""
+    if at.n_classes < 2:
+        said = "with a single class there is nothing to tell apart, and attention has no drive."
+    elif found is None:
+        said = "every token occurs in several classes, so none is distinct and none can grow."
+    elif mixed := _mixed(task):
+        said = f"of the classes {', '.join(mixed)} one is a mixture of the others, for which the theory's flow is not defined."
+    elif not np.isfinite(at.normaliser):
+        name = task.labels[task.next_token[found.n]]
+        said = f"class {name}, which has the most frequent distinct token, overlaps no other, so its drive is zero."
+    elif not np.isfinite(at.snap_time):
+        said = "the onset of snapping is not defined for a vocabulary of fewer than four tokens."
+    return f"All claims are left out: {said}" if said else ""
+
+
+def _mixed(task: SequenceClasses) -> list[str]:
+    """Names of the classes of which one is a mixture of the others."""
+    rank = np.linalg.matrix_rank(task.token_prob)
+    weights = np.linalg.svd(task.token_prob @ task.token_prob.T)[0][:, rank:]
+    return [task.labels[task.next_token[n]] for n in np.flatnonzero(np.abs(weights).max(axis=1, initial=0.0) > 1e-6)]
+
+
+def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
+    """What a case keeps of its flow, with theory beside it."""
+    t, why = path.time.values, "M: context tokens, queries and next tokens; Theorem 1 drops terms of 1/M"
+    own = (
+        at_least("vocabulary", at.n_vocab, LEAST_VOCABULARY, why),
+        at_least("scans before it snaps", at.depth, DEPTH, "argument of growth's logarithm at t0', less 1"),
+    )
+    given = [*parsed_json(path.attrs["assumptions"], list)[0]["conditions"], *map(asdict, own)]
+    return growth(path)._asdict() | {
+        "steps": t,
+        "theory_growth": at.growth(t),
+        "printed_growth": at.printed_growth(t),
+        "stop_reason": str(path.stop_reason.values),
+        "conditions": json.dumps(given),
+    }
 
 
 def growth(record: xr.Dataset) -> Growth:
@@ -159,8 +204,7 @@ def growth(record: xr.Dataset) -> Growth:
     if found is None:
         raise ValueError("no class has a distinct token")
     own, z = prob[found.n], _class_logits(record, found.n)
-    attention = theory.limit_attention(own, z)
-    feature = theory.normalised_feature(attention)
+    attention, feature = _attended(own, z)
     common = (own > 0) & ~found.distinct
     return Growth(
         log_growth=cumulative_trapezoid(feature[:, found.token] ** -2.0, z[:, found.token], initial=0.0),
@@ -218,12 +262,18 @@ def entropy_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64])
     prob, distinct = token_prob[found.n], found.distinct
 
     def velocity(_: float, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        f_squared = theory.normalised_feature(theory.limit_attention(prob, z)) ** 2
+        f_squared = _attended(prob, z)[1] ** 2
         return np.where(distinct, f_squared, np.where(prob > 0, -K * (1 - f_squared), 0.0))
 
     order = np.argsort(log_growth)
     path = solve_ivp(velocity, (0, log_growth[order[-1]]), np.zeros(len(prob)), t_eval=log_growth[order], rtol=1e-10, atol=1e-12).y
-    return distinct_entropy(theory.limit_attention(prob, path.T), distinct)[np.argsort(order)]
+    return distinct_entropy(_attended(prob, path.T)[0], distinct)[np.argsort(order)]
+
+
+def _attended(prob: NDArray[np.float64], z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Attention of a class and its feature."""
+    attention = theory.limit_attention(prob, z)
+    return attention, theory.normalised_feature(attention)
 
 
 def _class_logits(record: xr.Dataset, n: int) -> NDArray[np.float64]:
