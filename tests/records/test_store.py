@@ -19,7 +19,7 @@ import xarray as xr
 from numcodecs import Zlib
 
 from saccade import Case, InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train, write_report
-from saccade.records import checksums, expansion, store, writing, zarr_content
+from saccade.records import checksums, expansion, store, writing
 from saccade.records.checksums import damage, damaged_files, file_hash, seal
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record, with_settings
@@ -155,7 +155,7 @@ def test_a_record_that_is_being_written_is_not_taken_for_a_leftover(small, tmp_p
 
 def test_a_record_that_is_replaced_while_it_is_read_is_the_old_one_or_the_new_one(tmp_path, monkeypatch):
     path = tmp_path / "r.zarr"
-    read, n_read = zarr_content.content, 0
+    read, n_read = store.content, 0
 
     def and_another_writer(folder, name, *rest):
         nonlocal n_read
@@ -164,7 +164,7 @@ def test_a_record_that_is_replaced_while_it_is_read_is_the_old_one_or_the_new_on
             save_record(numbered(2), path)
         return read(folder, name, *rest)
 
-    monkeypatch.setattr(zarr_content, "content", and_another_writer)
+    monkeypatch.setattr(store, "content", and_another_writer)
     for replaced_at in range(1, 14):
         n_read = 0
         save_record(numbered(1), path)

@@ -160,7 +160,7 @@ def test_a_file_that_is_damaged_does_not_hide_the_others(results, tmp_path):
     for name in damaged:
         (folder / name).write_text("[]")
     (found,) = results_of([folder])
-    assert [sentence.partition(" ")[0] for sentence in sorted(found.unread)] == damaged
+    assert [sentence.removeprefix(f"{folder}: ").partition(" ")[0] for sentence in sorted(found.unread)] == damaged
     assert (found.svg, found.record) == ("", None)
     assert found.claims == load_claims(results / "cycle")
 

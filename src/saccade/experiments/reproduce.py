@@ -15,11 +15,8 @@ from saccade.experiments import SYNTHETIC, experiment, finding_of, own_file
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome
 from saccade.processes import LostProcessError, Worker, computed, cores
-from saccade.records.json_files import write_json
-from saccade.records.store import OtherResultError, check_same_settings, result_folder, save_record
-from saccade.records.writing import clear_drafts, write_csv
-from saccade.report.drawn import draw_panels
-from saccade.report.style import save_figure
+from saccade.records.store import OtherResultError, check_same_settings, result_folder
+from saccade.records.writing import clear_drafts
 
 
 def reproduce(
@@ -48,7 +45,8 @@ def reproduce(
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         outcome = Outcome(asked.name, finding_of(name), folder, record, list(asked.claims(record)))
-        _write(unfinished, asked, outcome, command or f"saccade {'run' if own else 'reproduce'} {name}")
+        said = {"statement": outcome.finding, "command": command or f"saccade {'run' if own else 'reproduce'} {name}"}
+        asked.write(unfinished, record, outcome.claims, said)
     return outcome
 
 
@@ -134,18 +132,3 @@ def _find_texts(config: Any) -> None:
     for name in (*getattr(config, "texts", ()), getattr(config, "text", "")):
         if name:
             found_source(name)
-
-
-def _write(folder: Path, asked: Experiment, outcome: Outcome, command: str) -> None:
-    record = outcome.record
-    save_record(record, folder / "record.zarr")
-    write_json(folder / "claims.json", [claim.as_dict() for claim in outcome.claims])
-    write_csv(folder / "table.csv", asked.rows(record))
-    for name, (columns, extra_rows) in (asked.files(record) if asked.files is not None else {}).items():
-        write_csv(folder / name, extra_rows, columns)
-    panels = asked.specs(record)
-    write_json(folder / "panels.json", panels)
-    save_figure(draw_panels(panels), folder / "figure")
-    attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
-    about = {"statement": outcome.finding, "caption": asked.caption_of(record), "command": command, **attributes}
-    write_json(folder / "about.json", about)

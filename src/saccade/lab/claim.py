@@ -144,6 +144,10 @@ class Claim:
         ceilings = f"; ceiling {', '.join(map(str, self.ceilings))}" if self.ceilings else ""
         return self._judged.says + ceilings
 
+    def __str__(self) -> str:
+        """`growth rate of queries (law zipf-6): measured 0.50, predicted 0.51 ± 5 %`."""
+        return f"{self.label}: {self.says}"
+
     @property
     def verdict_says(self) -> str:
         """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `cannot be told at this size; ...`."""
@@ -173,7 +177,7 @@ class Claim:
             "measured": measured.mean if isinstance(measured, Interval) else measured,
             "interval": None if low is None else [low, high],
             "says": self.says,
-            "assumptions": [asdict(condition) | {"holds": condition.holds, "says": str(condition)} for condition in self.given],
+            "assumptions": [condition.as_dict() for condition in self.given],
             "verdict": self.verdict,
             "verdict_says": self.verdict_says,
             "agrees": self.agrees,

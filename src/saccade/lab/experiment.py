@@ -12,6 +12,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,12 @@ from saccade.errors import InputError, shortened
 from saccade.lab.claim import Claim
 from saccade.lab.panel import Layout, specs
 from saccade.lab.settings import check_settings
+from saccade.records.json_files import parsed_json, write_json
 from saccade.records.schema import make_record, settings_of, with_settings
+from saccade.records.store import save_record
+from saccade.records.writing import write_csv
 from saccade.report.drawn import draw_panels
+from saccade.report.style import save_figure
 from saccade.theory.condition import Condition, met
 
 if TYPE_CHECKING:
@@ -142,7 +147,22 @@ class Experiment:
         return list(self.table(record)) if self.table is not None else cell_rows(record)
 
     def caption_of(self, record: xr.Dataset) -> str:
-        return self.caption if isinstance(self.caption, str) else self.caption(record)
+        """What to look at, and what the record says could not be asked."""
+        caption = self.caption if isinstance(self.caption, str) else self.caption(record)
+        return " ".join([*filter(None, [caption]), *parsed_json(record.attrs.get("left_out", "[]"), [str])])
+
+    def write(self, folder: Path, record: xr.Dataset, claims: Iterable[Claim], said: Mapping[str, str]) -> None:
+        """All that belongs to a result into a folder: record, claims, tables, panels, figure, and what was `said` of it."""
+        save_record(record, folder / "record.zarr")
+        write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
+        write_csv(folder / "table.csv", self.rows(record))
+        for name, (columns, extra_rows) in (self.files(record) if self.files is not None else {}).items():
+            write_csv(folder / name, extra_rows, columns)
+        panels = self.specs(record)
+        write_json(folder / "panels.json", panels)
+        save_figure(draw_panels(panels), folder / "figure")
+        attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
+        write_json(folder / "about.json", {**said, "caption": self.caption_of(record), **attributes})
 
     def _record(self, found: Measured, wall_time: float) -> xr.Dataset:
         undefined = [name for name in found.values if name not in self.variables]

@@ -48,7 +48,7 @@ def _line(claim: Claim) -> str:
     kind = claim.kind
     colour = "red" if kind == "surprise" else "yellow" if kind in UNDECIDED else "green"
     surprise = f" (expected: {claim.expected})" if kind == "surprise" else ""
-    return f"    [{colour}]{escape(claim.verdict_says)}{surprise}[/{colour}]  {escape(claim.label)}: {escape(claim.says)}"
+    return f"    [{colour}]{escape(claim.verdict_says)}{surprise}[/{colour}]  {escape(str(claim))}"
 
 
 def _unmet(claims: Iterable[Claim]) -> list[str]:

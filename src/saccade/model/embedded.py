@@ -150,9 +150,6 @@ class Embedded(SettledSystem):
     def equations(self) -> Equations:
         return Equations(velocity, loss, chain_setting(self.task, self))
 
-    def observable(self) -> tuple[str, ...]:
-        return self.keep
-
     def observe_path(self, path: Weights, keep: Sequence[str]) -> dict[str, Seen]:
         """With any leading axes, in NumPy."""
         weights = zip(WEIGHTS.items(), path, strict=True)

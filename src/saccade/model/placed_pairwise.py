@@ -81,9 +81,6 @@ class PlacedPairwise(SettledSystem):
         n_unused = self.n_vocab - len(self.joint_prob)
         return Equations(_velocity, _loss, _Setting(self.joint_prob, float(n_unused), PlacedParameters(**self.rates())))
 
-    def observable(self) -> tuple[str, ...]:
-        return self.keep
-
     def observe_path(self, path: PlacedParameters, keep: Any) -> dict[str, Seen]:
         at_places = np.einsum("ndl,...d->...nl", self.joint_prob, np.exp(path.position)) * np.exp(path.attention)[..., None, :]
         seen = {

@@ -73,9 +73,6 @@ class RankOneEmbedded(SettledSystem):
     def equations(self) -> Equations:
         return Equations(velocity, loss, chain_setting(self.chain, self.model))
 
-    def observable(self) -> tuple[str, ...]:
-        return self.keep
-
     def observe_path(self, path: RankOne, keep: Sequence[str]) -> dict[str, Seen]:
         """With any leading axes, in NumPy; the point itself is always kept."""
         seen = {name: Seen(axes, part) for (name, axes), part in zip(_POINT.items(), path, strict=True)}

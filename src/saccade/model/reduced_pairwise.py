@@ -75,9 +75,6 @@ class ReducedPairwise(OnClasses):
     def equations(self) -> Equations:
         return Equations(velocity, loss, Setting(self.task_blocks, self.task.class_weight, self.lr_decoder, self.lr_attention))
 
-    def observable(self) -> tuple[str, ...]:
-        return self.keep
-
     def observe_path(self, path: ReducedState, keep: Sequence[str]) -> dict[str, Seen]:
         """With any leading axes, in NumPy; the two logits of each class are always kept."""
         logits = {name: Seen(("class",), getattr(path, name)) for name in ("own_logit", "other_logit")}

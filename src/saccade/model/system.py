@@ -204,6 +204,9 @@ class SettledSystem(System):
         equations = self.equations()
         return equations.velocity(parameters, equations.setting)
 
+    def observable(self) -> tuple[str, ...]:
+        return tuple(self.keep or ())
+
     def observe(self, parameters: Any) -> Mapping[str, Seen]:
         return self.observe_path(parameters, self.observable())
 

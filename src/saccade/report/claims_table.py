@@ -71,10 +71,10 @@ def _tile(kind: str, count: int) -> str:
     return f"{button}<b>{count}</b> {KINDS[kind]}</button>"
 
 
-def claim_parts(results: list[Result], section: str) -> dict[str, str]:
-    """What a page shows of claims: tiles of verdicts, the table in its section, and the equations that rows copy."""
+def claims_of(results: list[Result], section: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """What a page knows of claims, and what it shows: tiles of verdicts, the table in its section, equations that rows copy."""
     table = _claims_table(results)
-    return {
+    return _claim_data(results), {
         "verdicts": _verdicts(results),
         "claims": section.replace("{{table}}", table) if table else "",
         "equations": _equation_templates(results),
@@ -97,7 +97,7 @@ def _equation_templates(results: list[Result]) -> str:
     return "".join(f'<template data-equation="{escape(key)}">{_lines(lines)}</template>' for key, lines in found.items() if key)
 
 
-def claim_data(results: list[Result]) -> list[dict[str, Any]]:
+def _claim_data(results: list[Result]) -> list[dict[str, Any]]:
     """What a row needs when it is opened."""
     return [
         {

@@ -19,9 +19,9 @@ from typing import Any
 
 from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
-from saccade.report.claims_table import claim_data, claim_parts
+from saccade.report.claims_table import claims_of
 from saccade.report.page_data import page_data
-from saccade.report.sources import Result, results_of, unread_of
+from saccade.report.sources import Result, results_of
 
 # The order in which they load: each knows only those before it.
 _SCRIPTS = (
@@ -57,7 +57,7 @@ def write_report(
     """Write one page about all of `sources` to the file `out` and return its path; `tell` is called with what cannot be read."""
     results = results_of([sources] if isinstance(sources, str | Path) else list(sources))
     write_text(Path(out), page_of(results))
-    for sentence in unread_of(results):
+    for sentence in (sentence for result in results for sentence in result.unread):
         tell(f"{sentence}; the page shows the rest.")
     return Path(out)
 
@@ -75,7 +75,7 @@ def _is_ours(page: Path) -> bool:
 
 def page_of(results: list[Result]) -> str:
     """The whole page as text."""
-    data, blobs = page_data(results)
+    (data, blobs), (claims, of_claims) = page_data(results), claims_of(results, _web("claims.html"))
     script = "\n".join(_web(name) for name in _SCRIPTS)
     parts = {
         "title": escape(_title(results)),
@@ -84,10 +84,10 @@ def page_of(results: list[Result]) -> str:
         "asked": _asked(results),
         "unread": _unread(results),
         "caption": _caption(results[0]) if len(results) == 1 else "",
-        **claim_parts(results, _web("claims.html")),
+        **of_claims,
         "sections": "".join(_section(place, result, len(results) == 1) for place, result in enumerate(results)),
         "blobs": blobs,
-        "data": json_text(data | {"claims": claim_data(results)}),
+        "data": json_text(data | {"claims": claims}),
         "script": script,
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _web("report.html"))  # in one pass: data is never a template
@@ -148,7 +148,7 @@ def _title(results: list[Result]) -> str:
 
 def _unread(results: list[Result]) -> str:
     """What could not be read, before anything that is shown without it."""
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in unread_of(results))
+    items = "".join(f"<li>{escape(sentence)}</li>" for result in results for sentence in result.unread)
     return f'<div class="warning" role="alert"><p>Could not be read, and is not shown:</p><ul>{items}</ul></div>' if items else ""
 
 

@@ -78,14 +78,15 @@ def _record_data(place: int, result: Result, blobs: _Blobs) -> dict[str, Any] | 
     text = text_map(result.record)
     if not found and text is None:
         return None
+    rows = [row for row in result.rows("events.csv") if _is_number(row.get("time"))]
     clock = _main_clock(found) if found else result.record.time.values.astype(np.float64)
     return {
         "result": place,
         "name": result.name,
         "clock": _times(clock, blobs),
         "clockLabel": found[0]["time_label"] if found else "step",
-        "events": _events_of(result),
-        "bands": _bands_of(result, float(np.nanmax(clock))),
+        "events": _events_of(result.record, rows),
+        "bands": _bands_of(rows, float(np.nanmax(clock))),
         "figures": [_figure_data(figure, blobs) for figure in found],
         "text": None if text is None else _text_data(text, result.record, blobs),
     }
@@ -117,33 +118,27 @@ def _text_data(text: dict[str, Any], record: xr.Dataset, blobs: _Blobs) -> dict[
     return text | {"looks": looks, "names": names, "times": [float(time) for time in record.time.values]}
 
 
-def _events_of(result: Result) -> list[dict[str, Any]]:
+def _events_of(record: xr.Dataset, rows: list[dict[str, str]]) -> list[dict[str, Any]]:
     """Moments with a name, in order of time."""
-    found = _freezing(result)
-    for row in result.rows("events.csv"):
-        try:
-            time = float(row["time"])
-        except (KeyError, TypeError, ValueError):
-            continue
-        if math.isfinite(time):
-            query = f", query {row['query']}" if row.get("query") else ""
-            found.append({"time": time, "name": str(row.get("event", "event")).replace("_", " ") + query})
+    found = _freezing(record)
+    for row in rows:
+        query = f", query {row['query']}" if row.get("query") else ""
+        found.append({"time": float(row["time"]), "name": str(row.get("event", "event")).replace("_", " ") + query})
     return sorted(found, key=lambda event: event["time"])
 
 
-def _freezing(result: Result) -> list[dict[str, Any]]:
+def _freezing(record: xr.Dataset) -> list[dict[str, Any]]:
     """When the first head, half of the heads, and all of them were frozen."""
-    if result.record is None or not is_watched(result.record) or "moved" not in result.record:
+    if "moved" not in record or not is_watched(record):
         return []
-    when = np.sort(freezing_times(result.record).ravel())  # missing ones last
+    when = np.sort(freezing_times(record).ravel())  # missing ones last
     named = {"first head is frozen": 0, "half of the heads are frozen": (len(when) - 1) // 2, "all heads are frozen": len(when) - 1}
     return [{"time": float(when[place]), "name": name} for name, place in named.items() if np.isfinite(when[place])]
 
 
-def _bands_of(result: Result, end: float) -> list[dict[str, Any]]:
+def _bands_of(rows: list[dict[str, str]], end: float) -> list[dict[str, Any]]:
     """Stages as bands of time up to `end`."""
-    rows = [row for row in result.rows("events.csv") if row.get("event") and _is_number(row.get("time"))]
-    events = [Event(row["event"], None, float(row["time"]), math.nan, math.nan, "") for row in rows]
+    events = [Event(row["event"], None, float(row["time"]), math.nan, math.nan, "") for row in rows if row.get("event")]
     events.sort(key=lambda event: event.time)
     bands = [{"from": start, "to": stop, "label": name} for name, start, stop in stage_bands(events, end)]
     return bands if len(bands) > 1 else []  # one stage is no division of time

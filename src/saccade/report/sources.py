@@ -66,7 +66,7 @@ class Result:
     svg: str = ""
     tables: dict[str, str] = field(default_factory=dict)  # name of a CSV file -> its text
     left_out: list[str] = field(default_factory=list)  # in sentences
-    unread: list[str] = field(default_factory=list)  # what lies there but cannot be read, and is not shown
+    unread: list[str] = field(default_factory=list)  # what lies there but cannot be read, and is not shown; in sentences
     folder: Path | None = None  # where it lies; None in memory
 
     def rows(self, table: str) -> list[dict[str, str]]:
@@ -81,16 +81,11 @@ def results_of(sources: Sequence[str | Path]) -> list[Result]:
     """Everything that can be shown of `sources`, each once and under a name of its own; and what cannot."""
     found = [result for source in sources for result in _results(Path(source))]
     if found and all(result.about["statement"] == _NOTHING for result in found):
-        raise InputError(" ".join(f"{sentence}." for sentence in unread_of(found)))
+        raise InputError(" ".join(f"{sentence}." for result in found for sentence in result.unread))
     if not found:
         named = ", ".join(str(source) for source in sources) or "nothing"
         raise InputError(f"{named} holds no results to report; run `saccade reproduce --out {named}` first.")
     return _named_apart(found)
-
-
-def unread_of(results: Sequence[Result]) -> list[str]:
-    """What of results cannot be read, with the folder that it lies in."""
-    return [f"{result.folder}: {what}" for result in results for what in result.unread]
 
 
 def result_of_record(record: xr.Dataset, name: str = "record") -> Result:
@@ -143,7 +138,8 @@ def _read(folder: Path) -> Result | None:
         result = read(folder)
     except InputError as error:
         result = Result(folder.resolve().name, {"statement": _NOTHING}, unread=[str(error).removesuffix(".")])
-    return replace(result, folder=folder.resolve())
+    place = folder.resolve()
+    return replace(result, folder=place, unread=[f"{place}: {what}" for what in result.unread])
 
 
 def _read_record(folder: Path) -> Result:

@@ -1,6 +1,7 @@
 """One assumption of a theory: a number compared with a bound. Every validator of this package returns these."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 __all__ = ["Condition", "above", "at_least", "at_most", "below", "equal", "met"]
 
@@ -25,6 +26,10 @@ class Condition:
         return {"<": value < bound, ">": value > bound, "<=": value <= bound, ">=": value >= bound, "=": value == bound}[
             self.relation
         ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, whether it holds, and how it is said."""
+        return asdict(self) | {"holds": self.holds, "says": str(self)}
 
     def __str__(self) -> str:
         """`2 largest eigenvalue: 0.57, needed < 0.3333`; a condition without a number is its name alone."""

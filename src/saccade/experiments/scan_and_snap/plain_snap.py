@@ -41,7 +41,6 @@ from saccade.experiments.scan_and_snap.snap_growth import fates, growth, seen
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
-from saccade.records.json_files import parsed_json
 from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING, PLAIN_ORDER, PLAIN_SNAP
 
 LATE = 100.0  # in units of t0: where the late exponent is first read; it is read again at the end
@@ -147,14 +146,12 @@ def _entropy_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     return Lines("entropy that distinct tokens have lost", "η_Y (per step)", "entropy lost by the end (nats), flow (B)", lines, "x")
 
 
-def caption(record: xr.Dataset) -> str:
-    return (
-        "Panel 1: log growth of the most frequent distinct token in plain gradient flow (B). It bends between the dotted line "
-        "t0' and the dashed line t0, as theory says, and then keeps growing with ln t. Panel 2: the local exponent of (B, points) "
-        "and of the theory's flow (C, dashed), with attention fast and slow. Panel 3: entropy that distinct tokens have lost by "
-        "the end; scaling both rates up leaves attention sparser, but a slower decoder leaves it less sparse, unlike in (C)."
-    ) + "".join(f" {sentence}" for sentence in parsed_json(record.attrs["left_out"], list))
-
+CAPTION = (
+    "Panel 1: log growth of the most frequent distinct token in plain gradient flow (B). It bends between the dotted line "
+    "t0' and the dashed line t0, as theory says, and then keeps growing with ln t. Panel 2: the local exponent of (B, points) "
+    "and of the theory's flow (C, dashed), with attention fast and slow. Panel 3: entropy that distinct tokens have lost by "
+    "the end; scaling both rates up leaves attention sparser, but a slower decoder leaves it less sparse, unlike in (C)."
+)
 
 EXPERIMENT = Experiment(
     "plain-snap",
@@ -162,7 +159,7 @@ EXPERIMENT = Experiment(
     measure,
     claims,
     panels,
-    caption=caption,
+    caption=CAPTION,
     finding=(
         "near t0' plain descent has grown only {log growth near t0'? plain*:.2g} times as far as the theory's flow; its "
         "onset scales as η_Y^{(a) a faster decoder*:.2f}"

@@ -49,7 +49,6 @@ from saccade.lab.claim import FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
 from saccade.laboratory import reduced_flow
-from saccade.records.json_files import parsed_json
 from saccade.theory.condition import Condition
 from saccade.theory.scan_and_snap.statements import (
     COROLLARY_2,
@@ -100,15 +99,15 @@ def _setups(settings: Settings) -> list[Setup]:
     return [
         *varied,
         *(
-            base._replace(group="vocabulary", role=f"M = {size}", task=built_in(settings, n_vocab=size))
+            replace(base, group="vocabulary", role=f"M = {size}", task=built_in(settings, n_vocab=size))
             for size in settings.vocabularies
         ),
         *(
-            base._replace(group="classes", role=f"K = {K}", task=built_in(settings, n_classes=K, common_feature=f))
+            replace(base, group="classes", role=f"K = {K}", task=built_in(settings, n_classes=K, common_feature=f))
             for K, f in others
         ),
         *(
-            base._replace(group="control", role=role, task=task)
+            replace(base, group="control", role=role, task=task)
             for role, task in zip(CONTROLS, (unlike, _two_common(base.task)), strict=True)
         ),
     ]
@@ -369,7 +368,7 @@ def caption(record: xr.Dataset) -> str:
         f"where assumptions are not met. Panel 3: the local exponent, with Theorem 4 as printed (dashed){too_high}. "
         "Panel 4: entropy that distinct tokens have lost at the end; scaling both rates up, or the decoder's down, leaves "
         "attention sparser, as the lines predict."
-    ) + "".join(f" {sentence}" for sentence in parsed_json(record.attrs["left_out"], list))
+    )
 
 
 EXPERIMENT = Experiment(

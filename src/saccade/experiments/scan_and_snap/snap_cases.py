@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -85,7 +85,8 @@ class CaseSettings:
     """samples of each flow, log-spaced"""
 
 
-class Setup(NamedTuple):
+@dataclass(frozen=True)
+class Setup:
     """One task at one pair of rates. `group` says what is varied beside the rates: nothing, attention much slower, the vocabulary,
     the number of classes, or an assumption that is broken; `role` is one of `ROLES`, or of a control what is broken.
     """
@@ -95,10 +96,10 @@ class Setup(NamedTuple):
     task: SequenceClasses
     lr_decoder: float
     lr_attention: float
+    theory: SnapTheory = field(init=False)
 
-    @property
-    def theory(self) -> SnapTheory:
-        return SnapTheory.of_task(self.task, self.lr_decoder, self.lr_attention)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "theory", SnapTheory.of_task(self.task, self.lr_decoder, self.lr_attention))
 
     def options(self, settings: CaseSettings) -> dict[str, Any]:
         """Of `saccade.flow` and `saccade.reduced_flow`."""

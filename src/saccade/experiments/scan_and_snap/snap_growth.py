@@ -218,13 +218,15 @@ def growth(record: xr.Dataset) -> Growth:
 def fates(record: xr.Dataset) -> Fates:
     """Measured at the end of one flow that started at Z = 0."""
     prob = record.token_prob.values
-    distinct, common = theory.distinct_tokens(prob), theory.common_tokens(prob)
+    distinct = theory.distinct_tokens(prob)
     z = np.stack([_class_logits(record, n)[-1] for n in range(len(prob))])
     _, first = np.unique(record.class_query.values, return_index=True)
     met = np.array([(prob[record.class_query.values == record.class_query.values[n]] > 0).any(axis=0) for n in first])
     return Fates(
         falling_distinct=[(n, token) for n, token in np.argwhere(distinct & (z < -ROUNDING)).tolist()],
-        rising_common=[(int(first[m]), token) for m, token in np.argwhere((z[first] > ROUNDING) & met & common).tolist()],
+        rising_common=[
+            (int(first[m]), token) for m, token in np.argwhere((z[first] > ROUNDING) & met & ~distinct.any(axis=0)).tolist()
+        ],
         out_of_order=[(n, token) for n in range(len(prob)) for token in _overtaking(np.flatnonzero(distinct[n]), prob[n], z[n])],
         gain_error=max(_gain_error(prob[n, distinct[n]], z[n, distinct[n]]) for n in range(len(prob))),
     )
