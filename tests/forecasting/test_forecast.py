@@ -55,14 +55,9 @@ def test_the_forecast_beats_the_naive_ones_on_attention_and_order(small, trained
     assert spearmanr(small.gain.values[0][seen], gain).statistic > spearmanr(frequent[seen], gain).statistic
 
 
-def test_a_token_is_distinct_if_one_class_has_more_of_it_than_all_others_together():
-    task = saccade.SequenceClasses(np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.2, 0.4, 0.4]]))
-    assert distinct_tokens(task, 3, counted=True)[:3].tolist() == [True, False, False]
-
-
-def test_in_classes_as_given_a_token_is_distinct_if_one_class_alone_has_it():
+def test_a_token_is_distinct_if_one_class_alone_has_it():
     table = np.array([[0.4, 0.2, 0.4, 0.0], [0.3, 0.1, 0.0, 0.6]])
-    assert distinct_tokens(saccade.SequenceClasses(table), 4, counted=False)[:4].tolist() == [False, False, True, True]
+    assert distinct_tokens(saccade.SequenceClasses(table), 4)[:4].tolist() == [False, False, True, True]
 
 
 def test_the_clock_says_which_times_lie_beyond_the_steps_of_the_forecast(small):
@@ -74,16 +69,6 @@ def test_the_clock_says_which_times_lie_beyond_the_steps_of_the_forecast(small):
 
 def _clock(record):
     return next(one.text for one in predictions(record) if one.about == "clock")
-
-
-def test_half_the_coverage_doubles_every_time(small):
-    from saccade.forecasting.attention_order import attention_order
-
-    rates = {"lr_decoder": 1.0, "lr_attention": 1.0, "on_progress": lambda fraction: None}
-    half = attention_order(saccade.SequenceClasses.syn_small(), **rates, steps=2 * STEPS, coverage=0.5)
-    np.testing.assert_allclose(half["gain"][1], small.gain.values)
-    np.testing.assert_allclose(half["snap_time"][1], 2 * small.snap_time.values)
-    np.testing.assert_allclose(half["half_way_time"][1], 2 * small.half_way_time.values)
 
 
 def test_statistics_that_are_counted_already_give_the_same_forecast(small):
@@ -183,22 +168,6 @@ def test_the_page_of_a_text_says_who_gains_who_loses_and_until_when(told):
 def test_a_query_that_is_in_no_window_is_refused(weather):
     with pytest.raises(InputError, match="query of no window"):
         forecast(weather, queries=["frost"], window=5, n_windows=200, n_chain=5, starts=1)
-
-
-def test_a_text_as_classes_knows_how_much_of_it_they_cover(tmp_path):
-    from saccade.data.text.corpus import corpus
-    from saccade.forecasting.sources import class_statistics
-
-    rng = np.random.default_rng(5)
-    words = rng.choice(["sun", "rain", "wind", "snow", "fog", "hail", "dew"], 3000, p=[0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.05])
-    (tmp_path / "weather.txt").write_text("\n".join(" ".join(words[i : i + 50]) for i in range(0, 3000, 50)))
-    text = corpus(tmp_path / "weather.txt", cache=tmp_path / "cache")
-    known = class_statistics(text, queries=["sun", "rain"], window=7, n_next=2, n_tokens=256)
-    task = text.classes(["sun", "rain"], window=7, n_next=2)
-    pairs = {(task.labels[m], task.labels[n]) for m, n in zip(task.query, task.next_token, strict=True)}
-    ring = [text.vocabulary[i] for i in text.train]
-    met = sum((m, n) in pairs for m, n in zip(ring, ring[1:] + ring[:1], strict=True))
-    assert known.coverage == pytest.approx(met / len(ring))
 
 
 def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):

@@ -187,7 +187,7 @@ def test_a_record_that_packs_so_well_that_it_would_be_refused_is_written_as_it_i
     large = numbered(1).assign(loss=("step", np.zeros(2**18)), more=("step", np.full(2**18, np.nan)))
     save_record(large, tmp_path / "r.zarr")
     xr.testing.assert_identical(load_record(tmp_path / "r.zarr"), large)
-    monkeypatch.setattr(store, "check_zarr", lambda folder: None)
+    monkeypatch.setattr(store, "_check_zarr", lambda folder: None)
     save_record(large, tmp_path / "r.zarr")
     with pytest.raises(InputError, match="would take"):
         load_record(tmp_path / "r.zarr")

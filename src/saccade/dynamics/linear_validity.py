@@ -24,6 +24,8 @@ from saccade.dynamics.linearise import Velocity, is_symmetric, jacobian, modes
 from saccade.errors import InputError, checked_number
 from saccade.model.system import Equations
 
+_RTOL = 1e-12
+
 
 class LinearValidity(NamedTuple):
     """Full and linear flow from one displacement.
@@ -51,7 +53,7 @@ class LinearValidity(NamedTuple):
 
 
 def linear_validity(
-    velocity: Velocity, state: Any, displacement: Any, setting: Any, times: ArrayLike, *, fraction: float = 0.1, rtol: float = 1e-12
+    velocity: Velocity, state: Any, displacement: Any, setting: Any, times: ArrayLike, *, fraction: float = 0.1
 ) -> LinearValidity:
     """Follow `displacement` from the critical point `state`; both are trees of the same shape, `times` rise from 0."""
     times = _checked_times(times)
@@ -61,7 +63,7 @@ def linear_validity(
     size = float(np.linalg.norm(start))
     if not 0 < size < np.inf:
         raise InputError("`displacement` must be finite and not all zero: nothing moves at the critical point itself.")
-    full = _displaced_flow(velocity, state, displacement, setting, times, rtol=rtol, atol=rtol * size)
+    full = _displaced_flow(velocity, state, displacement, setting, times, rtol=_RTOL, atol=_RTOL * size)
     linear = _linear_flow(J, start, times)
     error = np.linalg.norm(full - linear, axis=1)
     relative = error / np.linalg.norm(linear, axis=1)

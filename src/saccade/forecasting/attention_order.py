@@ -5,10 +5,8 @@ noise. [tian2023] proves signs and order under assumptions that real data rarely
 model itself. The times of scanning and snapping are closed forms, in the time of each query's own draws: a class that comes every
 1/P(n) steps has $t_0' = \ln M / (\eta_Y P(n))$ and $t_0 = 2(1+\omega_1)\,t_0'$ [tian2023, Lemma 9, with 1/P(n) for K].
 
-A token is *distinct* for a query if one of the query's classes alone shows it: the paper's rule, for classes as given. In classes
-counted from text nothing is exactly zero; there it is distinct if one class shows it more than all its others together, as in
-`data/text/context_law.py` but without its test for chance: a rare token may be distinct by chance. The rest is *not distinct*; only
-some of it is common in the sense of that file. A query with a single class is compared with all other classes.
+A token is *distinct* for a query if one of the query's classes alone shows it, as in the paper. A query with a single class is
+compared with all other classes.
 """
 
 from __future__ import annotations
@@ -47,18 +45,14 @@ def attention_order(
     lr_decoder: float,
     lr_attention: float,
     steps: float | None,
-    coverage: float,
-    counted: bool = False,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> dict[str, Any]:
-    """Variables of the record. `coverage`: share of training positions that belong to the classes at all; it slows the clock.
-    `counted`: whether the classes come from a text.
-    """
-    times = clock(classes, lr_decoder=lr_decoder * coverage)
+    """Variables of the record."""
+    times = clock(classes, lr_decoder=lr_decoder)
     horizon = float(_BEYOND * np.median(times.snap) if steps is None else steps)
     path = laboratory.flow(
         classes,
-        t1=horizon * coverage,
+        t1=horizon,
         lr_decoder=lr_decoder,
         lr_attention=lr_attention,
         n_times=_N_TIMES,
@@ -70,7 +64,7 @@ def attention_order(
     queries, shown = np.unique(classes.query), np.flatnonzero(classes.token_prob.any(axis=0))
     logits = path.attention_logits.values[:, :, shown]
     attention = np.stack([_mean_attention(classes, query, logits[:, row], shown) for row, query in enumerate(queries)], axis=1)
-    time = path.time.values / coverage
+    time = path.time.values
     return {
         "time": time,
         "query": _named(classes, queries),
@@ -80,11 +74,10 @@ def attention_order(
         "gain": (("query", "token"), logits[-1]),
         "attention_start": (("query", "token"), attention[0]),
         "attention_end": (("query", "token"), attention[-1]),
-        "distinct": (("query", "token"), np.stack([distinct_tokens(classes, query, counted=counted)[shown] for query in queries])),
+        "distinct": (("query", "token"), np.stack([distinct_tokens(classes, query)[shown] for query in queries])),
         "half_way_time": (("query",), np.array([half_way_time(time, attention[:, row]) for row in range(len(queries))])),
         "scan_time": (("query",), times.scan),
         "snap_time": (("query",), times.snap),
-        "coverage": coverage,
     }
 
 
@@ -96,13 +89,13 @@ def clock(classes: SequenceClasses, *, lr_decoder: float) -> Clock:
     return Clock(theory.scan_time(**each) / weight, theory.snap_time(**each) / weight)  # type: ignore[arg-type]
 
 
-def distinct_tokens(classes: SequenceClasses, query: int, *, counted: bool) -> NDArray[np.bool_]:
-    """Tokens that one class of the query shows alone or, if they are `counted`, more than all its others together (token)."""
+def distinct_tokens(classes: SequenceClasses, query: int) -> NDArray[np.bool_]:
+    """Tokens that one class of the query shows alone (token)."""
     mine = classes.query == query
     rivals = classes.token_prob[mine] if mine.sum() > 1 else classes.token_prob
     best = classes.token_prob[mine].max(axis=0)
     others = rivals.sum(axis=0) - best
-    return best > (1 + _TIE) * others if counted else (best > 0) & (others <= _TIE * best)
+    return (best > 0) & (others <= _TIE * best)
 
 
 def _mean_attention(classes: SequenceClasses, query: int, logits: Array, shown: NDArray[np.int64]) -> Array:

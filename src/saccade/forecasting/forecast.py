@@ -51,11 +51,10 @@ _DEFINITIONS = {
     "order_until": (_STEPS, "until when the order of tokens is predicted"),
     "size_until": (_STEPS, "until when sizes are predicted to a tenth"),
     "n_windows": ("1", "windows counted"),
-    "distinct": ("", "one class of the query shows the token more than all its other classes together"),
+    "distinct": ("", "one class of the query shows the token, and none of its other classes does"),
     "half_way_time": (_STEPS, "attention is half as far from its start as at the end, in total variation"),
     "scan_time": (_STEPS, "t_0' of the query's most frequent class: end of scanning"),
     "snap_time": (_STEPS, "t_0 of the query's most frequent class: onset of snapping"),
-    "coverage": ("1", "share of training positions that belong to the classes"),
     "condensation_rate": ("1/step", "mu_0: growth rate of embedding and projection at the origin"),
     "focus_rate": ("1/step", "c: growth rate of query and key at the unigram point; negative: attention turns away"),
     "focus_sign": ("", "+1 to frequent tokens first, -1 away from them, 0 neither"),
@@ -135,8 +134,6 @@ def forecast(
             lr_decoder=rates["lr_decoder"],
             lr_attention=rates["lr_attention"],
             steps=steps,
-            coverage=known.coverage,
-            counted=bool(known.identity),
             on_progress=on_progress,
         )
     if known.chain is not None:

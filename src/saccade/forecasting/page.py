@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _COLUMNS = ("part", "name", "token", "rank", "value", "kind")
-_NUMBERS = ("condensation_rate", "focus_rate", "focus_sign", "next_rate", "coverage", "n_windows")
+_NUMBERS = ("condensation_rate", "focus_rate", "focus_sign", "next_rate", "n_windows")
 _UNTIL = ("order_until", "size_until")
 _EVENTS = ("condensed_time", "half_time", "plateau_time", "focus_onset", "focus_growth")
 

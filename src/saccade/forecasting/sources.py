@@ -6,17 +6,11 @@
 | `SequenceClasses`, CSV file with a column `class`| classes as given            |                                   |
 | `MarkovChain`, CSV file of a transition table    |                             | as given                          |
 | `Statistics`: counted already                    | as given                    | as given                          |
-
-`class_statistics` turns a text into classes instead, the papers' picture of it.
-
-A model that trains on text meets the classes in some of its positions only. `coverage` is that share: between two such positions
-attention of these queries stands still, so every time in steps is longer by 1 / coverage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +32,6 @@ class Statistics:
     windows: Windows | None = None
     classes: SequenceClasses | None = None
     chain: MarkovChain | None = None
-    coverage: float = 1.0
     identity: str = ""
 
 
@@ -69,17 +62,6 @@ def _windows(corpus: Corpus, window: int, n_windows: int) -> Windows:
     return corpus.windows(n_context, n_windows=min(wanted, -(-n_places // stride)), stride=stride)
 
 
-def class_statistics(corpus: Corpus, *, queries: int | Sequence[str | int], window: int, n_next: int, n_tokens: int) -> Statistics:
-    """A text as sequence classes: some queries, each with its most frequent next tokens, and endless contexts."""
-    classes = corpus.classes(queries, window=window, n_next=n_next, n_tokens=n_tokens)
-    return Statistics(
-        name=f"{corpus.name}-{corpus.tokenizer}",
-        classes=_whole_vocabulary(classes, corpus),
-        coverage=_coverage(classes, corpus),
-        identity=corpus.hash,
-    )
-
-
 def _corpus(source: Any) -> Corpus:
     try:
         from saccade.data.text.corpus import Corpus, corpus
@@ -100,18 +82,3 @@ def _of_table(path: Path) -> Statistics:
     if "class" in next(csv_rows(path, "a table"), []):
         return Statistics(path.stem, classes=SequenceClasses.from_csv(path))
     return Statistics(path.stem, chain=MarkovChain.from_csv(path))
-
-
-def _whole_vocabulary(classes: SequenceClasses, corpus: Corpus) -> SequenceClasses:
-    """The same classes in the vocabulary a model of the text predicts from, whose size sets the pace of its decoder."""
-    named = set(classes.token_names)
-    others = tuple(token for token in corpus.vocabulary if token not in named)
-    return replace(classes, n_vocab=classes.n_vocab + len(others), token_names=classes.token_names + others)
-
-
-def _coverage(classes: SequenceClasses, corpus: Corpus) -> float:
-    """Share of all positions of the training text at which a query of the classes is followed by one of its next tokens."""
-    ids = [corpus.id_of(name) for name in classes.labels]
-    pairs = corpus.bigrams
-    met = sum(int(pairs[ids[query], ids[following]]) for query, following in zip(classes.query, classes.next_token, strict=True))
-    return met / float(pairs.sum())

@@ -136,9 +136,9 @@ class Heat:
         }
 
 
-def over_seeds(curves: Any, label: str = "", style: str = LINE, tone: int | float | None = 0) -> Line:
+def over_seeds(curves: Any, label: str = "", tone: int | float | None = 0) -> Line:
     """The mean of curves over time, a DataArray (seed, time), with a band from the lowest to the highest seed."""
-    return Line(curves.time, curves.mean("seed"), label, style, tone, low=curves.min("seed"), high=curves.max("seed"))
+    return Line(curves.time, curves.mean("seed"), label, tone=tone, low=curves.min("seed"), high=curves.max("seed"))
 
 
 def with_intervals(x: Any, intervals: Any, label: str = "", tone: int | float | None = 0) -> list[Line]:

@@ -88,9 +88,9 @@ def results_of(sources: Sequence[str | Path]) -> list[Result]:
     return _named_apart(found)
 
 
-def result_of_record(record: xr.Dataset, name: str = "record") -> Result:
+def result_of_record(record: xr.Dataset) -> Result:
     """A record in memory."""
-    return Result(name, _about_record(record), record=record)
+    return Result("record", _about_record(record), record=record)
 
 
 def _results(path: Path) -> list[Result]:

@@ -121,13 +121,13 @@ def _layers(record: xr.Dataset) -> list[str]:
     return ["all layers", *layer_names(record, "layer")]
 
 
-def _each_layer(values: np.ndarray, axes: tuple[int, int] = (1, 2)) -> np.ndarray:
+def _each_layer(values: np.ndarray) -> np.ndarray:
     """Means over heads (layer first), with the mean over all layers before them; missing heads are left out."""
     with np.errstate(invalid="ignore"):
         known = np.isfinite(values)
         filled = np.where(known, values, 0.0)
-        every = filled.sum(axis=axes) / known.sum(axis=axes)
-        each = filled.sum(axis=axes[1]) / known.sum(axis=axes[1])
+        every = filled.sum(axis=(1, 2)) / known.sum(axis=(1, 2))
+        each = filled.sum(axis=2) / known.sum(axis=2)
     return np.concatenate([every[None], np.moveaxis(each, 1, 0)])
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], AbstractContextManager[Callable[..., None]]]
 Option = tuple[Any, Any, str]
 _OF_WATCHED = "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
+_MOST_REASONS = 5
 _LONG = 2.0  # seconds of gathering before the bar says so
 
 _MEANS: dict[str, Option] = {
@@ -268,10 +269,10 @@ def _say_status(folder: SweepFolder, as_json: bool) -> int:
     return 0
 
 
-def _say_reasons(runs: Iterable[str], folder: SweepFolder, most: int = 5) -> None:
+def _say_reasons(runs: Iterable[str], folder: SweepFolder) -> None:
     entries = (folder.entries[run] for run in runs if run in folder.entries)
     reasons = Counter((entry["status"], entry["reason"]) for entry in entries if entry["status"] in UNFINISHED)
-    for (status, reason), count in reasons.most_common(most):
+    for (status, reason), count in reasons.most_common(_MOST_REASONS):
         print(f"  {count} {status}: {reason}")
 
 
