@@ -300,7 +300,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: bool) -> list[Any]:
     """Run experiments, print what came of each when it is done, and write the report over all of `--out`."""
     from saccade.experiments.reproduce import Job, reproduce_all
-    from saccade.lab.printed import print_outcome, tally
+    from saccade.lab.outcome import print_outcome, tally
     from saccade.report.page import write_page
 
     outcomes = []

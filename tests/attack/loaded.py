@@ -23,7 +23,7 @@ for name in (
     "saccade.forecasting.command",
     "saccade.forecasting.files",
     "saccade.forecasting.forecast",
-    "saccade.lab.printed",
+    "saccade.lab.outcome",
     "saccade.observe.checkpoints",
     "saccade.observe.recorder",
     "saccade.report.page",

@@ -1,13 +1,20 @@
-"""The outcome of an experiment: its finding, its record, its claims, and the folder they are in."""
+"""What came of an experiment, and what the terminal shows of it: one line and every exception in full, or every claim with unmet
+assumptions said once on top.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import xarray as xr
+from rich.console import Console
+from rich.markup import escape
 
-from saccade.lab.claim import Claim
+from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, UNDECIDED, Claim
+from saccade.records.json_files import parsed_json
 
 
 @dataclass(frozen=True)
@@ -19,3 +26,57 @@ class Outcome:
     folder: Path
     record: xr.Dataset
     claims: list[Claim]
+
+
+def tally(claims: Sequence[Claim]) -> str:
+    """`427 hold, 12 fail as expected, 4 controls fail as they must, 14 outside their assumptions, 1 surprise`; what is none is
+    left out.
+    """
+    found = Counter(claim.kind for claim in claims)
+    words = {
+        HOLDS: "hold" if len(claims) != 1 else "holds",
+        FAILS: "fail as expected",
+        OUTSIDE: "outside their assumptions",
+        CANNOT_TELL: "cannot be told at this size",
+        "control": "negative control fails as it must" if found["control"] == 1 else "negative controls fail as they must",
+        "surprise": "surprises" if found["surprise"] > 1 else "surprise",
+    }
+    return ", ".join(f"{found[kind]} {said}" for kind, said in words.items() if found[kind]) or "no claims"
+
+
+def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> None:
+    """One line and every surprise in full; with `every_claim` all of them, grouped by the statement they test."""
+    seconds = outcome.record.attrs.get("wall_time_s")
+    took = f", {seconds:.1f} s" if isinstance(seconds, float) else ""
+    terminal.print(f"[bold]{outcome.name}[/bold]: {escape(tally(outcome.claims))}{took}", soft_wrap=True, highlight=False)
+    shown = outcome.claims if every_claim else [claim for claim in outcome.claims if claim.is_surprise]
+    for sentence in [*(_unmet(shown) if every_claim else ()), *_left_out(outcome)]:
+        terminal.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
+    for key in dict.fromkeys(claim.statement.key for claim in shown):
+        of_statement = [claim for claim in shown if claim.statement.key == key]
+        terminal.print(f"  [bold]{escape(key)}[/bold]: {escape(of_statement[0].statement.title)}", soft_wrap=True, highlight=False)
+        for claim in of_statement:
+            terminal.print(_line(claim), soft_wrap=True, highlight=False)
+
+
+def _line(claim: Claim) -> str:
+    kind = claim.kind
+    colour = "red" if kind == "surprise" else "yellow" if kind in UNDECIDED else "green"
+    surprise = f" (expected: {claim.expected})" if kind == "surprise" else ""
+    return f"    [{colour}]{escape(claim.verdict_says)}{surprise}[/{colour}]  {escape(str(claim))}"
+
+
+def _unmet(claims: Iterable[Claim]) -> list[str]:
+    """Once, what the claims below miss of their assumptions."""
+    given = dict.fromkeys(condition for claim in claims if not claim.breaks for condition in claim.given)
+    unmet = [condition for condition in given if not condition.holds]
+    return [f"{len(unmet)} of {len(given)} assumptions are not met: {'; '.join(map(str, unmet))}."] if unmet else []
+
+
+def _left_out(outcome: Outcome) -> list[str]:
+    """What could not be asked, and runs that diverged."""
+    sentences = parsed_json(outcome.record.attrs.get("left_out", "[]"), list)
+    lost = int((outcome.record.stop_reason == "diverged").sum()) if "stop_reason" in outcome.record else 0
+    if lost:
+        sentences.append(f"{lost} of {outcome.record.stop_reason.size} runs diverged; their values are missing.")
+    return sentences

@@ -30,7 +30,6 @@ from typing import IO, Any
 from saccade.errors import InputError
 from saccade.records.checksums import file_hash
 from saccade.records.json_files import MOST_BYTES, parsed_json, regular_file
-from saccade.records.names import named
 from saccade.records.writing import clear_drafts, flush, make_folder, set_aside, whole_file
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome, as_bytes, read_outcomes
 
@@ -297,8 +296,9 @@ def _line(text: bytes) -> dict[str, Any] | None:
 
 
 def _is_line(read: dict[str, Any]) -> bool:
-    named(Path(), read.get("file"), _FORM)
-    entries = read.get("runs")
+    name, entries = read.get("file"), read.get("runs")
+    if not isinstance(name, str) or not re.fullmatch(_FORM, name):  # none leads out of the folder
+        return False
     return read.get("lost") is True or (
         isinstance(read.get("sha256"), str)
         and isinstance(entries, list)
