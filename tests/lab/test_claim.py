@@ -11,6 +11,7 @@ import xarray as xr
 
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Case
+from saccade.lab.outcome import tally
 from saccade.observe.fits import Interval
 from saccade.theory.condition import above, at_most, below, met
 from saccade.theory.statement import Correction, Statement
@@ -100,6 +101,21 @@ def test_a_control_must_fail_and_is_not_excused_by_its_broken_assumption():
 def test_a_control_that_breaks_more_than_it_says_decides_nothing():
     given = [above("a positive rate", -1.0, 0.0), met("one query", False)]
     assert Case(given=given).breaking("a positive rate").near(LEMMA, "x", 2.0, 1.0, within=0.1).verdict == OUTSIDE
+
+
+def test_claims_are_counted_by_what_they_decide_and_a_control_that_decides_nothing_is_outside():
+    broken = Case(given=[above("a positive rate", -1.0, 0.0), met("one query", False)])
+    claims = [
+        CASE.near(LEMMA, "x", 1.0, 1.0, within=0.1),
+        CASE.near(LEMMA, "x", 2.0, 1.0, within=0.1, expected=FAILS),
+        CASE.near(LEMMA, "x", 2.0, 1.0, within=0.1),
+        Case(given=broken.given[:1]).breaking("a positive rate").near(LEMMA, "x", 2.0, 1.0, within=0.1),
+        broken.breaking("a positive rate").near(LEMMA, "x", 2.0, 1.0, within=0.1),
+    ]
+    assert [claim.kind for claim in claims] == [HOLDS, FAILS, "surprise", "control", OUTSIDE]
+    said = "1 hold, 1 fail as expected, 1 outside their assumptions, 1 negative control fails as it must, 1 surprise"
+    assert tally(claims) == said
+    assert str(claims[0]) == "x (K 5): measured 1, predicted 1 ± 0.1"
 
 
 def test_near_needs_one_way_of_telling_how_near():

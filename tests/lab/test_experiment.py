@@ -4,7 +4,8 @@ record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -53,6 +54,15 @@ def test_a_run_is_a_record_with_settings_units_and_definitions():
     assert POWERS.settings_of(record) == Settings((2, 3))
     assert seen == pytest.approx([(n + 1) / 6 for n in range(6)])
     assert record.attrs["left_out"] == "[]"
+
+
+def test_a_caption_ends_with_what_could_not_be_asked():
+    record = POWERS.run()
+    captioned = replace(POWERS, caption="Powers of x.")
+    assert captioned.caption_of(record) == "Powers of x."
+    record.attrs["left_out"] = json.dumps(["Roots are left out.", "So are logarithms."])
+    assert captioned.caption_of(record) == "Powers of x. Roots are left out. So are logarithms."
+    assert POWERS.caption_of(record) == "Roots are left out. So are logarithms."
 
 
 def test_the_table_has_a_row_for_each_cell():
