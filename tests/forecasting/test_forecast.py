@@ -93,7 +93,7 @@ def test_the_folder_holds_record_table_page_and_figure(small, tmp_path):
     again = load_record(folder / "record.zarr")
     np.testing.assert_array_equal(again.gain.values, small.gain.values)
     assert page(again) == page(small)
-    assert len(table(small)) == 2 * (20 + 3) + 1
+    assert len(table(small)) == 2 * (20 + 3)
 
 
 def test_a_csv_file_of_classes_or_of_a_chain_will_do(tmp_path):
