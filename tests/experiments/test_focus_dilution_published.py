@@ -13,8 +13,8 @@ from saccade.experiments.focus_and_dilution import published_observables as obse
 from saccade.experiments.focus_and_dilution.focus_dilution_published import EXPERIMENT, MATRICES, Settings
 from saccade.experiments.focus_and_dilution.published_events import EVENTS, PEAK, Path
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
-from saccade.records.schema import with_settings
 from saccade.model.embedded import Weights
+from saccade.records.schema import with_settings
 from tests.experiments.default_runs import record_of
 
 CHAIN = saccade.MarkovChain.paper(0.8)

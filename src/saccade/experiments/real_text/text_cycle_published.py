@@ -36,7 +36,7 @@ HALF = 0.5  # of its attention: a word is on another
 OWN = 0.75  # attention on itself that the paper highlights
 PROBES = {"wikitext-2": ("the", ",", " ", "ter", "end", "continue"), "tinystories": ("the", ",", "a", "full", "been")}
 N_LOOKS, N_QUERIES, N_SAMPLES = 100, 8, 200
-STAGES = ("condensation", "focus", "dilution", "new_direction", "next_cycle")  # as `find_events` names them
+STAGES = ("condensation", "focus_peak", "dilution", "new_direction", "next_cycle")  # as `find_events` names them
 _LOOK = "text reading seed look"
 VARIABLES = {
     "step": Variable(_LOOK, "updates", "when the run was looked at"),
