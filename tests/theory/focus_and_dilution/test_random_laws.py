@@ -194,6 +194,25 @@ REFUSED = {
     "attention that cannot saturate": lambda: theory.saturated_opening_rate(high=0.6, n_vocab=3, stay=0.3, asymmetry=[1e-3, -1e-3]),
     "attention that turns away": lambda: theory.stall_point(high=0.6, n_vocab=4, stay=-0.1),
     "attention too slow to follow": lambda: theory.stall_point(high=0.34, n_vocab=3, stay=0.5),
+    "shares that are not 1 in all": lambda: theory.condensation_rate(stationary=[0.6, 0.6, 0.6]),
+    "a negative share": lambda: theory.focus_rate(stationary=[0.9, 0.3, -0.2], transition=np.eye(3)),
+    "a share that is no number": lambda: theory.unigram_loss(stationary=[0.5, np.nan, 0.5]),
+    "a token that never comes has no logit": lambda: theory.focus_sign(stationary=[0.7, 0.3, 0.0], transition=np.eye(3)),
+    "a table of another size": lambda: theory.focus_rate(stationary=[0.7, 0.3], transition=np.eye(3)),
+    "rows that are not 1 in all": lambda: theory.drift_response(stationary=[0.7, 0.3], transition=np.ones((2, 2))),
+    "nothing to condense to": lambda: theory.condensation_slope(stationary=[0.5, 0.5]),
+    "half a token": lambda: theory.two_level_law(high=0.6, n_vocab=2.5),
+    "a chain with negative probabilities": lambda: theory.two_level_focus_rate(high=0.6, n_vocab=4, stay=-0.5),
+    "a chain that never moves": lambda: theory.degenerate_point(high=0.6, n_vocab=4, stay=1.0, high_attention=0.9),
+    "a linear stage of no order": lambda: theory.linear_stage_end(1e-3, high=0.6, n_vocab=4, order=1),
+    "a start of negative size": lambda: theory.linear_stage_end(-1e-3, high=0.6, n_vocab=4, order=4),
+    "weights of another vocabulary": lambda: theory.arrival_time(
+        np.ones((3, 2)), np.ones((2, 3)), high=0.6, n_vocab=4, shortfall=0.1
+    ),
+    "negative attention": lambda: theory.saturated_point(high=0.6, n_vocab=3, stay=0.6, strength=-1.0),
+    "a width of no dimension": lambda: theory.attention_spectrum(
+        stationary=[0.7, 0.3], transition=0.5 * np.eye(2) + [0.35, 0.15], d_model=0, d_key=1
+    ),
     "a next token that is impossible": lambda: theory.two_group_point(
         stationary=[0.5, 0.5, 0.0], transition=[[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]
     ),

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad, solve_ivp
 from scipy.special import expit, logit
 
-from ...errors import InputError
+from ...errors import InputError, checked_count, shortened
 from .condensation import condensation_rate
 from .laws import two_level_law, unequal
 
@@ -60,6 +60,11 @@ class RayParts(NamedTuple):
 def ray_parts(embedding: ArrayLike, projection: ArrayLike, *, stationary: ArrayLike) -> RayParts:
     r"""$a = W_0^\top\hat\pi$, $b = W_1\hat u$, and what is left of both matrices. [chen2026, eqs. 63 and 80], for any law."""
     W0, W1, pi = np.asarray(embedding, float), np.asarray(projection, float), unequal(stationary)
+    if W0.ndim < 2 or W1.ndim < 2 or W0.shape[-2:] != W1.shape[:-3:-1] or W0.shape[-2] != len(pi):
+        raise InputError(
+            f"The embedding must have a row and the projection a column for each of the {len(pi)} tokens, of one width; got shapes "
+            f"{W0.shape} and {W1.shape}."
+        )
     q, u = pi / np.linalg.norm(pi), (pi - 1 / len(pi)) / np.linalg.norm(pi - 1 / len(pi))
     a, b = np.einsum("j,...jm->...m", q, W0), W1 @ u
     return RayParts(a, b, W0 - q[:, None] * a[..., None, :], W1 - b[..., None] * u)
@@ -84,6 +89,7 @@ def arrival_overlap(*, high: float, n_vocab: int, shortfall: float) -> float:
 
     [chen2026, eq. 108].
     """
+    two_level_law(high=high, n_vocab=n_vocab)  # refuses what is no such law
     if not 0 <= shortfall < high - 1 / n_vocab:
         raise InputError(
             f"`shortfall` must be at least 0 and below high - 1/n_vocab = {high - 1 / n_vocab:.4g}; got {shortfall:g}."
@@ -163,8 +169,10 @@ def linear_stage_end(init_scale: ArrayLike, *, high: float, n_vocab: int, order:
     r"""$T_p = \frac{1-1/n}{\mu_0}\log\frac1\epsilon$, until which the linear flow serves: weights have grown to about
     $\epsilon^{1/n}$. [chen2026, eq. 75].
     """
-    mu_0 = condensation_rate(stationary=two_level_law(high=high, n_vocab=n_vocab))
-    return (1 - 1 / order) * np.log(1 / np.asarray(init_scale, float)) / mu_0
+    mu_0, scale = condensation_rate(stationary=two_level_law(high=high, n_vocab=n_vocab)), np.asarray(init_scale, float)
+    if not (scale.min() > 0 and scale.max() < 1):
+        raise InputError(f"`init_scale` must be above 0 and below 1; got {shortened(init_scale)}.")
+    return (1 - 1 / checked_count("order", order, low=2)) * np.log(1 / scale) / mu_0
 
 
 def arrival_deadline(init_scale: ArrayLike, *, high: float, n_vocab: int, order: int) -> NDArray[np.float64]:
@@ -182,4 +190,5 @@ def arrival_slope(*, high: float, n_vocab: int, order: int) -> tuple[float, floa
     shortfall. [chen2026, eqs. 113 and 114].
     """
     law: dict[str, Any] = {"high": high, "n_vocab": n_vocab}
-    return 1 / (order * condensation_rate(stationary=two_level_law(**law))), 1 / relaxation_rate(**law)
+    per_fold = checked_count("order", order, low=2) * condensation_rate(stationary=two_level_law(**law))
+    return 1 / per_fold, 1 / relaxation_rate(**law)
