@@ -44,7 +44,7 @@ def path(**changed) -> Path:
         ("all queries above 0.8 on token 0", 10),
         (PEAK, 20),
         ("least attention on token 0 at the peak", 0.98),
-        ("least attention on token 0 at the peak, every token once", 0.882),
+        ("every token once: least attention on token 0 at the peak", 0.882),
         ("loss at the peak", 0.6),
         ("query 1 back below the share of token 0", 30),
         ("query 2 below 0.1 on token 0", 40),

@@ -69,7 +69,7 @@ EVENTS = {
     "all queries above 0.95 on token 0": Event(lambda p: p.when(p.joint > 0.95), 150, 160),
     PEAK: Event(lambda p: p.time[p.peak], 200, 220),
     "least attention on token 0 at the peak": Event(lambda p: p.joint[p.peak], 0.9987, 0.9992, False),
-    "least attention on token 0 at the peak, every token once": Event(lambda p: p.probe[p.peak].min(), 0.985, 0.994, False),
+    "every token once: least attention on token 0 at the peak": Event(lambda p: p.probe[p.peak].min(), 0.985, 0.994, False),
     "σ₂ / σ₁ of the embedding at the peak": Event(lambda p: p.second[p.peak], 0.099, 0.125, False),
     "loss at the peak": Event(lambda p: p.loss[p.peak], 0.94, 0.99, False),
     "query 1 back below the share of token 0": Event(lambda p: p.then(p.on_first[:, 1] < p.share), 290, 330),
