@@ -323,7 +323,9 @@ EXPERIMENT = Experiment(
     finding=(
         "in one epoch all words give the most frequent one {largest attention*wikitext-2, reading words*:.0%} of their "
         "attention, byte pairs {largest attention*wikitext-2, reading byte pairs*:.0%}; Fig. 3's four phases come in {*four "
-        "phases*wikitext-2*:.0%} of runs, even in the reading of the settings that shows most of them"
+        "phases*wikitext-2*:.0%} of runs, even in the reading of the settings that shows most of them; the event detector finds "
+        "focus, dilution and a new direction in {*new direction, in this order*tinystories*:.0%} of runs of the best reading on "
+        "TinyStories, {*new direction, in this order*wikitext-2*:.0%} on WikiText-2"
     ),
     caveat="Batch size, window length and vocabulary, which the paper does not give.",
     full=Settings(epochs=20.0, seeds=3, resumable=True),
