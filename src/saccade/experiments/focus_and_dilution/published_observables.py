@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -108,6 +107,6 @@ def plane_length_and_angle(plane: Array) -> Array:
     return np.stack([length, np.degrees(np.arccos(np.clip(cosine, -1, 1)))], axis=-1)
 
 
-def maps(weights: Weights, places: Sequence[int]) -> Array:
+def maps(weights: Weights, places: Any) -> Array:
     """Cosines of the first rows of each matrix; the embedding has fewer rows, the rest is NaN."""
     return np.array([padded([cosines(part[k])[:ROWS, :ROWS] for part in weights]) for k in places])
