@@ -16,11 +16,13 @@ from matplotlib.figure import Figure
 
 import saccade
 from saccade.experiments import experiment
+from saccade.experiments.focus_and_dilution.published_observables import cosines, probe_attention
 from saccade.experiments.real_text.first_force_text import Scores
 from saccade.experiments.real_text.first_force_text import Settings as FirstForceText
 from saccade.experiments.scan_and_snap.scan_then_snap import EXPERIMENT as SCAN_THEN_SNAP
 from saccade.experiments.scan_and_snap.scan_then_snap import Settings
 from saccade.experiments.scan_and_snap.snap_cases import flows_of
+from saccade.model.embedded import weights_of
 from saccade.observe.events import find_events
 from saccade.report.drawn import draw_panels
 from saccade.report.style import categorical, new_figure, sequential
@@ -133,6 +135,36 @@ def _mark_events(top: Any, bottom: Any, run: Any, values: np.ndarray) -> None:
         bottom.annotate(f" {label} ", rotation=90, fontsize=8, **place)
 
 
+def focus_and_dilution_maps() -> Figure:
+    """The paper's own experiment, one seed: attention in a context with every token once, and cosines of the embeddings."""
+    steps = {0: "start", 200: "focus", 350: "dilution", 1500: "end"}
+    model = saccade.Embedded(d_model=256, d_key=256, init_scale=1 / 256)
+    run = saccade.train(
+        saccade.MarkovChain.paper(0.8),
+        steps=max(steps),
+        lr_decoder=1.5e-4,
+        lr_attention=1.5e-4,
+        batch=np.inf,
+        context=19,
+        sequences=100_000,
+        seeds=1,
+        save=list(steps),
+        model=model,
+    ).isel(seed=0)
+    attention, drawing = probe_attention(weights_of(run)), new_figure(width=WIDTH, height=3.2)
+    top, bottom = drawing.subplots(2, len(steps), sharex=True, sharey=True)
+    for place, (step, label) in enumerate(steps.items()):
+        looked = top[place].imshow(attention[place], vmin=0, vmax=1, cmap="viridis")
+        alike = bottom[place].imshow(cosines(run.embedding.values[place]), vmin=-1, vmax=1, cmap="PuOr_r")
+        top[place].set_title(f"{label}\nstep {step}", fontsize=9)
+        bottom[place].set(xlabel="token", xticks=range(4), yticks=range(4))
+    top[0].set_ylabel("query")
+    bottom[0].set_ylabel("token")
+    drawing.colorbar(looked, ax=top, ticks=[0, 1]).set_label("attention")
+    drawing.colorbar(alike, ax=bottom, ticks=[-1, 0, 1]).set_label("cosine of\nembeddings")
+    return drawing
+
+
 def focus_and_dilution_sign() -> Figure:
     """Measured growth rate of attention, signed by the side it turns to, against the predicted c."""
     asked = experiment("focus-sign")
@@ -206,6 +238,7 @@ FIGURES = (
     first_force_text,
     plain_descent,
     focus_and_dilution_cycle,
+    focus_and_dilution_maps,
     focus_and_dilution_sign,
     focus_and_dilution_parting,
     positional_prior,

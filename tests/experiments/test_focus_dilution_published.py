@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import saccade
 from saccade import InputError
 from saccade.dynamics.embedded_descent import contexts, distinct
-from saccade.experiments.focus_and_dilution import focus_dilution_published as published
-from saccade.experiments.focus_and_dilution.focus_dilution_published import EXPERIMENT, Settings
+from saccade.experiments.focus_and_dilution import published_observables as observables
+from saccade.experiments.focus_and_dilution.focus_dilution_published import EXPERIMENT, MATRICES, Settings
 from saccade.experiments.focus_and_dilution.published_events import EVENTS, PEAK, Path
-from saccade.lab.claim import OUTSIDE
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from saccade.model.embedded import Weights
+from saccade.records.schema import with_settings
 from tests.experiments.default_runs import record_of
 
 CHAIN = saccade.MarkovChain.paper(0.8)
@@ -20,7 +22,7 @@ CHAIN = saccade.MarkovChain.paper(0.8)
 
 @pytest.fixture(scope="module")
 def small():
-    return record_of("focus-dilution-published", steps=60, short=20, width=12, sequences=300, batch=50, seeds=2, lr=5e-3)
+    return record_of("focus-dilution-published", steps=100, short=20, width=12, sequences=300, batch=50, seeds=2, lr=5e-3)
 
 
 def path(**changed) -> Path:
@@ -31,7 +33,9 @@ def path(**changed) -> Path:
     )
     norms = np.array([[1, 1, 1, 1], [2, 2, 2, 2], [2, 0.5, 2, 2], [2, 0.3, 1, 2], [2, 0.9, 0.4, 1], [2, 1.5, 0.9, 0.2]])
     grown = np.linspace(0, 1, 6)
-    return Path(time, 0.75, on_first, 1 - grown, norms, np.outer(grown, [0, 1, 0.8, 0.2]), grown, grown)._replace(**changed)
+    return Path(time, 0.75, on_first, 0.9 * on_first, 1 - grown, norms, np.outer(grown, [0, 1, 0.8, 0.2]), grown, grown)._replace(
+        **changed
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,6 +44,7 @@ def path(**changed) -> Path:
         ("all queries above 0.8 on token 0", 10),
         (PEAK, 20),
         ("least attention on token 0 at the peak", 0.98),
+        ("every token once: least attention on token 0 at the peak", 0.882),
         ("loss at the peak", 0.6),
         ("query 1 back below the share of token 0", 30),
         ("query 2 below 0.1 on token 0", 40),
@@ -66,20 +71,98 @@ def test_the_loss_by_last_token_is_the_mean_over_the_sequences_that_end_with_it(
         expect = np.exp(attention / attention.sum() @ weights.embedding @ weights.projection)
         losses.append(-np.log(expect[target] / expect.sum()))
     plain = [np.mean(np.array(losses)[found.last_token == token]) for token in range(4)]
-    np.testing.assert_allclose(published._group_loss(weights, distinct(found)), plain, rtol=2e-6)
+    np.testing.assert_allclose(observables.group_loss(weights, distinct(found)), plain, rtol=2e-6)
 
 
 def test_the_first_direction_of_a_matrix_has_the_share_that_its_singular_values_say():
     rng = np.random.default_rng(1)
     matrix = rng.standard_normal((30, 30)) + 4 * np.outer(rng.standard_normal(30), rng.standard_normal(30))
     values = np.linalg.svd(matrix, compute_uv=False)
-    assert published._top_share(matrix) == pytest.approx(values[0] ** 2 / np.sum(values**2), rel=1e-9)
+    assert observables.top_share(matrix) == pytest.approx(values[0] ** 2 / np.sum(values**2), rel=1e-9)
 
 
 def test_the_part_off_the_first_embedding_is_none_of_its_own(small):
     np.testing.assert_allclose(small.off_first.isel(token=0), 0, atol=1e-6)
     assert (small.off_first <= small.row_norm + 1e-6).all()
     assert small.off_first.isel(token=1).min() > 1e-3
+
+
+def test_the_probe_holds_every_token_once(small):
+    """So its attention is that of an endless context over the tokens' shares, made to sum to one again."""
+    plain = small.attention / np.array(Settings.stationary)
+    np.testing.assert_allclose(small.probe_attention, plain / plain.sum("token"), rtol=1e-5)
+    assert np.abs(small.probe_attention - small.attention).max() > 0.1
+
+
+def test_principal_components_are_those_of_all_snapshots_together():
+    """Snapshots in a plane off the origin, with a little noise off the plane: distances are kept, and so is the origin's place."""
+    rng = np.random.default_rng(2)
+    plane = rng.standard_normal((7, 3, 2)) * [3, 1]
+    plane -= plane.mean(axis=(0, 1))
+    axes = np.linalg.qr(rng.standard_normal((11, 2)))[0]
+    found, share = observables.components(plane @ axes.T + 1e-9 * rng.standard_normal((7, 3, 11)))
+    assert share == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=-1), np.linalg.norm(plane, axis=-1), rtol=1e-7)
+    assert np.var(found[..., 0]) > np.var(found[..., 1])
+    assert observables.components(rng.standard_normal((70, 3, 11)))[1] == pytest.approx(2 / 11, abs=0.08)
+
+
+def test_lengths_and_angles_in_the_plane():
+    length, angle = np.moveaxis(observables.plane_length_and_angle(np.array([[2, 0], [1, 1], [0, -3], [-1, 0]])), -1, 0)
+    np.testing.assert_allclose(length, [2, np.sqrt(2), 3, 1])
+    np.testing.assert_allclose(angle, [0, 45, 90, 180], atol=1e-9)
+
+
+def test_the_figure_has_a_cosine_map_of_every_matrix_and_the_attention_maps(small):
+    titles = [panel["title"] for row in EXPERIMENT.specs(small) for panel in row]
+    assert [sum(f"{matrix} matrix, step 50" in title for title in titles) for matrix in MATRICES] == [1, 1, 1, 1]
+    assert sum("every token once, step 0" in title for title in titles) == 1
+
+
+LOOKS = [0, 50, 100, 150, 200, 300, 350, 500, 700, 1000, 1500]
+
+
+def shown(record):
+    """A record that says it has the published settings and steps, and shows what Fig. 2 does, with the focus at step 200."""
+    record = with_settings(record.assign_coords(time=LOOKS), Settings())
+    early, line = record.time <= 200, np.array([[3, 0], [2, 0.1], [2, -0.1], [2, 0.2]])
+    late = np.where(
+        (record.time < 500).values[:, None, None], [[5, 0], [0.5, 0.5], [0.5, 1], [-1, 0]], [[9, 0], [0, 5], [-5, 5], [-9, 0]]
+    )
+    plane = np.where(early.values[:, None, None], line, late)
+    focused, apart = np.eye(4)[[0, 0, 0, 0]], np.eye(4)
+    return record.assign(
+        event=xr.full_like(record.event, 200.0),
+        row_cosine=xr.where((record.time < 100) & record.matrix.isin(["query", "key"]), 0.05, 0.95).broadcast_like(
+            record.row_cosine
+        ),
+        components=(record.components.dims, np.broadcast_to(plane, record.components.shape)),
+        probe_attention=xr.where(early, 0 * record.probe_attention + focused, 0 * record.probe_attention + apart),
+    )
+
+
+def verdicts(record, words):
+    found = {claim.verdict for claim in EXPERIMENT.claims(record) if words in claim.label}
+    assert found, words
+    return found
+
+
+def test_cosines_components_and_maps_that_are_wrong_are_seen(small):
+    """Of a run whose rows, components and attention are put to what Fig. 2 shows, and then away from it."""
+    right = shown(small)
+    assert verdicts(right, "in every run") == {HOLDS}
+    assert verdicts(right, "in that plane") == {HOLDS}
+    assert verdicts(right, "context every token once") == {HOLDS}
+    for matrix in MATRICES:
+        wrong = right.row_cosine.where(right.matrix != matrix, 0.5)
+        assert verdicts(right.assign(row_cosine=wrong), f"in every run, {matrix}") == {FAILS}
+    stuck = right.components.where(right.time < 40, right.components.isel(time=0))
+    assert verdicts(right.assign(components=stuck), "in that plane, at the end") == {FAILS}
+    assert verdicts(right.assign(components=stuck), "where shortest") == {FAILS}
+    stayed = right.probe_attention.where(right.time <= 200, right.probe_attention.isel(time=0))
+    assert verdicts(right.assign(probe_attention=stayed), "any other query on token 0, at the end") == {FAILS}
+    swapped = right.probe_attention.copy(data=right.probe_attention.values[..., [1, 0, 2, 3]])
+    assert verdicts(right.assign(probe_attention=swapped), "of token 0 on itself") == {FAILS}
 
 
 def test_other_settings_are_outside_the_claims(small):

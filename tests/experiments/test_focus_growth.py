@@ -29,7 +29,7 @@ def verdicts(record, words):
 def test_every_verdict_is_the_expected_one(record):
     claims = list(EXPERIMENT.claims(record))
     plain = [claim for claim in claims if not claim.breaks]
-    assert [len(plain), len(claims)] == [30, 32]
+    assert [len(plain), len(claims)] == [48, 51]
     assert [claim.label for claim in plain if claim.verdict != HOLDS] == []
     assert all(claim.as_expected for claim in claims)
     assert_as_in_the_readme("focus-growth", claims)
@@ -54,6 +54,11 @@ def test_attention_that_turns_away_is_seen(record):
     assert verdicts(record.assign(cosine=-record.cosine), "π πᵀ (law zipf-6, start random") == {FAILS}
 
 
+def test_queries_that_do_not_turn_with_a_smaller_start_are_seen(record):
+    still = record.query_misfit.isel(init_scale=0).broadcast_like(record.query_misfit)
+    assert verdicts(record.assign(query_misfit=still), "how far W_Q") == {FAILS}
+
+
 def test_another_loss_on_the_plateau_is_seen(record):
     assert verdicts(record.assign(plateau_loss=record.plateau_loss + 1e-3), "loss on the plateau") == {FAILS}
 
@@ -67,10 +72,10 @@ def test_a_tilt_that_is_wrong_at_first_order_is_seen(record):
 
 
 def test_table_and_figure_hold_every_start(record):
-    assert len(EXPERIMENT.rows(record)) == 2 * 3
+    assert len(EXPERIMENT.rows(record)) == 3 * 3
     assert len(EXPERIMENT.figure(record).axes) == 4
 
 
 def test_a_chain_on_which_attention_does_not_move_is_named():
     with pytest.raises(InputError, match="zipf-6"):
-        EXPERIMENT.run(Settings(stays=(0.3, 0.0)))
+        EXPERIMENT.run(Settings(stays=(0.3, 0.0, 0.5)))

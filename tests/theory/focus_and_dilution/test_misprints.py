@@ -113,3 +113,27 @@ def test_the_change_of_the_jacobian_has_the_factor_that_the_display_before_equat
     lacking = theory.mixed_jacobian(at) + (theory.hessian_slope(at) - theory.mixed_jacobian(at)) / ratio
     assert found == pytest.approx(theory.hessian_slope(at), abs=1e-7)
     assert np.abs(found - lacking).max() > 0.01
+
+
+def test_an_asymmetry_moves_low_attention_by_one_over_the_low_mass_and_no_prediction():
+    """Lemma D.7, proof: the printed factor is 1 - pi_1."""
+    at, h = theory.saturated_triple(HIGH, 0.6), 1e-6
+    state = theory.RankOneState(at.gamma, at.beta, 2.0, 2.0)
+
+    def low_row(delta):
+        low = (1 - HIGH) / 2
+        return theory.saturated_attention(state, stationary=[HIGH, low + delta, low - delta])[1]
+
+    slope = (low_row(h) - low_row(-h)) / (2 * h)
+    assert slope == pytest.approx(np.array([0, 1, -1]) / (1 - HIGH), rel=1e-9)
+    assert slope @ np.outer(at.gamma, at.beta) == pytest.approx(0, abs=1e-9)
+
+
+def test_attention_changes_with_the_change_of_its_logits():
+    """Lemma D.9, proof, item 2: dA_i = e_i^T dPhi Var(A_i), where Phi is printed for dPhi."""
+    rng, h = np.random.default_rng(5), 1e-6
+    phi, move = rng.normal(size=(2, N_VOCAB, N_VOCAB))
+    A = theory.population_attention(phi, stationary=PI)
+    ahead, behind = (theory.population_attention(phi + sign * h * move, stationary=PI) for sign in (1, -1))
+    for row, change, dphi in zip(A, (ahead - behind) / (2 * h), move, strict=True):
+        assert change == pytest.approx(dphi @ (np.diag(row) - np.outer(row, row)), abs=1e-9)

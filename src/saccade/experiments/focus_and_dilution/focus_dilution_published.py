@@ -5,7 +5,8 @@ paper leaves open (batch, seeds, three of the matrices) is varied. Measured is w
 Expect: embedding, then queries condense, all queries turn to token 0 together, all but its own leave it, the others' embeddings
 shrink and then open, in the order of their frequency. The caption's steps 350 to 550 do not follow from the printed settings.
 Bounds are the ranges of an independent replication over six runs, 15 % wider in steps and 0.02 in values; that the mean over seeds
-is held to them where values are read at a step was set after single seeds had missed four of them by up to 0.005.
+is held to them where values are read at a step was set after single seeds had missed four of them by up to 0.005. Bounds on what
+the figure shows without numbers (cosine maps, principal components, attention maps) were set after a look at the first run.
 """
 
 from __future__ import annotations
@@ -15,34 +16,32 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import xarray as xr
 
 import saccade
-from saccade.dynamics.embedded_descent import Distinct, contexts, distinct
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
-from saccade.experiments.focus_and_dilution.published_events import AT_STEP, COSINES, EVENTS, OPENING, ORDER, PEAK, Path
+from saccade.experiments.focus_and_dilution import published_observables as observables
+from saccade.experiments.focus_and_dilution.published_events import AT_STEP, COSINES, EVENTS, OPENING, ORDER, PEAK
 from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, REPLICATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded, stretch
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import Heat, Line, Lines, Panel, over_seeds
-from saccade.model.embedded import Weights, composite, context_log_prob, weights_of
-from saccade.observe.fits import Array
-from saccade.observe.measures import class_attention, entropy, singular_values
+from saccade.model.embedded import weights_of
+from saccade.observe.measures import entropy
 from saccade.theory.focus_and_dilution.statements import FIG_2
 
 EVERY = 10  # updates between states that are kept
 MATRICES = ("embedding", "query", "key", "projection")
-MAPPED, ROWS = (0, 50, 150, 210, 500, 1500), 24  # updates and rows of the cosine maps
+MAPPED = (50, 150, 1500)  # updates of the cosine maps: embedding condensed, all four matrices condensed, the end
+SHOWN = (0, 200, 350, 1500)  # updates of the attention maps: the start, focus, dilution, the end
 CAPTION = (350, 550)  # updates between which, by the caption, attention of all queries to the first token rises
 CAPTION_MARKS = {350.0: "", 550.0: "350 to 550: rise by the caption"}
 CAPTION_HOLDS = {("start 1/m², logits over √m", 350), ("rate / 3", 550)}  # the only numbers that a variant gives
-RISE = 0.02  # above its share: attention has begun to rise
 
 VARIABLES = {
     "attention": Variable("batch seed time query token", "1", "attention of each query in an infinitely long context"),
-    "probe_entropy": Variable("batch seed time query", "nats", "entropy of attention over a context with every token once"),
+    "probe_attention": Variable("batch seed time query token", "1", "attention of each query in a context with every token once"),
     "loss": Variable("batch seed time", "nats", "mean loss of the batch that is learnt from"),
     "group_loss": Variable("batch seed time query", "nats", "mean loss over the training sequences whose last token this is"),
     "row_norm": Variable("batch seed time token", "1", "norm of each token's embedding"),
@@ -51,8 +50,9 @@ VARIABLES = {
     "row_cosine": Variable("batch seed time matrix", "1", "mean |cosine| of two rows of a matrix"),
     "top_share": Variable("batch seed time", "1", "share of the query matrix's square norm in its first singular direction"),
     "event": Variable("batch seed what", "updates or 1", "when each event comes, or the value then"),
-    "components": Variable("time token component", "1", "first two principal components of all embeddings at all times, first run"),
-    "cosines": Variable("mapped matrix row other_row", "1", "cosine of rows of a matrix, the first 24, first run"),
+    "components": Variable("seed time token component", "1", "first two principal components of all embeddings at all times"),
+    "plane_share": Variable("seed", "1", "share of the variance of all these embeddings in the two components"),
+    "cosines": Variable("mapped matrix row other_row", "1", "cosine of rows of a matrix, the first 24, first run, all sequences"),
     "chain_event": Variable("chain what", "updates or 1", "the same events on other chains with this law"),
     "onset": Variable("batch seed", "updates", "attention of every query on token 0 has risen 0.02 above its share"),
     "variant_onset": Variable("variant", "updates", "the same with other settings"),
@@ -118,16 +118,19 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     found = []
     for each, low, high in zip(runs, ends / ends[-1], ends[1:] / ends[-1], strict=False):
         trained = _trained(each, settings, stretch(on_progress, low, high))
-        found.append([_seen(trained.sel(seed=seed), each.chain, settings) for seed in each.seeds])
+        contexts = (settings.sequences, settings.length - 1)
+        found.append([observables.seen(trained.sel(seed=seed), each.chain, *contexts) for seed in each.seeds])
         if each is runs[0]:
             first = weights_of(trained.isel(seed=0))
+            planes, shares = zip(*map(observables.components, trained.embedding.values), strict=True)
     times, mapped = np.arange(0, long + 1, EVERY), [step for step in MAPPED if step <= long]
     tried = [seen for (seen,) in found[2 + len(others) :]]
     return Measured(
         {name: np.array([[seen[name] for seen in of_seeds] for of_seeds in found[:2]]) for name in found[0][0]}
         | {
-            "components": _components(first.embedding),
-            "cosines": _maps(first, np.searchsorted(times, mapped)),
+            "components": np.array(planes),
+            "plane_share": np.array(shares),
+            "cosines": observables.maps(first, np.searchsorted(times, mapped)),
             "chain_event": [seen["event"] for (seen,) in found[2 : 2 + len(others)]],
             "variant_onset": [seen["onset"] for seen in tried],
             "variant_peak": [seen["event"][list(EVENTS).index(PEAK)] for seen in tried],
@@ -173,81 +176,6 @@ def _trained(runs: Runs, settings: Settings, on_progress: Progress) -> xr.Datase
     )
 
 
-def _seen(run: xr.Dataset, chain: saccade.MarkovChain, settings: Settings) -> dict[str, Any]:
-    """What Fig. 2 shows of one run, over time."""
-    weights = weights_of(run)
-    embedding = weights.embedding
-    towards = embedding[:, 0] / np.linalg.norm(embedding[:, 0], axis=-1, keepdims=True)
-    values = singular_values(embedding)
-    data = distinct(contexts(chain, int(run.seed), settings.sequences, settings.length - 1))
-    logits = (embedding @ weights.query) @ np.swapaxes(embedding @ weights.key, -1, -2)
-    seen: dict[str, Any] = {
-        "attention": run.attention.values,
-        "probe_entropy": entropy(class_attention(logits, np.full(chain.n_vocab, 1 / chain.n_vocab))),
-        "loss": run.loss.values,
-        "group_loss": np.array([_group_loss(Weights(*(part[k] for part in weights)), data) for k in range(len(embedding))]),
-        "row_norm": np.linalg.norm(embedding, axis=-1),
-        "off_first": np.linalg.norm(embedding - np.einsum("tim,tm,tn->tin", embedding, towards, towards), axis=-1),
-        "second": values[:, 1] / values[:, 0],
-        "row_cosine": np.array([[_mean_cosine(part[k]) for part in weights] for k in range(len(embedding))]),
-        "top_share": np.array([_top_share(query) for query in weights.query]),
-    }
-    path = Path(
-        run.time.values,
-        chain.stationary[0],
-        seen["attention"][:, :, 0],
-        *(seen[name] for name in ("loss", "row_norm", "off_first", "second", "top_share")),
-    )
-    onset = path.when(path.joint > path.share + RISE)
-    return seen | {"event": [event.read(path) for event in EVENTS.values()], "onset": onset}
-
-
-@jax.jit
-def _log_prob(weights: Weights, counts: Array, last_token: Array) -> jax.Array:
-    return context_log_prob(composite(weights, 1.0), counts, last_token)
-
-
-def _group_loss(weights: Weights, data: Distinct) -> Array:
-    """By last token; NaN for one with which no sequence ends."""
-    log_prob = np.asarray(_log_prob(weights, data.counts, data.last_token))
-    n_vocab = len(log_prob)
-    spent = -np.bincount(data.last_token, (data.next_share * log_prob).sum(axis=0), n_vocab)
-    share = np.bincount(data.last_token, data.next_share.sum(axis=0), n_vocab)
-    return np.divide(spent, share, out=np.full(n_vocab, np.nan), where=share > 0)
-
-
-def _cosines(matrix: Array) -> Array:
-    rows = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    return rows @ rows.T
-
-
-def _mean_cosine(matrix: Array) -> float:
-    cosines = np.abs(_cosines(matrix))
-    return float((cosines.sum() - np.trace(cosines)) / (cosines.size - len(cosines)))
-
-
-def _top_share(matrix: Array) -> float:
-    """By power iteration: it is exact where one direction dominates, and too small by little where none does."""
-    matrix, along = matrix.astype(np.float64), np.ones(matrix.shape[1])
-    for _ in range(30):
-        along = matrix.T @ (matrix @ along)
-        along /= np.linalg.norm(along)
-    return float(np.sum((matrix @ along) ** 2) / np.sum(matrix**2))
-
-
-def _components(embedding: Array) -> Array:
-    """Of all embeddings at all times together (time, token, component)."""
-    snapshots = embedding.reshape(-1, embedding.shape[-1])
-    centred = snapshots - snapshots.mean(axis=0)
-    directions = np.linalg.svd(centred, full_matrices=False)[2][:2]
-    return (centred @ directions.T).reshape(*embedding.shape[:2], 2)
-
-
-def _maps(weights: Weights, places: Any) -> Array:
-    """Cosines of the first rows of each matrix; the embedding has fewer rows, the rest is NaN."""
-    return np.array([padded([_cosines(part[k])[:ROWS, :ROWS] for part in weights]) for k in places])
-
-
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     published = EXPERIMENT.as_published(record, "seeds")
     case = Case({}, [published], REPLICATION)
@@ -273,6 +201,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         0.5,
         sentence="Under Adam most of the loss falls after queries have condensed, as the paper says; in the flow it falls before.",
     )
+    yield from _cosine_maps(record, of_paper)
+    yield from _principal_components(record, of_paper)
+    yield from _attention_maps(record, of_paper)
     peaks = record.event.sel(what=PEAK)
     yield Case({}, [published]).at_most(
         FIG_2,
@@ -332,61 +263,132 @@ def _of_other_chain(event: xr.DataArray, case: Case) -> Iterator[Claim]:
     )
 
 
+def _cosine_maps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
+    """Stage I and stage II, in every run; of two random rows the cosine is 0.05 on average, in the projection 0.42."""
+    outer, inner = ["embedding", "projection"], ["query", "key"]
+    for step, matrices, low, high, sentence in (
+        (50, outer, 0.7, 1.0, "Rows of embedding and projection take one direction first."),
+        (50, inner, 0.0, 0.1, "While the outer matrices condense, queries and keys keep all their directions."),
+        (150, outer + inner, 0.9, 1.0, "While attention is focused, each of the four matrices has one direction."),
+    ):
+        for matrix in matrices if step <= record.time[-1] else ():
+            measured = record.row_cosine.sel(matrix=matrix, time=step)
+            title = f"mean |cosine| of rows in every run, {matrix} matrix"
+            yield case.but(step=step).between(FIG_2, title, measured, low, high, sentence=sentence)
+
+
+def _principal_components(record: xr.Dataset, case: Case) -> Iterator[Claim]:
+    """The plane of all snapshots: one line until the focus, other tokens drawn back, then off the line."""
+    turned = record.components.copy(data=observables.plane_length_and_angle(record.components.values))
+    length, angle = turned.isel(component=0, token=slice(1, None)), turned.isel(component=1, token=slice(1, None))
+    peak = record.event.sel(batch="full", what=PEAK).fillna(record.time[-1])
+    before, after = length.where(length.time <= peak).max("time"), length.where(length.time > peak).min("time")
+    yield case.at_least(FIG_2, "share of all embedding snapshots' variance in two principal components", record.plane_share, 0.9)
+    yield case.at_most(
+        FIG_2,
+        "angle of any token to token 0 in the plane of two principal components, at the focus, degrees",
+        angle.sel(time=peak),
+        20,
+        sentence="Until the focus all embeddings move along one line.",
+    )
+    yield case.at_most(
+        FIG_2,
+        "length of any token but 0 in that plane where shortest after the focus, over its longest before",
+        after / before,
+        0.75,
+        sentence="After the focus the embeddings of all tokens but the frequent one draw back.",
+    )
+    yield case.at_least(
+        FIG_2,
+        "angle of any token to token 0 in that plane, at the end, degrees",
+        angle.isel(time=-1),
+        45,
+        sentence="At the end no other token is left on the line of the frequent one.",
+    )
+
+
+def _attention_maps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
+    """Every token once: all queries on token 0 at the focus (an event); then token 0 keeps to itself and the others leave it."""
+    probe, peak = record.probe_attention.isel(token=0), record.event.sel(what=PEAK).fillna(record.time[-1])
+    after, end = probe.where(probe.time > peak), probe.isel(time=-1)
+    case = case.but(context="every token once")
+    yield case.at_least(FIG_2, "attention of token 0 on itself, from the focus on", after.isel(query=0).min("time"), 0.9)
+    yield case.at_most(
+        FIG_2,
+        "attention of any other query on token 0, at the end",
+        end.isel(query=slice(1, None)),
+        0.25,
+        sentence="After the focus every other query gives the frequent token less than an equal share.",
+    )
+
+
 def _values_at_steps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     for (matrix, step), (low, high) in COSINES.items():
         if step <= record.time[-1]:
             measured = record.row_cosine.sel(batch="full", matrix=matrix, time=step)
             yield case.but(step=step).between(FIG_2, f"mean |cosine| of rows, {matrix} matrix", measured, low - 0.02, high + 0.02)
-    full = record.sel(batch="full").mean("seed")  # each seed draws its own sequences, which alone moves a group's loss by 0.02
+    # Each seed draws its own sequences, which alone moves a group's loss by 0.02.
+    full = record.assign(probe_entropy=_probe_entropy(record)).sel(batch="full").mean("seed")
     for (name, token), ranges in AT_STEP.items():
-        values = full.probe_entropy if name.startswith("probe") else full.group_loss
+        values = full.group_loss if name.startswith("loss") else full.probe_entropy
         for step, (low, high) in ranges.items():
             if step <= record.time[-1]:
                 measured, bounds = values.sel(time=step).isel(query=token), (low - 0.02, high + 0.02)
                 yield case.but(step=step).between(FIG_2, f"{name} {token}, mean of seeds", measured, *bounds)
 
 
+def _probe_entropy(record: xr.Dataset) -> xr.DataArray:
+    return xr.DataArray(
+        entropy(record.probe_attention.values), record.attention.isel(token=0).coords, record.probe_attention.dims[:-1]
+    )
+
+
 def panels(record: xr.Dataset) -> list[list[Panel]]:
-    full, tokens = record.sel(batch="full"), range(record.sizes["token"])
+    full = record.assign(probe_entropy=_probe_entropy(record)).sel(batch="full")
+    tokens = range(record.sizes["token"])
     shades = [token / max(1, len(tokens) - 1) for token in tokens]
 
     def each(values: xr.DataArray, axis: str, word: str, first: int = 0) -> list[Line]:
         return [over_seeds(values.isel({axis: token}), f"{word} {token}", tone=shades[token]) for token in tokens[first:]]
 
+    def lines(title: str, y: str, drawn: list[Line], **others: Any) -> Panel:
+        return Lines(title, "updates of Adam", y, drawn, **others)
+
     share = {float(EXPERIMENT.settings_of(record).stationary[0]): "share of token 0"}
-    first, second = record.components.isel(component=0), record.components.isel(component=1)
-    paths = [Line(first[:, token], second[:, token], f"token {token}", tone=shades[token]) for token in tokens]
-    steps = "updates of Adam"
-    maps: list[Panel] = [_map(record.cosines.sel(mapped=step, matrix="query"), step) for step in (50, 150) if step in record.mapped]
-    return [
+    across, up = (record.components.isel(seed=0, component=k) for k in (0, 1))
+    paths = [Line(across[:, token], up[:, token], f"token {token}", tone=shades[token]) for token in tokens]
+    condensed = [over_seeds(full.row_cosine.sel(matrix=name), name, tone=k) for k, name in enumerate(MATRICES)]
+    on_first = each(full.attention.isel(token=0), "query", "query")
+    rows: list[list[Panel]] = [
         [
-            Lines(
-                "attention on token 0",
-                steps,
-                "attention",
-                each(full.attention.isel(token=0), "query", "query"),
-                levels=share,
-                marks=CAPTION_MARKS,
-            ),
-            Lines("loss by last token", steps, "loss (nats)", each(full.group_loss, "query", "after token")),
+            lines("loss by last token", "loss (nats)", each(full.group_loss, "query", "after token")),
+            lines("attention on token 0", "attention", on_first, levels=share, marks=CAPTION_MARKS),
+            lines("entropy of attention, every token once", "entropy (nats)", each(full.probe_entropy, "query", "query")),
+            lines("condensation of each matrix", "mean |cosine| of two rows", condensed, ylim=(0, None)),
         ],
         [
-            Lines("size of the embeddings", steps, "norm of a row", each(full.row_norm, "token", "token")),
-            Lines("part of an embedding off that of token 0", steps, "norm", each(full.off_first, "token", "token", 1)),
-        ],
-        [
-            Lines("entropy of attention, every token once", steps, "entropy (nats)", each(full.probe_entropy, "query", "query")),
+            lines("size of the embeddings", "norm of a row", each(full.row_norm, "token", "token")),
+            lines("part of an embedding off that of token 0", "norm", each(full.off_first, "token", "token", 1)),
+            lines("second direction", "σ₂ / σ₁ of the embedding", [over_seeds(full.second)]),
             Lines("embeddings over time", "first principal component", "second", paths),
         ],
-        maps,
     ]
+    rows += [[_cosine_map(record.cosines.sel(mapped=step, matrix=name)) for name in MATRICES] for step in record.mapped.values]
+    shown = [step for step in SHOWN if step <= record.time[-1]]
+    return [*rows, [_attention_map(full.probe_attention.isel(seed=0).sel(time=step)) for step in shown]]
 
 
-def _map(cosines: xr.DataArray, step: int) -> Heat:
+def _cosine_map(cosines: xr.DataArray) -> Heat:
     """Rows sorted by their cosine with the first, so that those of one direction lie together."""
-    order = np.argsort(-cosines.values[0])
+    order = np.argsort(-cosines.values[0])[: int(np.isfinite(cosines.values[0]).sum())]
     values = cosines.values[np.ix_(order, order)]
-    return Heat(f"rows of the query matrix, step {step}", "row", "row", values, [], [], (-1, 1), "cosine", True)
+    title = f"rows of the {cosines.matrix.item()} matrix, step {cosines.mapped.item()}"
+    return Heat(title, "row", "row", values, [], [], (-1, 1), "cosine", True)
+
+
+def _attention_map(attention: xr.DataArray) -> Heat:
+    names = [str(token) for token in range(attention.sizes["token"])]
+    return Heat(f"attention, every token once, step {attention.time.item()}", "token", "query", attention, names, names, (0, 1))
 
 
 EXPERIMENT = Experiment(
@@ -398,8 +400,10 @@ EXPERIMENT = Experiment(
     caption=(
         "The published settings, all sequences at every step, mean and range over seeds. All queries turn to token 0 together; "
         "then all but its own leave it, rows of the embedding shrink and open one after the other, and the loss of sequences that "
-        "end with each token falls in turn. Embeddings over time: principal components of all snapshots of one run. The maps: "
-        "cosines of rows of the query matrix before and after it condenses."
+        "end with each token falls in turn. Panel 8: principal components of all snapshots of the first run, from the origin on. "
+        "Panels 9 to 20: cosines of rows of the four matrices of that run, sorted, when embedding and projection have condensed, "
+        "when queries and keys have too, and at the end. Panels 21 to 24: its attention where every token comes once, at the "
+        "start, focused, diluted, and at the end, each token on itself."
     ),
     finding=(
         "all queries give token 0 at least {least attention on token 0 at the peak*:.3f} of their attention at step {joint focus "

@@ -19,6 +19,7 @@ class Path(NamedTuple):
     time: Array
     share: float  # of token 0
     on_first: Array  # time, query: attention on token 0
+    probe: Array  # time, query: the same where every token comes once
     loss: Array
     norms: Array  # time, token
     off_first: Array  # time, token
@@ -68,6 +69,7 @@ EVENTS = {
     "all queries above 0.95 on token 0": Event(lambda p: p.when(p.joint > 0.95), 150, 160),
     PEAK: Event(lambda p: p.time[p.peak], 200, 220),
     "least attention on token 0 at the peak": Event(lambda p: p.joint[p.peak], 0.9987, 0.9992, False),
+    "every token once: least attention on token 0 at the peak": Event(lambda p: p.probe[p.peak].min(), 0.985, 0.994, False),
     "σ₂ / σ₁ of the embedding at the peak": Event(lambda p: p.second[p.peak], 0.099, 0.125, False),
     "loss at the peak": Event(lambda p: p.loss[p.peak], 0.94, 0.99, False),
     "query 1 back below the share of token 0": Event(lambda p: p.then(p.on_first[:, 1] < p.share), 290, 330),
@@ -96,7 +98,7 @@ EVENTS = {
     "row 2 longer than 1": Event(lambda p: p.then(p.norms[:, 2] > 1), 1180, 1350),
 }
 AT_STEP = {  # values at a step: (what, of which token) -> step -> range, over the full-batch runs
-    ("probe entropy of query", 1): {200: (0.04, 0.09), 300: (1.27, 1.39), 500: (0.0, 0.06)},
+    ("probe entropy of query", 1): {0: (1.386, 1.386), 200: (0.04, 0.09), 300: (1.27, 1.39), 500: (0.0, 0.06)},
     ("probe entropy of query", 2): {200: (0.05, 0.07), 300: (1.29, 1.37), 500: (0.38, 0.45), 700: (1.05, 1.12), 1500: (0.0, 0.0)},
     ("loss after token", 0): {700: (0.249, 0.249), 1000: (0.24, 0.24), 1500: (0.24, 0.24)},
     ("loss after token", 1): {700: (0.75, 0.75), 1000: (0.54, 0.54), 1500: (0.50, 0.50)},

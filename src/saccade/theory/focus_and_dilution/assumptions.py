@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..condition import Condition, above, at_least, at_most, below
 from .condensation import condensation_rate
+from .laws import chances, shares
 from .unigram import focus_rate
 
 __all__ = ["LazyFit", "check_assumptions", "lazy_fit"]
@@ -30,7 +31,7 @@ class LazyFit(NamedTuple):
 
 def lazy_fit(*, stationary: ArrayLike, transition: ArrayLike) -> LazyFit:
     r"""Least-squares $\lambda$ in $P = \lambda I + (1-\lambda)1\pi^\top$, the form of the chains in [chen2026, data]."""
-    pi, P = np.asarray(stationary, float), np.asarray(transition, float)
+    pi, P = shares(stationary), chances(transition, np.size(stationary))
     shape = np.eye(len(pi)) - pi
     stay = np.sum((P - pi) * shape) / np.sum(shape**2)
     return LazyFit(float(stay), float(np.abs(P - pi - stay * shape).max()))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .laws import unequal
+from .laws import shares, unequal
 from .unigram import embedding_norm
 
 __all__ = [
@@ -41,7 +41,7 @@ class LinearWeights(NamedTuple):
 
 def centred_stationary(*, stationary: ArrayLike) -> NDArray[np.float64]:
     r"""What the projection condenses to, $u = \pi - 1/d$. [derived, stage I]."""
-    pi = np.asarray(stationary, float)
+    pi = shares(stationary)
     return pi - 1 / len(pi)
 
 
@@ -98,7 +98,7 @@ def condensed_direction(embedding_0: ArrayLike, projection_0: ArrayLike, *, stat
 
 def condensation_slope(*, stationary: ArrayLike, lr_decoder: float = 1.0) -> float:
     r"""How much longer stage I takes per e-fold of a smaller start, $dt/d\ln(1/\epsilon) = 1/\mu_0$. [derived, stage I]."""
-    return 1 / condensation_rate(stationary=stationary, lr_decoder=lr_decoder)
+    return 1 / condensation_rate(stationary=unequal(stationary), lr_decoder=lr_decoder)
 
 
 def condensation_time(

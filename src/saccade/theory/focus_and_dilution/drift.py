@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from .laws import two_level_law
+from .laws import chances, two_level_chain, two_level_law, unequal
 from .spectra import two_level_focus_rate
 from .transition import overlap_target
 from .unigram import focus_rate, unigram_point
@@ -58,7 +58,7 @@ def mass_redistribution(*, stationary: ArrayLike, transition: ArrayLike) -> NDAr
 
     [derived, stage III]. $\sum_jF_j = 0$, so it only redistributes; $\gamma\cdot F = 3c$.
     """
-    pi, P = np.asarray(stationary, float), np.asarray(transition, float)
+    pi, P = unequal(stationary), chances(transition, np.size(stationary))
     gamma, beta = unigram_point(stationary=pi)
     gain, above = (P - pi) @ beta, gamma - pi @ gamma
     K_1, variance = np.sum(pi * gamma * gain), np.sum(pi * above**2)
@@ -112,7 +112,7 @@ def drift_response(*, stationary: ArrayLike, transition: ArrayLike) -> DriftResp
     V\beta^\top C\beta$ and $F_\beta = V[\sum_i\pi_i\gamma_i(P_i-\pi) - \langle\gamma\rangle^2C\beta]$. [derived, stage III].
     Rates 1, phi_scale 1.
     """
-    pi, P = np.asarray(stationary, float), np.asarray(transition, float)
+    pi, P = unequal(stationary), chances(transition, np.size(stationary))
     gamma, beta = unigram_point(stationary=pi)
     C, mean, d = np.diag(pi) - np.outer(pi, pi), pi @ gamma, len(pi)
     V, shown = pi @ (gamma - mean) ** 2, C @ beta
@@ -133,6 +133,7 @@ def two_level_drift(
     r"""Velocities of $\gamma_1$ and $\gamma_l$ on the rank-one manifold with equal low tokens: the part through M and the part
     through $\Phi$ together. [chen2026, eqs. 149 to 156].
     """
+    two_level_chain(high=high, n_vocab=n_vocab, stay=stay)  # refuses what is no such chain
     pi_1, g, Db, eta = high, np.array([gamma_high, gamma_low]), span, strength
     Dg = g[0] - g[1]
     xi = expit(np.log(pi_1 / (1 - pi_1)) + eta * g * Dg)
@@ -150,7 +151,7 @@ def contrast_force(*, high: float, n_vocab: int, stay: float) -> float:
     r"""Velocity of $(1-\pi_1)\gamma_1-(d-1)\pi_1\gamma_l$ at the unigram point for each unit of strength,
     $3\lambda\pi_1^2(1-\pi_1)^2\,\Delta\beta\,(\Delta\gamma)^2$. [chen2026, eq. 157].
     """
-    gamma, beta = unigram_point(stationary=two_level_law(high=high, n_vocab=n_vocab))
+    gamma, beta = unigram_point(stationary=two_level_chain(high=high, n_vocab=n_vocab, stay=stay))
     return float(3 * stay * (high * (1 - high)) ** 2 * (beta[0] - beta[1]) * (gamma[0] - gamma[1]) ** 2)
 
 
@@ -160,6 +161,8 @@ def contrast_path(t: ArrayLike, *, strength_0: float, high: float, n_vocab: int,
     $\eta(0) < 0$, grow where $c < 0$.
     """
     rate = 2 * np.sign(strength_0) * two_level_focus_rate(high=high, n_vocab=n_vocab, stay=stay)
+    if rate == 0:  # a chain without persistence, or no attention to begin with
+        return np.zeros(np.shape(t))
     scale = strength_0 * contrast_force(high=high, n_vocab=n_vocab, stay=stay) / rate
     return scale * np.expm1(rate * np.asarray(t, float))
 

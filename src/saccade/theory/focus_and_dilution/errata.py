@@ -207,7 +207,17 @@ MISPRINTS: tuple[Misprint, ...] = (
     Misprint("eq. 147", "maps of the tokens that fix token 1", "permutations that fix token 1"),
     Misprint("eqs. 155, 156", "a, b", "γ_1, γ_{i≠1}"),
     Misprint("App. C.3", "Proposition 1", "Proposition 3.6"),
-    Misprint("App. D", "Section 4.4; c_1 in three meanings (Proposition D.2, Lemma D.6, eq. 211)", "section 3.4; three letters"),
+    Misprint(
+        "App. D",
+        "Section 4.4; Proposition 7.4; c_1 in three meanings (Proposition D.2, Lemma D.6, eq. 211); c for π₁ in eq. 161",
+        "section 3.4; a lemma of App. D; three letters; π₁",
+    ),
+    Misprint(
+        "Lemma D.7, proof, ∂p_l/∂δ",
+        "factor 1 - π₁",
+        "1/(1 - π₁), since ∂A_l/∂δ = (0, 1, -1)/(1 - π₁); what it multiplies is 0",
+    ),
+    Misprint("Lemma D.9, proof, item 2", "e_iᵀ Φ", "e_iᵀ dΦ: a change of attention is linear in the change of Φ"),
     Misprint("App. D, eq. 175, last two lines", "right side without a factor on the left", "α_⊥ᵀ times it, as on the left side"),
     Misprint(
         "App. D, display before eq. 228",

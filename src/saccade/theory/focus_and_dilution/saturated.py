@@ -12,13 +12,15 @@ rank-one flow, whatever the masses. Equal masses give the point of [chen2026, Pr
 | asymmetry     | delta c: masses of low tokens minus their mean            | token |
 """
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from ...errors import InputError
-from .laws import two_level_law
+from ...errors import InputError, checked_number
+from .laws import chances, shares, two_level_law
 from .rank_one import RankOneState
 from .symmetric import averages_hessian, log_odds, two_level_targets
 
@@ -76,7 +78,7 @@ def saturated_point(*, high: float, n_vocab: int, stay: float, strength: float =
     x_1, x_l = log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
     x, e_1 = np.append(x_1, np.full(n_vocab - 1, x_l)), np.eye(n_vocab)[0]
     step = (n_vocab / (n_vocab - 1) * x @ x) ** 0.25 if span is None else span
-    return RankOneState(x / step, step * (e_1 - 1 / n_vocab), np.sqrt(strength), np.sqrt(strength))
+    return RankOneState(x / step, step * (e_1 - 1 / n_vocab), *_scales(strength))
 
 
 def two_group_point(*, stationary: ArrayLike, transition: ArrayLike, strength: float = 1.0) -> RankOneState:
@@ -94,14 +96,22 @@ def two_group_point(*, stationary: ArrayLike, transition: ArrayLike, strength: f
     >>> bool(point.gamma[0] * point.gamma[1] < 0), round(two_group_rate(point, **chain), 4)
     (True, 0.0433)
     """
-    pi, P = np.asarray(stationary, float), np.asarray(transition, float)
+    pi, P = shares(stationary), chances(transition, np.size(stationary))
+    if not 0 < pi[0] < 1:
+        raise InputError("`stationary` must leave a share to token 0 and to the others.")
     mass, targets = np.array([pi[0], 1 - pi[0]]), np.stack([P[0], pi[1:] @ P[1:] / (1 - pi[0])])
     if not targets.min() > 0:
         raise InputError("`transition` must leave no next token impossible, neither after token 0 nor after all low tokens.")
     (high, low), beta = _two_rows(mass, targets)
     gamma = np.append(high, np.full(len(pi) - 1, low))
     size = np.sqrt(np.linalg.norm(beta) / np.linalg.norm(gamma))
-    return RankOneState(gamma * size, beta / size, np.sqrt(strength), np.sqrt(strength))
+    return RankOneState(gamma * size, beta / size, *_scales(strength))
+
+
+def _scales(strength: float) -> tuple[float, float]:
+    """Of queries and keys alike."""
+    scale = math.sqrt(checked_number("strength", strength, low=0))
+    return scale, scale
 
 
 def _two_rows(mass: NDArray[np.float64], targets: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -12,8 +12,9 @@ decaying twin: there is no single unstable direction, and the attention block is
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...errors import checked_count
 from .condensation import condensation_rate
-from .laws import two_level_law
+from .laws import two_level_chain, two_level_law
 from .transition import overlap_target, relaxation_rate
 from .unigram import focus_rate, unigram_point
 
@@ -33,7 +34,7 @@ def origin_spectrum(*, stationary: ArrayLike, d_model: int, d_key: int) -> NDArr
     >>> origin_spectrum(stationary=[0.6, 0.3, 0.1], d_model=2, d_key=1)[:3].round(4)
     array([0.2414, 0.2414, 0.    ])
     """
-    mu_0, n_vocab = condensation_rate(stationary=stationary), np.size(stationary)
+    mu_0, n_vocab, d_model = condensation_rate(stationary=stationary), np.size(stationary), checked_count("d_model", d_model)
     return _with_zeros([mu_0] * d_model + [-mu_0] * d_model, 2 * d_model * (n_vocab + d_key))
 
 
@@ -47,6 +48,7 @@ def attention_spectrum(*, stationary: ArrayLike, transition: ArrayLike, d_model:
     array([ 0.0141,  0.    ,  0.    , -0.0141])
     """
     c = focus_rate(stationary=stationary, transition=transition)
+    d_model, d_key = checked_count("d_model", d_model), checked_count("d_key", d_key)
     return _with_zeros([c] * d_key + [-c] * d_key, 2 * d_model * d_key)
 
 
@@ -77,7 +79,7 @@ def two_level_focus_rate(*, high: float, n_vocab: int, stay: float) -> float:
     r"""$c = \lambda\kappa_1^4\lVert\pi\rVert_{\mathrm{Var}(\pi)}^4/(\lVert\pi-1/d\rVert\,\lVert\pi\rVert^3)$ with
     $\lVert x\rVert_C^2 = x^\top Cx$. [chen2026, Proposition 3.4].
     """
-    pi = two_level_law(high=high, n_vocab=n_vocab)
+    pi = two_level_chain(high=high, n_vocab=n_vocab, stay=stay)
     spread = pi @ (np.diag(pi) - np.outer(pi, pi)) @ pi
     kappa_4 = overlap_target(high=high, n_vocab=n_vocab) ** 2
     return float(stay * kappa_4 * spread**2 / (np.linalg.norm(pi - 1 / n_vocab) * np.linalg.norm(pi) ** 3))
@@ -88,7 +90,7 @@ def unigram_logit_gradient(*, high: float, n_vocab: int, stay: float) -> NDArray
 
     [chen2026, eq. 129]. Axes: query, token.
     """
-    pi = two_level_law(high=high, n_vocab=n_vocab)
+    pi = two_level_chain(high=high, n_vocab=n_vocab, stay=stay)
     C, u = np.diag(pi) - np.outer(pi, pi), (pi - 1 / n_vocab) / np.linalg.norm(pi - 1 / n_vocab)
     return -stay * overlap_target(high=high, n_vocab=n_vocab) * np.outer(C @ u, pi @ C) / np.linalg.norm(pi)
 

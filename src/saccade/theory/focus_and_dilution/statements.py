@@ -294,15 +294,19 @@ ARRIVAL_FROM_THE_START = _ours(
     "arrival from the start alone",
     "Initial weights tell when the unigram point is reached, without an O(1) error",
     (
-        r"T_2 = \int_0^{\tau_\delta} (\frac{1}{g} + \frac{h}{g^2}) d \tau, \quad g = c_\pi G(z),"
+        r"T_2 = \int_0^{\tau_\delta} (\frac{1}{g} + \frac{h - \eta E}{g^2}) d \tau, \quad g = c_\pi G(z),"
         r" \quad z(\tau) = |s|^2 e^{2 \tau} - |r|^2 e^{-2 \tau}, \quad s, r = \frac{a(0) \pm b(0)}{2}",
         r"h = \frac{|\pi|^2 p_l}{2 |s|^2} s^\top R_1 R_1^\top (s e^{-2 \phi} + r e^{-2 \tau}) \text{: the cost of the projection"
         r" off the ray}, \quad \frac{d \phi}{d \tau} = |\pi|^2 p_l \frac{z}{g}",
+        r"E = z v [2 (\lambda w + g) - |\pi|^2 z u^\top \mathrm{Var}(p) u] \text{: the help of attention}, \quad"
+        r" \eta = \frac{1}{4} (|x + y|^2 e^{2 K} - |x - y|^2 e^{-2 K}), \quad \frac{d K}{d \tau} = \frac{z^2 v (\lambda w + g)}{g}",
+        r"x, y = \frac{s^\top W_Q(0)}{|s|}, \frac{s^\top W_K(0)}{|s|}, \quad v = q^\top \mathrm{Var}(\pi) q, \quad"
+        r" w = q^\top \mathrm{Var}(\pi) u",
         r"\text{leading order: } T_2 = \frac{1}{2 c_\pi} (\frac{\ln(z_\delta / z_0)}{\pi_1 - 1/d}"
         r" + \int_0^{z_\delta} (\frac{1}{G(z)} - \frac{1}{G(0)}) \frac{d z}{z}) + O(\epsilon^2),"
         r" \quad z_0 = \frac{|a(0) + b(0)|^2}{4}",
     ),
-    (_EQUAL, _SMALL),
+    (_EQUAL, _LAZY, _SMALL, "attention slower than condensation, c < μ₀"),
     "sharpens chen2026, Proposition C.6",
 )
 SHARPER_ORDERS = _ours(

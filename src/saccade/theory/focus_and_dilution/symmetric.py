@@ -25,7 +25,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from ...errors import InputError
-from .laws import two_level_law
+from .laws import two_level_chain, two_level_law
 from .rank_one import RankOneState
 
 __all__ = [
@@ -73,6 +73,9 @@ def two_level_targets(*, high: float, n_vocab: int, stay: float) -> TwoLevelTarg
 
     [chen2026, Proposition 3.8] states the class mean; the numbers follow from the lazy chain.
     """
+    two_level_chain(high=high, n_vocab=n_vocab, stay=stay)  # refuses what is no such chain
+    if stay == 1:
+        raise InputError("`stay` must be below 1: a chain that never moves leaves nothing to foretell.")
     n_low, low_high = n_vocab - 1, (1 - stay) * high
     return TwoLevelTargets(stay + low_high, (1 - stay) * (1 - high) / n_low, low_high, (1 - low_high) / n_low)
 
@@ -128,9 +131,10 @@ def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: 
 
     [derived, degenerate point].
     """
+    targets = two_level_targets(high=high, n_vocab=n_vocab, stay=stay)
     if not (high < high_attention < 1 and stay > 0):
         raise InputError(f"A degenerate point needs `high_attention` between {high:g} and 1, and `stay` above 0.")
-    x_1, x_l = log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
+    x_1, x_l = log_odds(targets)
     m, a = n_vocab - 1, float(logit(high))
     gain = float(logit(high_attention)) - a  # a_1 - a
     if gain < _LEAST_GAIN:

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad, solve_ivp
 from scipy.special import expit, logit
 
-from ...errors import InputError
+from ...errors import InputError, checked_count, shortened
 from .condensation import condensation_rate
-from .laws import two_level_law, unequal
+from .laws import two_level_chain, two_level_law, unequal
 
 __all__ = [
     "RayParts",
@@ -60,6 +60,11 @@ class RayParts(NamedTuple):
 def ray_parts(embedding: ArrayLike, projection: ArrayLike, *, stationary: ArrayLike) -> RayParts:
     r"""$a = W_0^\top\hat\pi$, $b = W_1\hat u$, and what is left of both matrices. [chen2026, eqs. 63 and 80], for any law."""
     W0, W1, pi = np.asarray(embedding, float), np.asarray(projection, float), unequal(stationary)
+    if W0.ndim < 2 or W1.ndim < 2 or W0.shape[-2:] != W1.shape[:-3:-1] or W0.shape[-2] != len(pi):
+        raise InputError(
+            f"The embedding must have a row and the projection a column for each of the {len(pi)} tokens, of one width; got shapes "
+            f"{W0.shape} and {W1.shape}."
+        )
     q, u = pi / np.linalg.norm(pi), (pi - 1 / len(pi)) / np.linalg.norm(pi - 1 / len(pi))
     a, b = np.einsum("j,...jm->...m", q, W0), W1 @ u
     return RayParts(a, b, W0 - q[:, None] * a[..., None, :], W1 - b[..., None] * u)
@@ -84,6 +89,7 @@ def arrival_overlap(*, high: float, n_vocab: int, shortfall: float) -> float:
 
     [chen2026, eq. 108].
     """
+    two_level_law(high=high, n_vocab=n_vocab)  # refuses what is no such law
     if not 0 <= shortfall < high - 1 / n_vocab:
         raise InputError(
             f"`shortfall` must be at least 0 and below high - 1/n_vocab = {high - 1 / n_vocab:.4g}; got {shortfall:g}."
@@ -105,20 +111,34 @@ def ray_duration(first: float, last: float, *, high: float, n_vocab: int) -> flo
 
 
 def arrival_time(
-    embedding_0: ArrayLike, projection_0: ArrayLike, *, high: float, n_vocab: int, shortfall: ArrayLike
+    embedding_0: ArrayLike,
+    projection_0: ArrayLike,
+    *,
+    high: float,
+    n_vocab: int,
+    shortfall: ArrayLike,
+    query_0: ArrayLike | None = None,
+    key_0: ArrayLike | None = None,
+    stay: float = 0.0,
 ) -> NDArray[np.float64]:
     r"""When token 0 lacks only `shortfall` of its share, from the start alone. With $s = (a+b)/2$, $r = (a-b)/2$ at t = 0,
 
-    $T = \int_0^{\tau_\delta}\Bigl(\frac1g + \frac h{g^2}\Bigr)d\tau$, $g = c_\pi G(z)$,
+    $T = \int_0^{\tau_\delta}\Bigl(\frac1g + \frac{h-\eta E}{g^2}\Bigr)d\tau$, $g = c_\pi G(z)$,
     $z(\tau) = |s|^2e^{2\tau} - |r|^2e^{-2\tau}$, $z(\tau_\delta) = z_\delta$,
 
     where $h = \frac12\lVert\pi\rVert^2p_l\,s^\top R_1R_1^\top(se^{-2\phi}+re^{-2\tau})/|s|^2$ is what the projection off the ray
     costs ($R_1$ without its row means) until the ray has used it up, $\phi' = \lVert\pi\rVert^2p_lz/g$. To leading order
     $2c_\pi T = \log(z_\delta/|s|^2)/G(0) + \int_0^{z_\delta}(1/G(z)-1/G(0))dz/z$.
 
-    [derived, transition]. Exact to $O(\epsilon^2)$ but for attention, whose part of that order is left out. Its factor grows as the
-    shortfall $\delta$ falls, about as $1/\delta$: the flow slows down, and an error of order $\epsilon^2$ in G costs a time
-    of order $\epsilon^2/\delta$. Shaped as `shortfall`.
+    Attention helps by $E = zv[2(\lambda w+g) - \lVert\pi\rVert^2zV_p]$ for each unit of its strength, with
+    $v = \hat\pi^\top\mathrm{Var}(\pi)\hat\pi$, $w = \hat\pi^\top\mathrm{Var}(\pi)\hat u$, $V_p = \hat u^\top\mathrm{Var}(p)\hat u$.
+    Queries and keys along $s$, x and y, grow by $K' = z^2v(\lambda w+g)/g$:
+    $\eta = \frac14(|x+y|^2e^{2K} - |x-y|^2e^{-2K})$. Without `query_0` and `key_0` it is left out.
+
+    [derived, transition]. Exact to $O(\epsilon^2)$, where attention is left out but for its part of that order. Errors grow as
+    the shortfall $\delta$ falls: the flow slows down, and an error of order $\epsilon^2$ in G costs a time of order
+    $\epsilon^2/\delta$. Attention must be slow, $c < \mu_0$: far beyond (many tokens, none very frequent) it takes over before the
+    unigram point is reached. Shaped as `shortfall`.
 
     >>> rng = np.random.default_rng(0)
     >>> W0, W1 = 1e-3 * rng.normal(size=(4, 6)), 1e-3 * rng.normal(size=(6, 4))
@@ -128,26 +148,44 @@ def arrival_time(
     if np.size(shortfall) == 0 or not np.min(shortfall) > 0:
         raise InputError("`shortfall` must be above 0: the unigram point itself is only reached in the limit.")
     law: dict[str, Any] = {"high": high, "n_vocab": n_vocab}
-    pi = two_level_law(**law)
+    pi = two_level_chain(stay=stay, **law)
     a, b, _, R_1 = ray_parts(embedding_0, projection_0, stationary=pi)
     s, r, R_1 = (a + b) / 2, (a - b) / 2, R_1 - R_1.mean(axis=1, keepdims=True)
     c_pi, size = overlap_constant(**law), pi @ pi
     z_end = np.atleast_1d([arrival_overlap(shortfall=delta, **law) for delta in np.ravel(shortfall)])
     along, across = s @ R_1 @ R_1.T @ np.stack([s, r], axis=1) / (s @ s)
+    alike, opposite = _attention_sizes(s, query_0, key_0)
+    q, u = pi / np.sqrt(size), (pi - 1 / n_vocab) / np.linalg.norm(pi - 1 / n_vocab)
+    v, w = (q * pi) @ q - (pi @ q) ** 2, (q * pi) @ u - (pi @ q) * (pi @ u)
 
     def clock(tau: float, state: NDArray[np.float64]) -> list[float]:
+        _, phi, grown = state
         z = (s @ s) * np.exp(2 * tau) - (r @ r) * np.exp(-2 * tau)
         G = missing_share(z, **law)
-        g, p_low = c_pi * G, (1 - high + G) / (n_vocab - 1)
-        h = size * p_low * (along * np.exp(-2 * state[1]) + across * np.exp(-2 * tau)) / 2
-        return [1 / g + h / g**2, size * p_low * max(z, 0.0) / g]
+        g, p_high = c_pi * G, high - G
+        p_low, V_p = (1 - p_high) / (n_vocab - 1), n_vocab / (n_vocab - 1) * p_high * (1 - p_high)
+        h = size * p_low * (along * np.exp(-2 * phi) + across * np.exp(-2 * tau)) / 2
+        eta = alike * np.exp(2 * grown) - opposite * np.exp(-2 * grown)
+        help_ = eta * z * v * (2 * (stay * w + g) - size * z * V_p)
+        return [1 / g + (h - help_) / g**2, size * p_low * max(z, 0.0) / g, z**2 * v * (stay * w + g) / g]
 
     end = np.log((z_end + np.sqrt(z_end**2 + 4 * (s @ s) * (r @ r))) / (2 * (s @ s))) / 2
     if not end.min() > 0:
         raise InputError("`embedding_0` and `projection_0` are too large: they start beyond the point whose time is asked.")
     order = np.argsort(end)
-    found = solve_ivp(clock, (0.0, end.max()), [0.0, 0.0], t_eval=end[order], method="DOP853", rtol=1e-10, atol=1e-12).y[0]
+    found = solve_ivp(clock, (0.0, end.max()), [0.0] * 3, t_eval=end[order], method="DOP853", rtol=1e-10, atol=1e-12).y[0]
     return found[np.argsort(order)].reshape(np.shape(shortfall))
+
+
+def _attention_sizes(along: NDArray[np.float64], query: ArrayLike | None, key: ArrayLike | None) -> tuple[float, float]:
+    """A quarter of |x + y|^2 and of |x - y|^2, x and y the queries and keys along a direction of the width; 0 without them."""
+    if query is None or key is None:
+        return 0.0, 0.0
+    WQ, WK = np.asarray(query, float), np.asarray(key, float)
+    if WQ.shape != WK.shape or WQ.ndim != 2 or len(WQ) != len(along):
+        raise InputError(f"`query_0` and `key_0` must have {len(along)} rows and one shape; got {WQ.shape} and {WK.shape}.")
+    x, y = along @ WQ / np.linalg.norm(along), along @ WK / np.linalg.norm(along)
+    return float(np.sum((x + y) ** 2) / 4), float(np.sum((x - y) ** 2) / 4)
 
 
 def relaxation_rate(*, high: float, n_vocab: int) -> float:
@@ -163,8 +201,10 @@ def linear_stage_end(init_scale: ArrayLike, *, high: float, n_vocab: int, order:
     r"""$T_p = \frac{1-1/n}{\mu_0}\log\frac1\epsilon$, until which the linear flow serves: weights have grown to about
     $\epsilon^{1/n}$. [chen2026, eq. 75].
     """
-    mu_0 = condensation_rate(stationary=two_level_law(high=high, n_vocab=n_vocab))
-    return (1 - 1 / order) * np.log(1 / np.asarray(init_scale, float)) / mu_0
+    mu_0, scale = condensation_rate(stationary=two_level_law(high=high, n_vocab=n_vocab)), np.asarray(init_scale, float)
+    if not (scale.min() > 0 and scale.max() < 1):
+        raise InputError(f"`init_scale` must be above 0 and below 1; got {shortened(init_scale)}.")
+    return (1 - 1 / checked_count("order", order, low=2)) * np.log(1 / scale) / mu_0
 
 
 def arrival_deadline(init_scale: ArrayLike, *, high: float, n_vocab: int, order: int) -> NDArray[np.float64]:
@@ -182,4 +222,5 @@ def arrival_slope(*, high: float, n_vocab: int, order: int) -> tuple[float, floa
     shortfall. [chen2026, eqs. 113 and 114].
     """
     law: dict[str, Any] = {"high": high, "n_vocab": n_vocab}
-    return 1 / (order * condensation_rate(stationary=two_level_law(**law))), 1 / relaxation_rate(**law)
+    per_fold = checked_count("order", order, low=2) * condensation_rate(stationary=two_level_law(**law))
+    return 1 / per_fold, 1 / relaxation_rate(**law)

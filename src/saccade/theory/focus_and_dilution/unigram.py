@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
 from .gradients import WeightMatrices
-from .laws import unequal
+from .laws import chances, positive, shares, unequal
 
 __all__ = [
     "UnigramPoint",
@@ -43,7 +43,7 @@ class UnigramPoint(NamedTuple):
 
 def centred_log(*, stationary: ArrayLike) -> NDArray[np.float64]:
     r"""Logits of the unigram law, $\zeta = \log\pi - \overline{\log\pi}$. [derived, plateau]."""
-    log_pi = np.log(np.asarray(stationary, float))
+    log_pi = np.log(positive(stationary))
     return log_pi - log_pi.mean()
 
 
@@ -72,7 +72,7 @@ def unigram_weights(*, stationary: ArrayLike, direction: ArrayLike, d_key: int) 
 
 def unigram_loss(*, stationary: ArrayLike) -> float:
     r"""Loss on the plateau, the entropy $H(\pi)$ in nats. [derived, plateau]."""
-    return float(entr(np.asarray(stationary, float)).sum())
+    return float(entr(shares(stationary)).sum())
 
 
 def persistence(*, stationary: ArrayLike, transition: ArrayLike) -> float:
@@ -80,7 +80,7 @@ def persistence(*, stationary: ArrayLike, transition: ArrayLike) -> float:
 
     [derived, plateau]. For the lazy chain it is $\lambda\,\mathrm{Cov}_\pi(\pi,\log\pi)$, of the sign of $\lambda$.
     """
-    pi, P = np.asarray(stationary, float), np.asarray(transition, float)
+    pi, P = positive(stationary), chances(transition, np.size(stationary))
     return float(pi**2 @ (P - pi) @ centred_log(stationary=pi))
 
 
@@ -89,7 +89,7 @@ def spread(*, stationary: ArrayLike) -> float:
 
     [derived, plateau].
     """
-    pi = np.asarray(stationary, float)
+    pi = shares(stationary)
     return float(np.sum(pi**3) - np.sum(pi**2) ** 2)
 
 
