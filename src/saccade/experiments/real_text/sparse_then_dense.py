@@ -60,7 +60,7 @@ class Settings:
     """depths"""
     rates: tuple[float, ...] = (1e-3,)
     """learning rates of Adam"""
-    seeds: int | tuple[int, ...] = 2
+    seeds: int | tuple[int, ...] = 3
     """number of random starts (seeds 0, 1, 2, ...), or a list of seeds"""
     steps: int = 10_000
     """updates"""
