@@ -35,6 +35,7 @@ from saccade.processes import cores
 Array = NDArray[np.floating]
 _PART = 1024  # windows; half and twice as many cost up to a tenth more (benchmarks/windows.py)
 _SAFE = 60.0  # exponents below it sum to less than 1e30: no overflow in float32
+_SAFE_DOUBLE = 300.0  # squares of exponentials below it stay under 1e270: no overflow in float64
 _GROUPS = 8  # of parts, each added up by itself: a fixed number, so that sums do not depend on the machine
 
 
@@ -65,6 +66,7 @@ class Part:
     | `row`         | entry        | its window                                           |
     | `pair`        | entry        | its pair                                             |
     | `order`       | entry        | entries sorted by pair                               |
+    | `order_row`   | entry        | windows in that order                                |
     | `pair_first`  | pair (+ 1)   | where the entries of each pair begin in that order   |
     | `pair_place`  | pair         | query * n_vocab + token                              |
     | `rows_of`     | token, pair  | 1 where the pair is the token's, sparse              |
@@ -79,6 +81,7 @@ class Part:
     row: NDArray[np.int32]
     pair: NDArray[np.int64]
     order: NDArray[np.int64]
+    order_row: NDArray[np.int32]
     pair_first: NDArray[np.int32]
     pair_place: NDArray[np.int64]
     rows_of: sparse.csr_array
@@ -148,7 +151,7 @@ def _part(windows: Windows, sorted_counts: sparse.csr_array, order: NDArray[np.i
     n_windows, n_vocab = counts.shape
     row = np.repeat(np.arange(n_windows, dtype=np.int32), np.diff(counts.indptr))
     pair_place, pair, size = np.unique(query[row] * n_vocab + counts.indices, return_inverse=True, return_counts=True)
-    n_pairs = len(pair_place)
+    n_pairs, by_pair = len(pair_place), np.argsort(pair, kind="stable")
     ones = np.ones(n_pairs, dtype)
     return Part(
         query=query,
@@ -159,7 +162,8 @@ def _part(windows: Windows, sorted_counts: sparse.csr_array, order: NDArray[np.i
         first=counts.indptr.astype(np.int32),
         row=row,
         pair=pair,
-        order=np.argsort(pair, kind="stable"),
+        order=by_pair,
+        order_row=row[by_pair],
         pair_first=np.append(0, np.cumsum(size)).astype(np.int32),
         pair_place=pair_place,
         rows_of=sparse.coo_array((ones, (pair_place % n_vocab, np.arange(n_pairs))), shape=(n_vocab, n_pairs)).tocsr(),
@@ -201,8 +205,10 @@ def _of_part(
     n_windows, n_pairs = len(part.query), len(part.pair_place)
     row, starts = part.row, part.first[:-1]
     attention = _attention(part, z)
+    if options.residual or not options.normalise:
+        attention /= np.add.reduceat(attention, starts)[row]
     own = part.token == part.query[row] if options.residual else 0.0
-    raw = attention + own
+    raw = attention + own if options.residual else attention
     norm = np.sqrt(np.add.reduceat(raw * raw, starts)) if options.normalise else np.ones(n_windows)
     feature = raw / norm[row]
     f = feature.astype(Y.dtype)
@@ -210,14 +216,15 @@ def _of_part(
     sums, Y_rows = workspace.sums[:n_pairs], workspace.decoder_rows[:n_pairs]
     _product(f, part.token, part.first, Y, out=logits)
     reach = largest * max(2.0, np.sqrt(np.diff(part.first).max()))  # |f|_1 <= sqrt(its tokens) |f|_2; without the norm, 1 or 2
-    loss, along = _error(part, logits, unshifted=reach < _SAFE, out=error)
-    _product(f[part.order], row[part.order], part.pair_first, error, out=sums)
+    loss, along, scale = _error(part, logits, unshifted=reach < _SAFE, out=error)
+    _product(f[part.order] * scale[part.order_row], part.order_row, part.pair_first, error, out=sums)
     gained = np.vecdot(sums, np.take(Y, part.pair_token, axis=0, out=Y_rows, mode="clip"))  # without `mode`, take makes a copy
     _add_product(part.rows_of.data, part.rows_of.indices, part.rows_of.indptr, sums, to=Y_dot)
     if not options.residual:
         pull = feature * (feature if options.normalise else 1.0) * along[row]
     else:
-        pull = _pull_with_query(part, options, error, Y, attention, feature, own, norm, along)
+        g_query = scale * np.vecdot(error, Y[part.query])
+        pull = _pull_with_query(part, options, g_query, attention, feature, own, norm, along)
     return loss, gained - np.bincount(part.pair, pull, n_pairs)
 
 
@@ -235,14 +242,16 @@ def _add_product(values: Array, column: NDArray, first: NDArray, dense: Array, *
 
 
 def _attention(part: Part, z: Array) -> Array:
-    """Of each window over its tokens (entry)."""
-    sought = np.where(part.count > 0, z[part.pair_place][part.pair], -np.inf)
-    weights = part.count * np.exp(sought - np.maximum.reduceat(sought, part.first[:-1])[part.row])
-    return weights / np.add.reduceat(weights, part.first[:-1])[part.row]
+    """Of each window over its tokens (entry), up to a factor for each window."""
+    sought = z[part.pair_place]
+    if np.abs(sought).max(initial=0.0) < _SAFE_DOUBLE:
+        return part.count * np.exp(sought)[part.pair]
+    of_entry = np.where(part.count > 0, sought[part.pair], -np.inf)
+    return part.count * np.exp(of_entry - np.maximum.reduceat(of_entry, part.first[:-1])[part.row])
 
 
-def _error(part: Part, logits: Array, unshifted: bool, out: Array) -> tuple[float, Array]:
-    """Loss, and f . g of each window; `out` becomes e_n - softmax(logits) times its weight.
+def _error(part: Part, logits: Array, unshifted: bool, out: Array) -> tuple[float, Array, Array]:
+    """Loss; and of each window f . g, and what `out` is to be multiplied by to be e_n - softmax(logits) times its weight.
 
     `unshifted`: no exponential can overflow as it is.
     """
@@ -252,17 +261,16 @@ def _error(part: Part, logits: Array, unshifted: bool, out: Array) -> tuple[floa
     total = error @ np.ones(error.shape[1], error.dtype)
     at_next = logits[window, part.next_token]
     along = weight * (at_next - np.vecdot(error, logits) / total)
-    error *= (-weight / total)[:, None]
-    error[window, part.next_token] += weight
-    return float(np.sum(part.weight * (np.log(total) + top - at_next), dtype=float)), along
+    error[window, part.next_token] -= total
+    loss = float(np.sum(part.weight * (np.log(total) + top - at_next), dtype=float))
+    return loss, along, -weight / total
 
 
 def _pull_with_query(
-    part: Part, options: Options, error: Array, Y: Array, attention: Array, feature: Array, own: Any, norm: Array, along: Array
+    part: Part, options: Options, g_query: Array, attention: Array, feature: Array, own: Any, norm: Array, along: Array
 ) -> Array:
     """What softmax and norm take off f * g where the query is added: r = a + e_q, so that a = |r| f - e_q (entry)."""
     row = part.row
-    g_query = np.vecdot(error, Y[part.query])
     if not options.normalise:
         return own * g_query[row] + attention * (along - g_query)[row]
     f_query = np.add.reduceat(feature * own, part.first[:-1])
