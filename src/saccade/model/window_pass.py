@@ -135,7 +135,7 @@ def _cuts(query: NDArray[np.int64]) -> list[slice]:
     frequent = np.diff(edges) >= _PART // 2
     ends = np.unique(np.concatenate([edges[[0, -1]], edges[:-1][frequent], edges[1:][frequent]]))
     n_parts = -(-np.diff(ends) // _PART)
-    cut = np.concatenate([np.linspace(*ends[i : i + 2], n + 1).round().astype(int)[:-1] for i, n in enumerate(n_parts)])
+    cut = np.concatenate([np.linspace(ends[i], ends[i + 1], n + 1).round().astype(int)[:-1] for i, n in enumerate(n_parts)])
     return [slice(*two) for two in pairwise(np.append(cut, ends[-1]).tolist())]
 
 
@@ -220,6 +220,7 @@ def _of_part(
     _product(f[part.order] * scale[part.order_row], part.order_row, part.pair_first, error, out=sums)
     gained = np.vecdot(sums, np.take(Y, part.pair_token, axis=0, out=Y_rows, mode="clip"))  # without `mode`, take makes a copy
     _add_product(part.rows_of.data, part.rows_of.indices, part.rows_of.indptr, sums, to=Y_dot)
+    pull: Array
     if not options.residual:
         pull = feature * (feature if options.normalise else 1.0) * along[row]
     else:
@@ -256,7 +257,7 @@ def _error(part: Part, logits: Array, unshifted: bool, out: Array) -> tuple[floa
     `unshifted`: no exponential can overflow as it is.
     """
     window, weight = np.arange(len(logits)), part.weight.astype(logits.dtype)
-    top = 0.0 if unshifted else logits.max(axis=1)
+    top = np.zeros(1, logits.dtype) if unshifted else logits.max(axis=1)
     error = np.exp(logits if unshifted else logits - top[:, None], out=out)
     total = error @ np.ones(error.shape[1], error.dtype)
     at_next = logits[window, part.next_token]
