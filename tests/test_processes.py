@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 
 import numpy as np
@@ -27,6 +28,22 @@ def test_an_error_in_a_run_is_raised():
     pytest.importorskip("torch")
     with pytest.raises(TypeError):
         in_processes(root, [("nine",), (1,)], processes=2)
+
+
+def identities(n_runs: int) -> tuple[int, list[int]]:
+    return os.getpid(), in_processes(os.getpid, [()] * n_runs)
+
+
+def test_runs_of_a_job_stay_in_the_process_of_the_job():
+    """Experiments run one to a core; processes of their own beside them would only wait for each other."""
+    pytest.importorskip("torch")
+    worker = Worker()
+    try:
+        own, of_runs = worker.answer(identities, 3)
+    finally:
+        worker.close()
+    assert own != os.getpid()
+    assert of_runs == [own] * 3
 
 
 @pytest.mark.parametrize("seconds", [2.2e6, 1e300, math.inf])

@@ -34,10 +34,14 @@ Result = TypeVar("Result")
 _GRACE = 5.0  # seconds beyond its time that a job has to notice it by itself; the first of a process also loads the libraries,
 _START = 60.0  # which takes a few seconds, more on a busy machine
 _SLICE = 3600.0  # seconds of one wait: the system cannot count more than 24 days
-_ONE_THREAD = dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_ONE_CORE = "SACCADE_ONE_CORE"  # in the environment of a worker
+_ONE_THREAD = dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", _ONE_CORE), "1")
 
 
 def cores() -> int:
+    """That this process may use: one in a process of `Worker`, whose siblings have the others."""
+    if _ONE_CORE in os.environ:
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

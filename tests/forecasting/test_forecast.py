@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.stats import spearmanr
 
 import saccade
@@ -15,6 +16,7 @@ from saccade.forecasting.attention_order import distinct_tokens
 from saccade.forecasting.files import write_forecast
 from saccade.forecasting.forecast import forecast, predictions
 from saccade.forecasting.page import page, table
+from saccade.forecasting.text_order import text_order
 from saccade.records.store import load_record
 
 STEPS = 60
@@ -152,6 +154,28 @@ def test_words_too_rare_to_tell_are_left_out(told, weather):
     said = next(one for one in predictions(rare) if one.topic == "trust")
     assert [condition.name for condition in said.unmet] == ["windows counted"]
     assert float(rare.time.values[-1]) == 10.0
+
+
+def drawn_windows(next_follows: int | None) -> saccade.Windows:
+    """Windows of evenly drawn tokens; the next one is drawn too, unless token `next_follows` stands in the window."""
+    rng, n_windows, n_vocab = np.random.default_rng(5), 4000, 13
+    counts = rng.multinomial(11, np.full(n_vocab, 1 / n_vocab), n_windows)
+    query, following = rng.integers(0, n_vocab, (2, n_windows))
+    if next_follows is not None:
+        following = np.where(counts[:, next_follows] > 0, 7, following)
+    even = np.full(n_windows, 1 / n_windows)
+    return saccade.Windows(sparse.csr_array(counts, dtype=float), query, following, even, tuple("abcdefghijklm"), "drawn")
+
+
+def test_nothing_is_told_of_noise_and_a_word_that_matters_is_told():
+    """Of 52 words in noise, two halves of the windows push 29 to the same side."""
+    orders = {
+        word: text_order(drawn_windows(word), queries=["a", "b", "c", "d"], lr_decoder=1.0, lr_attention=1.0, steps=2.0)
+        for word in (None, 3)
+    }
+    told = {word: order["told"][1] for word, order in orders.items()}
+    assert not told[None].any()
+    assert told[3][:, 3].all()
 
 
 def test_the_page_of_a_text_says_who_gains_who_loses_and_until_when(told):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError
-from saccade.experiments import SYNTHETIC, experiment, finding_of, own_file
+from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, finding_of, own_file
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome
 from saccade.processes import LostProcessError, Worker, computed, cores
@@ -83,18 +83,21 @@ class Job(NamedTuple):
 def reproduce_all(
     jobs: Sequence[Job], out: Path, on_progress: Callable[..., None] = silent, replace: bool = False
 ) -> Iterator[Outcome]:
-    """Several experiments, as they finish: synthetic ones at once, one to a core, the longest first; those on text one after the
-    other, since they spread their own runs over the cores. `on_progress` is told the fraction and what is under way.
+    """Several experiments, as they finish: at once, one to a core, the longest first. If any is on text and there are fewer than
+    cores, one after the other: those on text spread their own runs over all cores. `on_progress` is told the fraction and what is
+    under way.
     """
-    at_once = cores() if all(job.name in SYNTHETIC for job in jobs) else 1
+    at_once = cores() if all(job.name in SYNTHETIC for job in jobs) or len(jobs) >= cores() else 1
     if min(at_once, len(jobs)) == 1:
         for job in jobs:
             yield reproduce(job.name, out, job.config, job.command, partial(on_progress, label=job.name), replace)
         return
     for job in jobs:  # before the work of minutes
+        settings = experiment(job.name).settings() if job.config is None else job.config
         if not replace and (out / job.name).exists():
-            check_same_settings(out / job.name, experiment(job.name).settings() if job.config is None else job.config)
-    in_turn = sorted(jobs, key=lambda job: -SYNTHETIC[job.name].seconds)
+            check_same_settings(out / job.name, settings)
+        _find_texts(settings)
+    in_turn = sorted(jobs, key=lambda job: -EXPERIMENTS[job.name].seconds)
     try:
         with closing(computed(partial(_in_process, out, replace), in_turn, at_once)) as coming:
             for done, outcome in enumerate(coming, 1):

@@ -43,7 +43,7 @@ _DEFINITIONS = {
     "attention_path": ("1", "predicted attention of the query on each token, mean over its windows"),
     "told": (
         "",
-        "whether the token's movement is predicted: seen often enough, and both halves of the windows agree on it",
+        "whether the token's movement is predicted: seen often enough, and its first change of attention exceeds its noise",
     ),
     "seen": ("", "the token stands in windows of the query"),
     "order_agreement": ("1", "rank correlation of both paths of decoder first among predicted tokens, mean over queries"),

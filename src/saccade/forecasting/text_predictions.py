@@ -28,7 +28,7 @@ def text_predictions(record: xr.Dataset, context: float) -> list[Prediction]:
 def moving(query: xr.Dataset, *, up: bool) -> list[int]:
     """Words that gain (or lose) attention by the end of the forecast, most first, among those that can be told."""
     change = query.attention_path.values[-1] - query.attention_path.values[0]
-    wanted = query.told.values & (np.sign(query.gain.values) == (1 if up else -1)) & (change > 0 if up else change < 0)
+    wanted = query.told.values & (change > 0 if up else change < 0)
     return [int(i) for i in np.argsort(-change if up else change, kind="stable") if wanted[i]]
 
 
@@ -51,7 +51,7 @@ def _trust(record: xr.Dataset, conditions: tuple[Condition, ...]) -> Prediction:
         topic="trust",
         text=f"the forecast says who gains and who loses until step {last:.3g}, and by how much until step {sized:.3g} (to "
         f"{SIZE:.0%}); after that attention changes what the decoder learns. It covers {told} of {seen} pairs of query and word; "
-        "the others are too rare, or two halves of the text disagree on them",
+        "the others are too rare, or their change is within the noise of the text",
         method=DECODER_FIRST,
         source=_SOURCE,
         under_adam=_ADAM,

@@ -32,8 +32,8 @@ _HEAD = (
     "- **Outside** means that the text does not meet an assumption of the theorem. The claim then neither confirms nor refutes it, "
     "but shows whether the numbers agree.\n"
     "- Brackets are 95 % intervals over seeds or samples. They are simultaneous over the claims of one experiment (Bonferroni) in "
-    "text-fates, positions, optimisers and context-length, and over the main claims of forecast and forecast-transformer. All "
-    "others are for single claims, and nothing is corrected across experiments.\n"
+    "text-fates, text-cycle, positions, optimisers, depth, context-length and sparse-then-dense, and over the main claims of "
+    "forecast and forecast-transformer. All others are for single claims, and nothing is corrected across experiments.\n"
     "- Failures **as expected** were known from earlier runs, some at the same settings and seeds: they are not predictions.\n\n"
 )
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"

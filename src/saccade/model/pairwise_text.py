@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from saccade.data.text.windows import Windows
 from saccade.errors import InputError, checked_count, checked_kind, checked_number, shortened
 from saccade.model.system import Equations, Seen, Solver, System
-from saccade.model.window_pass import Options, Part, Pass, laid_out, one_pass
+from saccade.model.window_pass import Layout, Options, Pass, laid_out, one_pass
 from saccade.observe.measures import window_attention
 
 _SEEN = {
@@ -85,16 +85,16 @@ class PairwiseText(System):
 
     def one_pass(self, parameters: TextParameters, dtype: str = "float64") -> Pass:
         """Loss and minus its gradient, over all windows."""
-        return one_pass(self._layouts(dtype), self.options, *parameters, dtype)
+        return one_pass(self._layout(dtype), *parameters)
 
-    def _layouts(self, dtype: str) -> list[list[Part]]:
+    def _layout(self, dtype: str) -> Layout:
         known = self._laid_out
         if dtype not in known:
             known[dtype] = laid_out(self.windows, self.options, dtype)
         return known[dtype]
 
     @cached_property
-    def _laid_out(self) -> dict[str, list[list[Part]]]:
+    def _laid_out(self) -> dict[str, Layout]:
         return {}
 
     def loss(self, parameters: TextParameters) -> Any:

@@ -140,6 +140,13 @@ def claims_of(order: list[int]) -> dict[str, Claim]:
     return {claim.title: claim for claim in EXPERIMENT.claims(xr.Dataset(both, coords))}
 
 
+def test_intervals_cover_all_three_means_at_once() -> None:
+    """Seeds end with gaps of g, 1.01 g and .99 g: two degrees of freedom, 7.649 standard errors for one interval of three."""
+    (claim,) = [claim for title, claim in claims_of([0, 1, 2, 3, 4, 5]).items() if title.startswith("final relative entropy")]
+    gap = claim.measured.mean
+    assert claim.measured.high - gap == pytest.approx(7.649 * 0.01 * abs(gap) / 3**0.5, rel=1e-4)
+
+
 def test_a_first_layer_that_is_first_in_everything_confirms_every_claim() -> None:
     assert {claim.verdict for claim in claims_of([0, 1, 2, 3, 4, 5]).values()} == {HOLDS}
 

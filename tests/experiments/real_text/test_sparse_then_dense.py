@@ -61,7 +61,7 @@ def record() -> xr.Dataset:
 
 
 def test_every_layer_of_every_depth_has_a_row_and_a_curve(record: xr.Dataset) -> None:
-    assert [(row["n_layers"], row["layer"]) for row in EXPERIMENT.rows(record)] == [(1, 0)] * 2 + [(2, 0)] * 2 + [(2, 1)] * 2
+    assert [(row["n_layers"], row["layer"]) for row in EXPERIMENT.rows(record)] == [(1, 0)] * 3 + [(2, 0)] * 3 + [(2, 1)] * 3
     curves = [[line.label for line in panel.lines if line.style != RINGS] for (panel,) in EXPERIMENT.panels(record)]
     assert curves == [["layer 0"], ["layer 0", "layer 1"]]
     EXPERIMENT.figure(record)

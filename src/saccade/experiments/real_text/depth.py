@@ -33,7 +33,7 @@ from saccade.lab.claim import FAILS, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import Layout, Line, Lines, over_seeds
 from saccade.model.transformer_config import TransformerConfig
-from saccade.observe.fits import interval
+from saccade.observe.fits import interval, simultaneous
 from saccade.theory.questions import DEPTH, JOMA_FIG_6
 
 SPARSE = 0.5  # relative entropy: log of the root of n over log n, as if n keys were the root of n
@@ -185,28 +185,30 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _deep_claims(found: dict[int, dict[str, NDArray[np.float64]]]) -> Iterator[Claim]:
-    """Of models with several layers. By chance layer 0 of n layers is first in one of n runs; runs of all depths are one sample."""
+    """Of models with several layers. By chance layer 0 of n layers is first in one of n runs; runs of all depths are one sample.
+
+    The three intervals are simultaneous.
+    """
     case = Case({"depth": "several layers"})
     chances = np.concatenate([np.full(len(of_depth["sparse"]), 1 / depth) for depth, of_depth in found.items()])
+    first = {name: np.concatenate([lowest_first(of_depth[name]) for of_depth in found.values()]) for name in ("sparse", "slowed")}
+    of_first = [
+        of_depth["relative_entropy"][:, 0] - of_depth["relative_entropy"][:, 1:].mean(axis=1) for of_depth in found.values()
+    ]
+    gaps = np.concatenate(of_first)
+    intervals = simultaneous({name: is_first - chances for name, is_first in first.items()} | {"gap": gaps})
     for name, what in (("sparse", "is sparse"), ("slowed", "slows")):
-        is_first = np.concatenate([lowest_first(of_depth[name]) for of_depth in found.values()])
-        yield case.under(same_answer(is_first)).at_least(
-            DEPTH,
-            f"share of runs in which the first layer {what} first, above chance",
-            interval(is_first - chances),
-            0,
-            strict=True,
-        )
-    gaps = [of_depth["relative_entropy"][:, 0] - of_depth["relative_entropy"][:, 1:].mean(axis=1) for of_depth in found.values()]
+        title = f"share of runs in which the first layer {what} first, above chance"
+        yield case.under(same_answer(first[name])).at_least(DEPTH, title, intervals[name], 0, strict=True)
     yield (
         case.but(against=REPLICATION)
-        .under(same_answer(np.concatenate(gaps) <= 0))
+        .under(same_answer(gaps <= 0))
         .at_most(
             JOMA_FIG_6,
             "final relative entropy: first layer - mean of the others",
-            interval(np.concatenate(gaps)),
+            intervals["gap"],
             0,
-            sentence="The first layer stays sparser than the others, in the whole 95 % interval over runs.",
+            sentence="The first layer stays sparser than the others, in the whole interval over runs.",
         )
     )
 

@@ -15,6 +15,8 @@ from saccade.lab.claim import HOLDS, Case, Claim
 from saccade.observe.fits import Interval, agreement, interval
 from saccade.theory.statement import Statement
 
+CONFIDENCE = 0.95
+
 
 def every_run(
     case: Case,
@@ -24,19 +26,21 @@ def every_run(
     bound: float,
     *,
     possible: tuple[float, float] = (0.0, 1.0),
+    among: int = 1,
     expected: str = HOLDS,
 ) -> Claim:
     """At least `bound` in every run. One run alone can refute it, and not show it.
 
     `possible`: the lowest and the highest that a value can be. An interval ends there too; if only the highest will do, or a value
-    is missing, exceptions are counted instead.
+    is missing, exceptions are counted instead. `among`: how many intervals an experiment shows, which together cover all their
+    means with 95 % [Bonferroni].
     """
     of_runs = np.asarray(values, float)
     kept = of_runs >= bound
     if np.asarray(values).dtype == bool or bound >= possible[1] or np.isnan(of_runs).any():
         counted = case.under(same_answer(kept, limits=bool(kept.all())))
         return counted.none(statement, title, ~kept, expected=expected)
-    mean, *ends = interval(of_runs)
+    mean, *ends = interval(of_runs, 1 - (1 - CONFIDENCE) / among)
     measured = Interval(mean, *np.clip(ends, *possible).tolist())
     return case.under(same_answer(kept)).at_least(statement, title, measured, bound, expected=expected)
 

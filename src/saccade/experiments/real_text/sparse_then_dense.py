@@ -60,7 +60,7 @@ class Settings:
     """depths"""
     rates: tuple[float, ...] = (1e-3,)
     """learning rates of Adam"""
-    seeds: int | tuple[int, ...] = 2
+    seeds: int | tuple[int, ...] = 3
     """number of random starts (seeds 0, 1, 2, ...), or a list of seeds"""
     steps: int = 10_000
     """updates"""
@@ -150,7 +150,8 @@ def _run_claims(record: xr.Dataset, depth: int, lr: float) -> Iterator[Claim]:
         (long_enough, "rise of entropy after its minimum / fall before it", [one.rebound for one in lowest], BOUNCE),
     )
     for of_case, title, values, bound in asked:
-        yield every_run(of_case, JOMA_FIG_6, title, values, bound, possible=(0.0, np.inf))
+        among = len(asked) * record.sizes["n_layers"] * record.sizes["lr"]
+        yield every_run(of_case, JOMA_FIG_6, title, values, bound, possible=(0.0, np.inf), among=among)
     of_parts = rebounds_by_part(record, n_layers=depth, lr=lr, layer=0)
     yield (
         long_enough.under(Ceiling("two seeds", agreement(of_parts), more="updates")).in_order(

@@ -131,7 +131,8 @@ NOT_SEEN = {  # in every one of three seeds, by an earlier run of these settings
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    """What comes after a joint focus (`AFTER`) is asked only of runs that had one."""
+    """What comes after a joint focus (`AFTER`) is asked only of runs that had one. Intervals are simultaneous."""
+    among = record.sizes["text"] * sum(bound < 1 for _, bound in STAGES.values())
     for text in map(str, record.text.values):
         at, runs = record.sel(text=text), [cycle_of(record, text, seed) for seed in range(record.sizes["seed"])]
         found, probe = [stages(run, at.share.item()) for run in runs], " ".join(filter(None, at.probe_word.values))
@@ -139,7 +140,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             case = Case({"text": text} | ({"probe": probe} if stage.startswith("probe") else {}))
             expected = FAILS if stage in NOT_SEEN.get(text, ()) else HOLDS
             counted = [one[stage] for one in found if stage not in AFTER or one[AFTER[stage]] >= FOCUSED]
-            yield every_run(case, CYCLE_ON_TEXT, title, counted, bound, expected=expected)
+            yield every_run(case, CYCLE_ON_TEXT, title, counted, bound, among=among, expected=expected)
         yield from replicated(text, runs, EXPERIMENT.settings_of(record))
 
 

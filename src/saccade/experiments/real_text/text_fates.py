@@ -65,7 +65,7 @@ class Settings:
     """samples of the text for the theorem's models, seeds of the ordinary one"""
     n_windows: int = 20_000
     """windows in a sample"""
-    looks: tuple[int, ...] = (2, 5, 10, 25, 50, 100, 200)
+    looks: tuple[int, ...] = (2, 5, 10, 25, 50, 100, 200, 400)
     """updates at which the theorem's models are observed"""
     early: int = 10
     """the one of `looks` at which we ask who moves first"""
@@ -73,7 +73,7 @@ class Settings:
     """rate of Y"""
     lr_attention: float = 1.0
     """rate of Z"""
-    looks_ordinary: tuple[int, ...] = (5, 10, 20, 50, 100, 200, 400)
+    looks_ordinary: tuple[int, ...] = (5, 10, 20, 50, 100, 200, 400, 800)
     """updates at which the ordinary model is observed"""
     early_ordinary: int = 20
     """the one of `looks_ordinary` at which we ask who moves first"""
@@ -266,10 +266,10 @@ EXPERIMENT = Experiment(
     question="Which tokens does attention leave first on real text, and which tokens win?",
     finding=(
         "in the theorem's own model, trained without noise, gain and frequency correlate {rank*100 tokens*model theorem, update "
-        "10?:.2f} at update 10 and {rank*100 tokens*model theorem, update 200?:.2f} at update 200; a distinct token outgains "
+        "10?:.2f} at update 10 and {rank*100 tokens*model theorem, update 400?:.2f} at update 400; a distinct token outgains "
         "{*common tokens*model theorem, update 10?:.0%} of common tokens, then {*common tokens*model theorem, "
-        "update 200?:.0%}. In an ordinary Transformer the correlation is {rank*100 tokens*model ordinary, update 20?:.2f}, then "
-        "{rank*100 tokens*model ordinary, update 400?:.2f}"
+        "update 400?:.0%}. In an ordinary Transformer the correlation is {rank*100 tokens*model ordinary, update 20?:.2f}, then "
+        "{rank*100 tokens*model ordinary, update 800?:.2f}"
     ),
     caveat="Longer contexts, in which the theorem's classes are better separated, or far more updates.",
     variables=VARIABLES,
