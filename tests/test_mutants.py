@@ -37,7 +37,9 @@ def test_a_mutant_runs_the_tests_that_bear_its_name_first_and_few_in_all():
 
 
 def test_what_pytest_says_of_a_failure_is_read(tmp_path):
-    (tmp_path / "test_some.py").write_text("def test_good(): pass\ndef test_bad(): assert 0, 'FAILED - why'\ndef test_worse(): 1 / 0\n")
+    (tmp_path / "test_some.py").write_text(
+        "def test_good(): pass\ndef test_bad(): assert 0, 'FAILED - why'\ndef test_worse(): 1 / 0\n"
+    )
     assert failures(tmp_path, ["test_some.py"]) == ["test_some.py::test_bad"]
     assert failures(tmp_path, ["test_some.py"], "--maxfail=0") == ["test_some.py::test_bad", "test_some.py::test_worse"]
     (tmp_path / "test_none.py").write_text("import nothing_of_the_kind\n")

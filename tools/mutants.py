@@ -162,7 +162,7 @@ def _copied() -> Iterator[Path]:
             copy = shutil.copytree if (_ROOT / name).is_dir() else shutil.copy
             copy(_ROOT / name, Path(folder) / name)
         (_ROOT / ".pytest_cache").mkdir(exist_ok=True)
-        (Path(folder) / ".pytest_cache").symlink_to(_ROOT / ".pytest_cache")  # compiled code is known by its program: all can share it
+        (Path(folder) / ".pytest_cache").symlink_to(_ROOT / ".pytest_cache")  # JAX knows compiled code by its program
         yield Path(folder)
 
 
