@@ -58,9 +58,9 @@ def test_under_a_prior_a_token_counts_by_its_distance_from_the_query_the_nearest
     level = text.windows(5, n_windows=None, prior=[3.0] * 5)
     assert abs(level.counts - plain.counts).max() == 0
     with pytest.raises(InputError, match="each of the 5 places of a context; got 4"):
-        text.windows(5, prior=[0.0, 1.0, 2.0, 3.0])
+        text.windows(5, n_windows=None, prior=[0.0, 1.0, 2.0, 3.0])
     with pytest.raises(InputError, match="prior"):
-        text.windows(5, prior=[0.0, 1.0, 2.0, 3.0, math.nan])
+        text.windows(5, n_windows=None, prior=[0.0, 1.0, 2.0, 3.0, math.nan])
 
 
 def test_more_windows_than_the_text_has_are_refused(text):
