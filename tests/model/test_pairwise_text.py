@@ -172,3 +172,9 @@ def test_a_prior_on_places_is_added_to_the_score_of_each_token_at_each_place(tmp
     assert found.loss == pytest.approx(float(value), rel=1e-12)
     np.testing.assert_allclose(found.decoder, -gradient.decoder, atol=1e-14)
     np.testing.assert_allclose(found.attention, -gradient.attention, atol=1e-14)
+
+
+def test_training_on_windows_tells_of_its_progress_step_by_step():
+    heard = []
+    saccade.train(drawn(n_windows=40), steps=4, on_progress=heard.append)
+    np.testing.assert_allclose(heard, [0.2, 0.4, 0.6, 0.8, 1.0])
