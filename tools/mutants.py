@@ -30,12 +30,14 @@ PARTS = ("theory", "model", "dynamics", "observe", "sweeps")
 ASKED = 0.95
 _ALSO = {"model": ("agreement", "dynamics"), "dynamics": ("agreement",)}  # folders of tests that answer for a part, next to its own
 _ELSEWHERE = {  # tests of what is reached only through something else
-    "model/attention_tree.py": "tests/experiments/test_layers_in_turn.py",
-    "model/joint_layer.py": "tests/experiments/test_joint_laws.py",
-    "model/placed_pairwise.py": "tests/experiments/test_positional_prior.py",
-    "model/pairwise_start.py": "tests/dynamics/test_starts.py",
-    "model/reduced_pairwise.py": "tests/dynamics/test_flow.py",
-    "dynamics/window_descent.py": "tests/model/test_pairwise_text.py",
+    "model/attention_tree.py": ("tests/experiments/test_layers_in_turn.py",),
+    "model/joint_layer.py": ("tests/experiments/test_joint_laws.py",),
+    "model/placed_pairwise.py": ("tests/experiments/test_positional_prior.py",),
+    "model/pairwise_start.py": ("tests/dynamics/test_starts.py",),
+    "model/reduced_pairwise.py": ("tests/dynamics/test_flow.py",),
+    "dynamics/window_descent.py": ("tests/model/test_pairwise_text.py",),
+    "sweeps/command.py": ("tests/sweeps/test_command.py", "tests/sweeps/test_repair.py", "tests/cli/test_report.py"),
+    "sweeps/execution.py": ("tests/sweeps/test_results.py",),
 }
 _MOST_FILES = 3  # of tests for one mutant: those that know its file best
 _SECONDS = 900  # for the tests of one mutant; one that hangs is caught
@@ -128,8 +130,7 @@ def concerning(file: str) -> list[str]:
     part = Path(file).parts[0]
     tests = [path for name in (part, *_ALSO.get(part, ())) for path in sorted((_ROOT / "tests" / name).rglob("test_*.py"))]
     nearest = [str(path.relative_to(_ROOT)) for path in sorted(tests, key=nearness, reverse=True)]
-    first = [_ELSEWHERE[file]] if file in _ELSEWHERE else []
-    return list(dict.fromkeys([*first, *nearest]))[:_MOST_FILES]
+    return list(dict.fromkeys([*_ELSEWHERE.get(file, ()), *nearest]))[:_MOST_FILES]
 
 
 @cache
