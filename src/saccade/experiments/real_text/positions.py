@@ -47,7 +47,7 @@ ENCODINGS: dict[str, dict[str, Any]] = {kind: {"positions": kind} for kind in ("
 ENCODINGS["matched sinusoidal"] = {"positions": "sinusoidal", "embedding_scale": MATCHED}
 SAID = {"sinusoidal": "sinusoidal, larger than tokens", "matched sinusoidal": "sinusoidal, as large as tokens"}
 ALIKE = 0.2  # rank correlation with the gains without positions; two seeds agree at .1 (sinusoidal) to .6 (learned, rotary)
-THEOREMS_RATES = {"lr_decoder": 10.0, "lr_attention": 1.0}  # those of `first-force-text`, and its bound
+LR_DECODER, LR_ATTENTION = 10.0, 1.0  # of the theorem's own model: those of `first-force-text`, and its bound
 EARLY_STEPS, EARLY_BAR = 10, 0.85
 SAMPLES = (0, 1)
 ADDED, COUNTED = "scores of token and place add", "the prior is counted"
@@ -105,7 +105,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     found = token_runs.followed_runs(_followed, settings, axes, on_progress)
     rates = {"lr_decoder": settings.lr, "lr_attention": settings.lr}
     assumptions = {"assumptions": token_runs.validator(settings.looked_at(), **rates)}
-    return Measured(found.values | _with_priors(settings), found.coords | {"sample": list(SAMPLES)}, assumptions)
+    return Measured({**found.values, **_with_priors(settings)}, {**found.coords, "sample": list(SAMPLES)}, assumptions)
 
 
 def _with_priors(settings: Settings) -> dict[str, Array]:
@@ -134,7 +134,7 @@ def _force(settings: Settings, sample: int, prior: list[float] | None) -> Array:
 
 def _prior_gain(settings: Settings, sample: int, prior: list[float]) -> Array:
     windows, queries = _windows(settings, sample, prior)
-    model = PairwiseText(windows, queries=queries, **THEOREMS_RATES)
+    model = PairwiseText(windows, queries=queries, lr_decoder=LR_DECODER, lr_attention=LR_ATTENTION)
     record = laboratory.train(model, steps=EARLY_STEPS, save=[EARLY_STEPS], keep=("attention_logits",))
     return np.asarray(record["attention_logits"].transpose("time", "query", "token").values[-1])
 
@@ -282,7 +282,7 @@ def panels(record: xr.Dataset) -> Layout:
 
 def _prior_cloud(record: xr.Dataset) -> Lines:
     """Logits under a prior in the theorem's own model against the first force, with the prior counted and without."""
-    known, grown = TokenGroups.of_record(record).known, EARLY_STEPS * (EARLY_STEPS - 1) / 2 * np.prod([*THEOREMS_RATES.values()])
+    known, grown = TokenGroups.of_record(record).known, LR_DECODER * LR_ATTENTION * EARLY_STEPS * (EARLY_STEPS - 1) / 2
     run, told, plain = (
         record[name].isel(sample=0).transpose("query", "token").values[known] for name in ("prior_gain", "prior_force", "force")
     )
