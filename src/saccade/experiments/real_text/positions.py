@@ -327,6 +327,6 @@ EXPERIMENT = Experiment(
     variables=VARIABLES,
     dynamics="training on text",
     time_unit="updates",
-    full=Settings(n_vocab=2000, queries=32, window=32, steps=10000, seeds=5),
+    full=Settings(n_vocab=2000, queries=32, window=32, steps=10000, seeds=5, n_windows=30_000),
     table=table,
 )
