@@ -14,6 +14,7 @@ from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.experiments.real_text.token_runs import model_config
 from saccade.experiments.real_text.token_scores import place_scores
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE
+from saccade.lab.findings import filled
 from saccade.model.transformer import Transformer
 from tests.experiments.default_runs import record_of
 
@@ -146,6 +147,11 @@ def test_an_encoding_that_turns_the_order_round_fails_and_one_whose_seeds_differ
 def test_table_and_figure_have_every_encoding(record):
     assert [row["positions"] for row in EXPERIMENT.rows(record)] == list(ENCODINGS)
     assert len(EXPERIMENT.figure(record).axes) == 4
+
+
+def test_the_answer_can_be_filled_in(record):
+    said = filled(EXPERIMENT.name, EXPERIMENT.finding, [claim.as_dict() for claim in EXPERIMENT.claims(record)])
+    assert "{" not in said
 
 
 def test_bad_settings_are_said_in_a_sentence():

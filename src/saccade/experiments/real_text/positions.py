@@ -318,9 +318,8 @@ EXPERIMENT = Experiment(
         "sinusoids and {*gains with*as large as*:.2f} for sinusoids no larger than embeddings, but there seeds vary too much to "
         "decide. The log ratio of attention on distinct and common tokens changes by {log change*positions none*:.2f} without "
         "positions, {log change*learned*:.2f} with learned and {log change*rotary*:.2f} with rotary ones. In the "
-        "theorem's own model, counts with ALiBi's bias in them tell who gains first (rank correlation "
-        "{*under a prior*steps 10):.2f}; {*left out*:.2f} without the bias). What ALiBi changes in the Transformer correlates "
-        "{*ALiBi changes*:.2f} with what it adds to those counts"
+        "theorem's own model, counts with ALiBi's bias in them tell who gains first (rank correlation {*under a prior*:.2f}). What "
+        "ALiBi changes in the Transformer correlates {*ALiBi changes*:.2f} with what it adds to those counts"
     ),
     caveat="More layers: later ones can attend to positions that earlier ones have copied.",
     variables=VARIABLES,
