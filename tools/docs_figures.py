@@ -1,4 +1,4 @@
-"""The figures of the docs, from runs of Saccade: `python -m tools.docs_figures [NAME ...]`, two minutes on two cores.
+"""The figures of the docs, from runs of Saccade: `python -m tools.docs_figures [NAME ...]`, three minutes on two cores.
 
 The same code gives the same bytes on the same machine; libraries and processors differ in last digits, so tests ask for the files
 and their size, not for their bytes.
@@ -210,6 +210,22 @@ def focus_and_dilution_parting() -> Figure:
     return drawing
 
 
+def break_conditions() -> Figure:
+    return _as_reproduced("break-conditions")
+
+
+def starts() -> Figure:
+    return _as_reproduced("starts")
+
+
+def reparameterisation() -> Figure:
+    return _as_reproduced("reparameterisation")
+
+
+def four_stages() -> Figure:
+    return _as_reproduced("four-stages")
+
+
 def positional_prior() -> Figure:
     return _as_reproduced("positional-prior")
 
@@ -241,6 +257,10 @@ FIGURES = (
     focus_and_dilution_maps,
     focus_and_dilution_sign,
     focus_and_dilution_parting,
+    break_conditions,
+    starts,
+    reparameterisation,
+    four_stages,
     positional_prior,
     adam_sign_limit,
     joint_laws,

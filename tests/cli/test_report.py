@@ -76,6 +76,7 @@ def test_a_damaged_record_is_run_again_to_the_same_numbers(medium, tmp_path):
     record = damaged(medium, tmp_path / "results")
     code, printed, _ = called("verify", tmp_path / "results")
     assert (code, "--repair reruns it" in printed) == (1, True)
+    assert printed.endswith("1 of 2 records are intact\n")
     code, printed, _ = called("verify", tmp_path / "results", "--repair")
     assert (code, "it has been run again\n2 of 2 records are intact\n" in printed) == (0, True), printed
     xr.testing.assert_equal(load_record(record), load_record(tmp_path / "results" / "whole" / "record.zarr"))

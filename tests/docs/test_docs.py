@@ -101,6 +101,24 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch)
         EXPERIMENTS.update(known)
 
 
+QUESTIONS = [*sorted(DOCS.glob("open_questions/*.md")), DOCS / "theory" / "plain_descent.md"]
+
+
+@pytest.mark.parametrize("page", QUESTIONS, ids=lambda page: page.stem)
+def test_a_page_about_an_open_question_starts_with_its_answer_and_ends_with_what_would_change_it(page):
+    text = re.sub(r"\A---\n.*?---\n", "", page.read_text("utf-8"), flags=re.DOTALL).strip()
+    title, answer = text.split("\n\n")[:2]
+    assert title.startswith("# ")
+    assert re.match(r"\*\*[^*]{30,400}\*\*", answer), answer
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings[0].startswith("How it is known")
+    assert headings[-1] == "What would change the answer"
+    assert "![" in text[: text.index("## How")], "one picture before the evidence"
+    assert "<!-- found:" in text[: text.index("## How")]
+    linked = f"]({page.relative_to(DOCS).as_posix()})"
+    assert (DOCS / "open_questions.md").read_text("utf-8").count(linked) == 1
+
+
 class Parsed(Exception):
     """Raised instead of running a command whose flags were understood."""
 

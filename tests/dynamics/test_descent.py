@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -40,6 +41,16 @@ def test_a_long_run_drawn_in_stretches_equals_one_drawn_at_once(monkeypatch):
     stretched = train(task, **SMALL, seeds=2, save="linear", dtype="float64")
     np.testing.assert_allclose(stretched.attention.values, whole.attention.values, atol=1e-13)
     np.testing.assert_allclose(stretched.loss.values, whole.loss.values, atol=1e-13)
+
+
+@pytest.mark.parametrize(("room", "longest"), [(1, 1), (10, 10), (10.9, 10), (10_000, 101)])
+def test_stretches_are_as_long_as_their_batches_fit_in_memory_and_cover_every_step_once(monkeypatch, room, longest):
+    """A step draws 3 seeds x 5 contexts x 7 tokens, four bytes each, twice."""
+    monkeypatch.setattr(descent_scan, "_BYTES_DRAWN_AHEAD", room * 2 * 3 * 5 * 7 * 4)
+    plan, blocks = SimpleNamespace(seeds=(4, 6, 9), batch=5, steps=100), SimpleNamespace(token_prob=np.ones((2, 7)))
+    found = list(descent_scan._stretches(plan, blocks))
+    assert [step for stretch in found for step in stretch] == list(range(101))
+    assert max(map(len, found)) == -(-101 // -(-101 // longest))
 
 
 def test_the_first_loss_from_a_zero_start_is_that_of_guessing():

@@ -143,6 +143,20 @@ def test_the_reduced_decoder_obeys_its_implicit_equation():
     np.testing.assert_allclose(np.exp(margin) + 100 * margin, np.broadcast_to(right, margin.shape), rtol=1e-7)
 
 
+def test_the_loss_of_the_reduced_flow_is_the_mean_cross_entropy_over_all_tokens():
+    """Logits written out, token by token: the next token's own, and the other one for each of the rest."""
+    even = one_query_task()
+    task = SequenceClasses(even.token_prob, query=even.query, next_token=even.next_token, n_vocab=29, class_weight=[2, 3, 5])
+    record = reduced_flow(task, t1=100.0)
+    logits = np.repeat(record.other_logit.values[..., None], 29, axis=-1)
+    for n, token in enumerate(task.next_token):
+        logits[:, n, token] = record.own_logit.values[:, n]
+    chance = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    own = chance[:, np.arange(3), task.next_token]
+    np.testing.assert_allclose(record.loss.values, -np.log(own) @ [0.2, 0.3, 0.5], rtol=1e-9)
+    assert record.loss.values[0] == pytest.approx(math.log(29))
+
+
 def test_relative_gain_is_conserved_along_the_reduced_flow():
     """[tian2023, Theorem 3]: f_l^2 / f_l'^2 - 1 grows exactly like e^{2 z_l} for two distinct tokens of a class."""
     task = one_query_task()

@@ -24,7 +24,7 @@ def failing(record):
 def test_fates_and_order_follow_frequency_times_prior(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
-    assert sum(claim.verdict == HOLDS for claim in claims) == 10
+    assert sum(claim.verdict == HOLDS for claim in claims) == 11
     assert sum(bool(claim.breaks) for claim in claims) == 3
     assert len(EXPERIMENT.figure(record).axes) == 4
 
@@ -39,6 +39,15 @@ def test_a_distinct_token_that_falls_and_a_common_one_that_rises_are_seen(record
     late = record.late.values.copy()
     late[0, OWN.start], late[1, 0] = -0.1, 0.1
     assert len(failing(record.assign(late=record.late.copy(data=late)))) == 2
+
+
+def test_fates_that_depend_on_the_ratio_of_the_rates_are_seen(record):
+    ended = record.ratio_late.values.copy()
+    for token, sign in ((0, 1), (OWN.start + 2, -1)):
+        wrong = ended.copy()
+        wrong[1, token] = sign * 0.1
+        found = failing(record.assign(ratio_late=record.ratio_late.copy(data=wrong)))
+        assert "distinct tokens gain attention, the common token that is everywhere loses it" in found
 
 
 def test_distances_of_common_tokens_lose_and_those_of_distinct_ones_gain(record):

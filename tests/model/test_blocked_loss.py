@@ -86,3 +86,10 @@ def test_logits_are_never_there_as_a_whole(monkeypatch):
     with Largest():
         blocked_cross_entropy(*parts, targets).backward()
     assert largest == max(4 * N_VOCAB, N_VOCAB * WIDTH) < N_ROWS * N_VOCAB
+
+
+@pytest.mark.parametrize(("room", "rows"), [(1, 1), (4, 4), (8, 8), (9, 8), (22, 12), (23, 23), (1000, 23)])
+def test_blocks_are_few_and_even(monkeypatch, room, rows):
+    """23 rows in as few blocks as fit, all of about one height: 8 + 8 + 7 where nine rows would fit, 12 + 11 where 22 would."""
+    monkeypatch.setattr(blocked_loss, "ENTRIES_PER_BLOCK", room * N_VOCAB + N_VOCAB - 1)
+    assert blocked_loss._rows_per_block(N_ROWS, N_VOCAB) == rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -140,3 +141,40 @@ def test_a_rate_far_too_high_ends_as_diverged():
     lost = saccade.train(drawn(300), steps=50, lr_decoder=1e6)
     assert str(lost.stop_reason.values) == "diverged"
     assert np.isnan(lost.loss.values[-1])
+
+
+def test_a_prior_on_places_is_added_to_the_score_of_each_token_at_each_place(tmp_path):
+    """Loss and both gradients, against attention over places one by one: softmax of z + b, summed by token."""
+    rng = np.random.default_rng(5)
+    ids = rng.integers(0, 7, size=90)
+    (tmp_path / "train.txt").write_text(" ".join(f"w{i}" for i in ids))
+    (tmp_path / "valid.txt").write_text("w1 w2")
+    text, prior = saccade.corpus(tmp_path, cache=tmp_path / "cache"), rng.normal(size=5)
+    windows = text.windows(5, n_windows=None, prior=prior)
+    n = text.n_vocab
+    system, at = saccade.PairwiseText(windows), TextParameters(rng.normal(size=(n, n)), rng.normal(size=(n, n)))
+    train = np.asarray(text.train, int)
+    starts = range(0, len(train) - 6, 7)
+
+    def loss(parameters):
+        total = 0.0
+        for start in starts:
+            context, query, following = train[start : start + 5], train[start + 5], train[start + 6]
+            by_place = jax.nn.softmax(parameters.attention[query, context] + prior[::-1])
+            raw = jnp.zeros(n).at[context].add(by_place)
+            total += -jax.nn.log_softmax(raw / jnp.linalg.norm(raw) @ parameters.decoder)[following]
+        return total / len(starts)
+
+    assert len(starts) == len(windows.query)
+    found = system.one_pass(at)
+    with jax.enable_x64(True):
+        value, gradient = jax.value_and_grad(loss)(jax.tree.map(jnp.asarray, at))
+    assert found.loss == pytest.approx(float(value), rel=1e-12)
+    np.testing.assert_allclose(found.decoder, -gradient.decoder, atol=1e-14)
+    np.testing.assert_allclose(found.attention, -gradient.attention, atol=1e-14)
+
+
+def test_training_on_windows_tells_of_its_progress_step_by_step():
+    heard = []
+    saccade.train(drawn(n_windows=40), steps=4, on_progress=heard.append)
+    np.testing.assert_allclose(heard, [0.2, 0.4, 0.6, 0.8, 1.0])

@@ -209,7 +209,7 @@ def test_the_default_schedule_is_log_spaced_and_then_regular():
     assert [step for step in range(3001) if due(step)] == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000]
 
 
-def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch):
+def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
     from saccade.observe import recorder as module
 
     true = module.look
@@ -222,6 +222,8 @@ def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch):
     config = json.loads(record.attrs["config"])
     assert sorted(config["thinned"] + record.time.values.tolist()) == list(range(60))
     assert len(config["thinned"]) > 40
+    took = float(re.search(r"looking took ([\d.e-]+) of it", capsys.readouterr().err)[1])
+    assert took == pytest.approx(recorder._budget.looking / recorder._budget.training, rel=0.06)  # said with two digits
     assert record.time.values.tolist()[:3] == [0, 1, 2]
 
 

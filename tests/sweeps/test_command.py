@@ -10,7 +10,8 @@ import shutil
 import pytest
 
 from saccade.cli import main
-from saccade.sweeps.command import SWEEP_OPTIONS, VERIFY_OPTIONS
+from saccade.sweeps.command import SWEEP_OPTIONS, VERIFY_OPTIONS, _plan_sentence
+from saccade.sweeps.estimate import Estimate
 from tests.sweeps.small_sweeps import (
     NAME,
     SETTINGS,
@@ -84,6 +85,11 @@ def test_a_plan_times_a_sample_and_writes_nothing(tmp_path, swept):
     code, printed, _ = called(*small_arguments(swept[0], 2, "--plan"))
     assert (code, printed[:35]) == (0, "4 runs, 4 finished, 0 to do: about ")
     assert printed.endswith("Nothing was written.\n")
+
+
+def test_a_plan_counts_what_is_finished_and_what_is_left():
+    said = _plan_sentence(small_grid(5), Estimate(n_runs=3, n_units=2, start=1.0, unit=0.5, total=2.0), 2)
+    assert said.startswith("10 runs, 7 finished, 3 to do in 2 calls: about ")
 
 
 @pytest.mark.parametrize(("command", "options"), [("sweep", SWEEP_OPTIONS), ("verify", VERIFY_OPTIONS)])

@@ -173,3 +173,21 @@ def test_claims_that_neither_hold_nor_fail_are_counted_apart(monkeypatch, verdic
     (outcome, *_) = computed(small_grid(1))
     numbers = unpacked(*outcome.record)
     np.testing.assert_equal([numbers.share_of_claims_holding.item(), numbers.claims_outside.item()], [share, outside])
+
+
+def test_runs_of_one_call_share_its_time_and_not_what_was_loaded_before(monkeypatch):
+    clock = iter([0.0, 10.0, 16.0])
+    monkeypatch.setattr(execution, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(execution, "experiment", lambda name: None)
+    monkeypatch.setattr(execution, "_records", lambda unit, on_progress: ["one", "two", "three"])
+    monkeypatch.setattr(execution, "_finished", lambda unit, number, record, seconds: (record, seconds))
+    unit = SimpleNamespace(name="any", seconds=None, identities=("1", "2", "3"))
+    assert execution.execute(unit) == [("one", 2.0), ("two", 2.0), ("three", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"), [([1.0, 2.0, 4.0, 8.0], "log"), ([1.0, 2.0, 4.0, 7.9], "linear"), ([0.0, 1.0, 8.0], "linear")]
+)
+def test_numbers_an_eighth_and_more_apart_stand_on_a_log_axis(values, scale):
+    swept = xr.Dataset({"loss": ("rate", np.arange(float(len(values))))}, {"rate": values})
+    assert sweep_figure(swept, "loss").axes[0].get_xscale() == scale

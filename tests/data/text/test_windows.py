@@ -46,6 +46,23 @@ def test_a_stride_of_one_reads_every_position(text):
     assert sorted(place(text, query) for query in text.windows(5, n_windows=None, stride=1).query) == list(range(5, 999))
 
 
+def test_under_a_prior_a_token_counts_by_its_distance_from_the_query_the_nearest_first(text):
+    prior = [-0.2, 0.3, -1.0, -0.5, -2.0]
+    plain, weighted = text.windows(5, n_windows=None), text.windows(5, n_windows=None, prior=prior)
+    np.testing.assert_array_equal(plain.query, weighted.query)
+    for row, query in enumerate(weighted.query):
+        tokens = weighted.counts[[row]].indices
+        distance = np.array([place(text, query) - place(text, token) for token in tokens])
+        assert sorted(distance) == [1, 2, 3, 4, 5]
+        np.testing.assert_allclose(weighted.counts[[row]].data, np.exp(np.array(prior)[distance - 1] - 0.3), rtol=1e-14)
+    level = text.windows(5, n_windows=None, prior=[3.0] * 5)
+    assert abs(level.counts - plain.counts).max() == 0
+    with pytest.raises(InputError, match="each of the 5 places of a context; got 4"):
+        text.windows(5, n_windows=None, prior=[0.0, 1.0, 2.0, 3.0])
+    with pytest.raises(InputError, match="prior"):
+        text.windows(5, n_windows=None, prior=[0.0, 1.0, 2.0, 3.0, math.nan])
+
+
 def test_more_windows_than_the_text_has_are_refused(text):
     with pytest.raises(InputError, match="Lower `n_windows`"):
         text.windows(5, n_windows=100, sample=1)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from saccade.data.text.build import PARTS, build_corpus, id_type
 from saccade.data.text.cache import cache_folder, content_hash, corpus_key, kept_folder
@@ -172,7 +172,14 @@ class Corpus:
         return classes_of_corpus(self, chosen, window=window, n_next=n_next, n_tokens=n_tokens, sharp=sharp)
 
     def windows(
-        self, n_context: int = 16, *, n_windows: int | None = 40_000, seed: int = 0, sample: int = 0, stride: int | None = None
+        self,
+        n_context: int = 16,
+        *,
+        n_windows: int | None = 40_000,
+        seed: int = 0,
+        sample: int = 0,
+        stride: int | None = None,
+        prior: ArrayLike | None = None,
     ) -> Windows:
         """Windows of `train` for the pairwise model: `n_context` tokens, then a query, then the token to predict; see `windows.py`.
 
@@ -182,10 +189,13 @@ class Corpus:
         | `seed`      | names the random order they are picked in                                                    |
         | `sample`    | 0 takes the first `n_windows` of that order, 1 the next: samples of one seed share no window |
         | `stride`    | tokens from one window to the next; default: `n_context` + 2, windows that share no token    |
+        | `prior`     | added to the score of a token at each place, nearest to the query first; default: nothing    |
         """
         from saccade.data.text.windows import windows_of_corpus
 
-        return windows_of_corpus(self, n_context=n_context, n_windows=n_windows, seed=seed, sample=sample, stride=stride)
+        return windows_of_corpus(
+            self, n_context=n_context, n_windows=n_windows, seed=seed, sample=sample, stride=stride, prior=prior
+        )
 
     def id_of(self, token: str | int) -> int:
         """The id of a token; an id stays what it is."""

@@ -1,8 +1,9 @@
 """Windows of a text as the pairwise model sees them: how often each token stands before a query, the query, the token that follows.
 
-The order inside a window does not matter to that model, so a window is a sparse row of counts. By default windows share no token of
-the text, and samples with one seed share no window: what two of them agree on is not the same words read twice. Classes can be put
-in the same form, with contexts drawn from them or endless, so that one engine serves both.
+The order inside a window does not matter to that model, so a window is a sparse row of counts. A prior on places, added to the
+scores, is no more than a weight with which tokens count: e^{z + b} summed over the places of a token is e^z times the sum of e^b.
+By default windows share no token of the text, and samples with one seed share no window: what two of them agree on is not the same
+words read twice. Classes can be put in the same form, with contexts drawn from them or endless, so that one engine serves both.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from saccade.data.markov_text import OTHER
-from saccade.errors import InputError, checked_count, checked_seed, checked_size
+from saccade.errors import InputError, checked_count, checked_number, checked_seed, checked_size
 
 if TYPE_CHECKING:
     from saccade.data.sequence_classes import SequenceClasses
@@ -32,7 +33,8 @@ class Windows:
 
     | name          | axes          | meaning                                                                    |
     |---------------|---------------|----------------------------------------------------------------------------|
-    | `counts`      | window, token | how often each token stands in the context; P(l|n) for an endless one      |
+    | `counts`      | window, token | how often each token stands in the context; P(l|n) for an endless one;     |
+    |               |               | with a prior b on places each counts e^b                                   |
     | `query`       | window        | the token that attends, right after the context                            |
     | `next_token`  | window        | the token to predict, right after the query                                |
     | `weight`      | window        | share of the window in the loss; they sum to one                           |
@@ -96,7 +98,14 @@ class Windows:
 
 
 def windows_of_corpus(
-    corpus: Corpus, *, n_context: int, n_windows: int | None, seed: int, sample: int, stride: int | None
+    corpus: Corpus,
+    *,
+    n_context: int,
+    n_windows: int | None,
+    seed: int,
+    sample: int,
+    stride: int | None,
+    prior: ArrayLike | None,
 ) -> Windows:
     """See `Corpus.windows`."""
     n_context = checked_count("n_context", n_context, high=len(corpus.train) - 2)
@@ -113,7 +122,8 @@ def windows_of_corpus(
     ids = np.asarray(corpus.train, np.int64)
     context = ids[starts[:, None] + np.arange(n_context)]
     row = np.repeat(np.arange(n_windows), n_context)
-    counts = sparse.coo_array((np.ones(context.size), (row, context.ravel())), shape=(n_windows, corpus.n_vocab)).tocsr()
+    at_place = np.tile(_place_weights(prior, n_context)[::-1], n_windows)  # the last token of a context is the nearest
+    counts = sparse.coo_array((at_place, (row, context.ravel())), shape=(n_windows, corpus.n_vocab)).tocsr()
     return Windows(
         counts,
         ids[starts + n_context],
@@ -122,3 +132,13 @@ def windows_of_corpus(
         corpus.vocabulary,
         f"{corpus.name}-windows",
     )
+
+
+def _place_weights(prior: ArrayLike | None, n_context: int) -> NDArray[np.float64]:
+    """What a token counts at each place, nearest first: e^b over the largest, 1 without a prior."""
+    if prior is None:
+        return np.ones(n_context)
+    numbers = [checked_number("prior", value, low=-1e30, high=1e30) for value in np.ravel(prior).tolist()]
+    if len(numbers) != n_context:
+        raise InputError(f"`prior` must have a number for each of the {n_context} places of a context; got {len(numbers)}.")
+    return np.exp(np.array(numbers) - max(numbers))

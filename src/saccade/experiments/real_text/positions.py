@@ -5,7 +5,13 @@ they are tried again with embeddings of equal size (`matched sinusoidal`). Two q
 without positions (rank correlation of gains; its ceiling is the agreement of two seeds), and do distinct tokens outgrow common ones
 (Theorem 2, whose assumptions neither text nor Adam nor positions meet)? Whether attention freezes is not asked: at a constant rate
 of Adam the noise of batches keeps it moving. Intervals are simultaneous over all claims.
-Bounds: .2, set when two seeds of a trial had agreed at .3 and half of the ranks was out of reach; and more than 0.
+
+The theory of positional priors is asked too. Of these encodings ALiBi is a prior as the theory has it: a bias on distance, added to
+scores. A token then counts e^b at each place, so the first force of such counts must give the order of gains; with plain counts it
+must not (the control). Asked of the theorem's own model without noise, at the steepest slope of ALiBi, then of the Transformer,
+outside the assumptions: is what ALiBi changes there what it adds to the first force, each head at its own slope?
+Bounds: .2, set when two seeds of a trial had agreed at .3 and half of the ranks was out of reach; .85 at ten steps, that of
+`first-force-text`; and more than 0.
 """
 
 from __future__ import annotations
@@ -16,7 +22,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.stats import rankdata
 
+from saccade import laboratory
+from saccade.data.text.windows import Windows
 from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text import token_groups, token_runs
@@ -26,17 +35,30 @@ from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines, over_seeds, with_intervals
+from saccade.model.pairwise_text import PairwiseText
+from saccade.model.positions import distance_bias
 from saccade.observe.fits import Interval, simultaneous
-from saccade.theory.condition import met
+from saccade.theory import scan_and_snap as theory
+from saccade.theory.condition import Condition, met
 from saccade.theory.questions import POSITIONS_ON_TEXT
-from saccade.theory.scan_and_snap.statements import THEOREM_2B
+from saccade.theory.scan_and_snap.statements import POSITIONAL_FATES, POSITIONAL_LEMMA_4, THEOREM_2B
 
 MATCHED = 0.5**0.5 / 0.02  # times embeddings that start with a spread of .02: as large as sinusoids in root mean square
 ENCODINGS: dict[str, dict[str, Any]] = {kind: {"positions": kind} for kind in ("none", "sinusoidal", "learned", "rotary", "alibi")}
 ENCODINGS["matched sinusoidal"] = {"positions": "sinusoidal", "embedding_scale": MATCHED}
 SAID = {"sinusoidal": "sinusoidal, larger than tokens", "matched sinusoidal": "sinusoidal, as large as tokens"}
 ALIKE = 0.2  # rank correlation with the gains without positions; two seeds agree at .1 (sinusoidal) to .6 (learned, rotary)
+LR_DECODER, LR_ATTENTION = 10.0, 1.0  # of the theorem's own model: those of `first-force-text`, and its bound
+EARLY_STEPS, EARLY_BAR = 10, 0.85
+SAMPLES = (0, 1)
+ADDED, COUNTED = "scores of token and place add", "the prior is counted"
 VARIABLES = {
+    "prior_gain": Variable(
+        "sample query token", "1", "attention logits of the theorem's own model after ten steps without noise, slope 1/4 a token"
+    ),
+    "prior_force": Variable("sample query token", "1", "first force of counts with the same prior"),
+    "force": Variable("sample query token", "1", "first force of plain counts"),
+    "alibi_force": Variable("query token", "1", "what ALiBi adds to the first force, mean over heads and samples"),
     "gain": Variable(
         "positions seed query token",
         "1",
@@ -72,6 +94,8 @@ class Settings:
     """number of seeds (0, 1, 2, ...), or a list of seeds"""
     heads: int = 4
     """attention heads; a single one would have ALiBi's flattest slope, 1/256 per token"""
+    n_windows: int = 40_000
+    """windows of each of the two samples of the theorem's own model"""
 
     def looked_at(self) -> Text:
         return Text(self.text, self.n_vocab, self.queries, self.window, self.n_next)
@@ -81,7 +105,39 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     axes: dict[str, Any] = {"positions": list(ENCODINGS), "seed": checked_seeds(settings.seeds)}
     found = token_runs.followed_runs(_followed, settings, axes, on_progress)
     rates = {"lr_decoder": settings.lr, "lr_attention": settings.lr}
-    return Measured(found.values, found.coords, {"assumptions": token_runs.validator(settings.looked_at(), **rates)})
+    assumptions = {"assumptions": token_runs.validator(settings.looked_at(), **rates)}
+    return Measured({**found.values, **_with_priors(settings)}, {**found.coords, "sample": list(SAMPLES)}, assumptions)
+
+
+def _with_priors(settings: Settings) -> dict[str, Array]:
+    """The theorem's own model under a prior, and the first force with each slope of ALiBi; nearest place first."""
+    biases = [distance_bias(settings.heads, 1, settings.window + 1)[head, 0, :-1].tolist()[::-1] for head in range(settings.heads)]
+    forces = [[_force(settings, sample, bias) for bias in (None, *biases)] for sample in SAMPLES]
+    plain, by_head = np.array([one[0] for one in forces]), np.array([one[1:] for one in forces])
+    return {
+        "prior_gain": np.array([_prior_gain(settings, sample, biases[0]) for sample in SAMPLES]),
+        "prior_force": by_head[:, 0],
+        "force": plain,
+        "alibi_force": (by_head - plain[:, None]).mean(axis=(0, 1)),
+    }
+
+
+def _windows(settings: Settings, sample: int, prior: list[float] | None) -> tuple[Windows, list[int]]:
+    text = settings.looked_at()
+    windows = text.corpus().windows(text.window, n_windows=settings.n_windows, sample=sample, prior=prior)
+    return windows, token_groups.frequent_queries(text.corpus(), text.n_queries)
+
+
+def _force(settings: Settings, sample: int, prior: list[float] | None) -> Array:
+    windows, queries = _windows(settings, sample, prior)
+    return theory.first_force(windows.counts, windows.query, windows.next_token).force[queries]
+
+
+def _prior_gain(settings: Settings, sample: int, prior: list[float]) -> Array:
+    windows, queries = _windows(settings, sample, prior)
+    model = PairwiseText(windows, queries=queries, lr_decoder=LR_DECODER, lr_attention=LR_ATTENTION)
+    record = laboratory.train(model, steps=EARLY_STEPS, save=[EARLY_STEPS], keep=("attention_logits",))
+    return np.asarray(record["attention_logits"].transpose("time", "query", "token").values[-1])
 
 
 def _followed(settings: Settings, kind: str, seed: int) -> dict[str, Array]:
@@ -118,15 +174,25 @@ def alike(record: xr.Dataset, kind: str) -> tuple[Array, float]:
     return np.array(by_seed), min(fates.gain_agreement(gain, groups) for gain in (own, plain))
 
 
+def alibi_changes(record: xr.Dataset) -> tuple[Array, float]:
+    """Rank correlation of what ALiBi changes in the gains of each seed with what it adds to the first force, and its ceiling."""
+    groups = TokenGroups.of_record(record)
+    with_bias, without = (
+        record["gain"].sel(positions=kind).transpose("seed", "query", "token").values for kind in ("alibi", "none")
+    )
+    told, changes = record["alibi_force"].transpose("query", "token").values, with_bias - without
+    return np.array([fates.same_gains(change, told, groups) for change in changes]), fates.gain_agreement(changes, groups)
+
+
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     kinds = [str(kind) for kind in record.positions.values]
     with_positions = [kind for kind in kinds if kind != "none"]
-    given = [*token_runs.assumptions(record), met("no positions", False), met("plain descent", False)]
     grown = outgrown(record).isel(time=-1).transpose("positions", "seed")
-    gains = {kind: alike(record, kind) for kind in with_positions}
+    gains, (changed, changed_ceiling) = {kind: alike(record, kind) for kind in with_positions}, alibi_changes(record)
     intervals = simultaneous(
         {("alike", kind): gains[kind][0] for kind in with_positions}
         | {("grown", kind): grown.sel(positions=kind) for kind in kinds}
+        | {("changed", "alibi"): changed}
     )
     for kind in kinds:
         case = Case({"positions": SAID.get(kind, kind)})
@@ -138,14 +204,46 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 ALIKE,
                 sentence="With this encoding much the same tokens gain attention as without positions.",
             )
-        yield case.but(given=given).at_least(
-            THEOREM_2B,
+        yield case.but(given=_given(record, kind)).at_least(
+            POSITIONAL_FATES if kind == "alibi" else THEOREM_2B,
             "log change of attention: distinct tokens - common tokens",
             intervals["grown", kind],
             0,
             strict=True,
             sentence="Attention on distinct tokens outgrows that on common ones.",
         )
+    yield from _prior_claims(record)
+    ordinary = Case({"positions": "alibi"}, _given(record, "alibi"))
+    yield ordinary.under(Ceiling("two seeds", changed_ceiling, "seeds averaged")).at_least(
+        POSITIONAL_LEMMA_4,
+        "rank correlation of what ALiBi changes with what it adds to the first force",
+        intervals["changed", "alibi"],
+        0,
+        strict=True,
+        sentence="A bias on distance moves the attention of a Transformer where the theory of priors says.",
+    )
+
+
+def _given(record: xr.Dataset, kind: str) -> list[Condition]:
+    """What the theorem assumes, positions included; ALiBi is a prior as its extension has it."""
+    place = met(ADDED, True) if kind == "alibi" else met("no positions", kind == "none")
+    return [*token_runs.assumptions(record), place, met("plain descent", False)]
+
+
+def _prior_claims(record: xr.Dataset) -> Iterator[Claim]:
+    """The theorem's own model with a prior: the first force of counts with it, and, as a control, of counts without."""
+    groups = TokenGroups.of_record(record)
+    run, told, plain = (
+        record[name].transpose("sample", "query", "token").values for name in ("prior_gain", "prior_force", "force")
+    )
+    ceiling = Ceiling("two samples", fates.gain_agreement(run, groups), limits=False)
+    case = Case({"model": "the theorem's own", "steps": EARLY_STEPS}, [met(ADDED, True)]).under(ceiling)
+    title = "rank correlation of gains under a prior with the first force, worst sample"
+    scores = [[fates.same_gains(one, other, groups) for one, other in zip(run, force, strict=True)] for force in (told, plain)]
+    said = "Counts with a prior in them tell where attention moves first under that prior."
+    yield case.at_least(POSITIONAL_LEMMA_4, title, scores[0], EARLY_BAR, sentence=said)
+    ignored = case.but(prior="left out", given=[met(ADDED, True), met(COUNTED, False)]).breaking(COUNTED)
+    yield ignored.at_least(POSITIONAL_LEMMA_4, title, scores[1], EARLY_BAR)
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
@@ -173,13 +271,22 @@ def panels(record: xr.Dataset) -> Layout:
     ticks = {float(place): kind for place, kind in enumerate(kinds)}
     grown = outgrown(record).isel(time=slice(1, None))
     curves = [over_seeds(grown.sel(positions=kind), str(kind), tone=i) for i, kind in enumerate(record["positions"].values)]
+    alikeness, level = "rank correlation of gains", {ALIKE: "", 0.0: ""}
     return [
-        Lines(
-            "which tokens gain", "", "rank correlation of gains", lines, ylim=(-0.2, 1), ticks=ticks, levels={ALIKE: "", 0.0: ""}
-        ),
-        Lines("distinct tokens against common", "updates", "log change, distinct less common", curves, "x", levels={0: ""}),
-        _cloud(record),
+        [
+            Lines("which tokens gain", "", alikeness, lines, ylim=(-0.2, 1), ticks=ticks, levels=level),
+            Lines("distinct tokens against common", "updates", "log change, distinct less common", curves, "x", levels={0: ""}),
+        ],
+        [_cloud(record), _prior_cloud(record)],
     ]
+
+
+def _prior_cloud(record: xr.Dataset) -> Lines:
+    """Ranks of gains under a prior in the theorem's own model against those of the first force, tokens of the first query."""
+    known = TokenGroups.of_record(record).known[0]
+    run, told, plain = (rankdata(record[name].values[0, 0][known]) for name in ("prior_gain", "prior_force", "force"))
+    points = [Line(plain, run, "counts without the prior", RINGS, 1), Line(told, run, "counts with the prior", POINTS, 0)]
+    return Lines("the theorem's own model under a prior", "rank by the first force", "rank by gain after ten steps", points)
 
 
 def _cloud(record: xr.Dataset) -> Lines:
@@ -200,7 +307,9 @@ EXPERIMENT = Experiment(
         "Panel 1: rank correlation of what tokens gain with each encoding with what they gain without positions, over the 100 most "
         "frequent tokens of each query, with simultaneous 95 % intervals over seeds; rings: agreement of two seeds. Panel 2: log "
         "change of attention on distinct tokens less that on common ones, mean and range over seeds; above the line is the "
-        "theorem's side. Panel 3: gains of all known tokens with learned positions and without, means over seeds."
+        "theorem's side. Panel 3: gains of all known tokens with learned positions and without, means over seeds. Panel 4: "
+        "the theorem's own model under a prior, after ten steps without noise: ranks of the tokens of the most frequent query by "
+        "gain and by the first force, with the prior in the counts and without."
     ),
     question="Do positions change which tokens gain attention?",
     finding=(
@@ -208,12 +317,14 @@ EXPERIMENT = Experiment(
         "with those without positions. The correlation is {*gains with*alibi*:.2f} for ALiBi, {*gains with*larger than*:.2f} for "
         "sinusoids and {*gains with*as large as*:.2f} for sinusoids no larger than embeddings, but there seeds vary too much to "
         "decide. The log ratio of attention on distinct and common tokens changes by {log change*positions none*:.2f} without "
-        "positions, {log change*learned*:.2f} with learned and {log change*rotary*:.2f} with rotary ones"
+        "positions, {log change*learned*:.2f} with learned and {log change*rotary*:.2f} with rotary ones. In the "
+        "theorem's own model, counts with ALiBi's bias in them tell who gains first (rank correlation {*under a prior*:.2f}). What "
+        "ALiBi changes in the Transformer correlates {*ALiBi changes*:.2f} with what it adds to those counts"
     ),
     caveat="More layers: later ones can attend to positions that earlier ones have copied.",
     variables=VARIABLES,
     dynamics="training on text",
     time_unit="updates",
-    full=Settings(n_vocab=2000, queries=32, window=32, steps=10000, seeds=5),
+    full=Settings(n_vocab=2000, queries=32, window=32, steps=10000, seeds=5, n_windows=30_000),
     table=table,
 )

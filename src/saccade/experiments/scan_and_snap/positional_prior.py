@@ -210,6 +210,10 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     yield case.at_most(POSITIONAL_LEMMA_4, "logits with positions - logits with effective frequencies", record.flow_gap, 1e-5)
     yield case.none(POSITIONAL_FATES, "distinct tokens gain attention at every slope", record.late.values[:, OWN] <= 0)
     yield case.none(POSITIONAL_FATES, "the common token that is everywhere loses it", record.late.values[:, EVERYWHERE] >= 0)
+    at_ratios, ended = _at_ratios(record, case), record.ratio_late.values
+    title = "distinct tokens gain attention, the common token that is everywhere loses it"
+    wrong = np.concatenate([ended[:, OWN] <= 0, ended[:, [EVERYWHERE]] >= 0], axis=1)
+    yield at_ratios.none(POSITIONAL_FATES, title, wrong)
     gains = record.early.values[:, PLACED] > 0
     yield case.none(
         POSITIONAL_FATES,
@@ -246,7 +250,7 @@ def _order(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     yield case.none(POSITIONAL_ORDER, title, misordered(record.late, record.effective))
     at = record.isel(slope=-1)
     ratios = misordered(record.ratio_late, at.effective)
-    yield case.but(slope=steepest, ratios="η_Y/η_Z of 0.1 to 100").none(POSITIONAL_ORDER, title, ratios)
+    yield _at_ratios(record, case).none(POSITIONAL_ORDER, title, ratios)
     crossing = _crossing_slope(record)
     follows = [fits.rank_correlation(z[OWN], record.token_prob[OWN]) for z in record.late.values]
     turned = (np.array(follows) < 0) != (record.slope.values > crossing)
@@ -254,6 +258,12 @@ def _order(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     broken = Case({"flow": "B", "slope": steepest}, [met(NO_POSITIONS, False)]).breaking(NO_POSITIONS)
     title = "of two distinct tokens the more frequent gains more"
     yield broken.none(PLAIN_ORDER, title, misordered(at.late, record.token_prob))
+
+
+def _at_ratios(record: xr.Dataset, case: Case) -> Case:
+    """At the steepest slope, over the ratios of the rates."""
+    low, high = record.ratio.values.min(), record.ratio.values.max()
+    return case.but(slope=float(record.slope.max()), ratios=f"η_Y/η_Z of {low:g} to {high:g}")
 
 
 def _crossing_slope(record: xr.Dataset) -> float:

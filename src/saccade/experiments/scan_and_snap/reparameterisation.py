@@ -21,7 +21,7 @@ import saccade
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
-from saccade.lab.panel import LINE, POINTS, Layout, Line, Lines
+from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.model.system import Seen, Solver, System
 from saccade.model.token_embedded import TokenEmbedded, Weights, pair, pairwise_loss
 from saccade.observe import fits
@@ -170,20 +170,21 @@ def panels(record: xr.Dataset) -> Layout:
     t, top = record.time.values[1:], int(np.argmax(record.pairwise_logits.values[-1]))
     logits = [
         Line(t, record.pairwise_logits.values[1:, top], "Y and Z free", LINE, None),
-        Line(t[::5], record.free_logits.values[1::5, top], "W_Q, W_V move", POINTS, 0),
-        Line(t[::5], record.factored_logits.values[1::5, top], "W_Q, W_K, W_V move", POINTS, 1),
+        Line(t[::5], record.free_logits.values[1::5, top], "W_Q, W_V move", RINGS, 0),
+        Line(t[2::5], record.factored_logits.values[3::5, top], "W_Q, W_K, W_V move", POINTS, 1),
     ]
     extra = [Line(t, record.factored_logits_error.values[1:], "", LINE, 1)]
     widths, apart = record.width.values, record.distance.values
+    mean = apart.mean(axis=1)
     distance = [
-        Line(np.repeat(widths, apart.shape[1]), apart.ravel(), "each random embedding", "rings", 0),
-        Line(widths, apart.mean(axis=1), "mean", POINTS, None),
-        Line(widths, apart.mean() * (widths / np.exp(np.log(widths).mean())) ** -0.5, "width to the power -1/2", "dashes", None),
+        Line(np.repeat(widths, apart.shape[1]), apart.ravel(), "each random embedding", RINGS, 0),
+        Line(widths, mean, "mean", POINTS, None),
+        Line(widths, np.exp(np.log(mean * widths**0.5).mean()) / widths**0.5, "width to the power -1/2", DASHES, None),
     ]
     return [
         Lines("orthonormal embeddings", "t (steps)", "logit of the token that gains most", logits, "x", xlim=(0.1, None)),
         Lines("what moving W_K adds", "t (steps)", "extra terms over the pairwise velocity", extra, "x", xlim=(0.1, None)),
-        Lines("random embeddings", "width d", "distance from the pairwise flow", distance, "xy"),
+        Lines("random embeddings", "width d", "distance from the pairwise flow", distance, "xy", ylim=(1e-2, 1)),
     ]
 
 
