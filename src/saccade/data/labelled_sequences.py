@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ class LabelledSequences:
 
     tokens: NDArray[np.float64]
     label: NDArray[np.float64]
-    weight: NDArray[np.float64] | None = None
+    weight: Any = None
 
     def __post_init__(self) -> None:
         tokens, label = np.asarray(self.tokens, float), np.asarray(self.label, float)

@@ -65,6 +65,10 @@ class Reader(nn.Module):
     """One layer of attention that answers at the last token: tokens and places are one-hot, the output is the answer."""
 
     n_heads = N_HEADS
+    wq: nn.Linear
+    wk: nn.Linear
+    wv: nn.Linear
+    wo: nn.Linear
 
     def __init__(self, rng: np.random.Generator, values: float) -> None:
         super().__init__()
@@ -116,10 +120,10 @@ def _trained(settings: Settings, optimiser: str, size: float) -> dict[str, Array
     rngs = [np.random.default_rng(settings.seed + i) for i in range(settings.tasks)]
     batches = [task(rng) for rng in rngs]
     models = [Reader(rng, size) for rng in rngs]
-    stacked, _ = stack_module_state(models)  # type: ignore[arg-type]
+    stacked, _ = stack_module_state(models)
     inputs, labels = (torch.stack(parts) for parts in zip(*batches, strict=True))
     kind = torch.optim.SGD if optimiser == "SGD" else torch.optim.Adam
-    descent = kind(list(stacked.values()), lr=RATES[optimiser])  # type: ignore[operator]
+    descent = kind(list(stacked.values()), lr=RATES[optimiser])
     total = vmap(lambda state, x, y: nn.functional.cross_entropy(functional_call(models[0], state, (x,)), y))
     runs = [_Run(model, batch, RATES[optimiser]) for model, batch in zip(models, batches, strict=True)]
     for step in range(settings.steps + 1):
@@ -168,7 +172,7 @@ class _Run:
             self._last = drive
 
     def _slopes(self) -> Array:
-        slope = torch.autograd.grad(loss(self._model, self._batch), self._model.wq.weight)[0]  # type: ignore[union-attr,arg-type]
+        slope = torch.autograd.grad(loss(self._model, self._batch), self._model.wq.weight)[0]
         return np.linalg.norm(slope.numpy().reshape(N_HEADS, -1), axis=1)
 
     def told(self) -> dict[str, float]:
@@ -187,7 +191,7 @@ class _Run:
             "forecast_at": at,
             "told_wait": drive.wait(self._lr, LEVEL)[0, head],
             "wait": np.interp(LEVEL, norms[-2:, head], steps[-2:]) - at,
-            "query_cosine": abs(float(self._opening @ drive.query_to[0, head])),  # type: ignore[operator]
+            "query_cosine": abs(float(self._opening @ drive.query_to[0, head])),
         }
 
 
@@ -235,7 +239,8 @@ def _of_adam(runs: xr.Dataset, case: Case) -> Iterator[Claim]:
 
 
 def panels(record: xr.Dataset) -> Layout:
-    return [_waits(record), _shares(record)]
+    drawn: list[Lines | Bars] = [_waits(record), _shares(record)]
+    return drawn
 
 
 def _waits(record: xr.Dataset) -> Lines:

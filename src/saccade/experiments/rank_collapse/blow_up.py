@@ -103,7 +103,7 @@ def _ensemble(system: saccade.CubicFlow, tau: float) -> dict[str, Any]:
     w, A, b, t, E, R = _run(system, tau)
     starts, end = np.arange(E.shape[1]), _end(t, E)
     w_dot, A_dot, b_dot = theory.slopes(w, A, b)
-    E_dot = sum(theory.factor_energy(*each) for each in ((w_dot, A, b), (w, A_dot, b), (w, A, b_dot)))
+    E_dot = np.sum([theory.factor_energy(*each) for each in ((w_dot, A, b), (w, A_dot, b), (w, A, b_dot))], axis=0)
     squares = np.sum(w_dot**2, -1) + np.sum(b_dot**2, -1) + np.sum(w**2, -1) * np.sum(b**2, -1)
     drifts = [np.abs(law - law[0]) / R[..., None, None] ** 2 for law in theory.conserved(w, A, b)]
     met = theory.condensation_condition(w, A, b)
@@ -177,7 +177,8 @@ def _rank_one(settings: Settings) -> dict[str, Array]:
 
 def _degenerate(settings: Settings) -> dict[str, Array]:
     """Starts that violate Definition 4 to rounding, with negative energy; width three."""
-    rng, found = np.random.default_rng(settings.seed + 1), []
+    rng = np.random.default_rng(settings.seed + 1)
+    found: list[tuple[Array, Array, Array]] = []
     while len(found) < 20:
         w, A, b = rng.standard_normal(3), rng.standard_normal((3, 3)), rng.standard_normal(3)
 
@@ -192,7 +193,7 @@ def _degenerate(settings: Settings) -> dict[str, Array]:
     return {"degenerate_value": np.abs(theory.degeneracy(w, A, b)) / R[0] ** 4, "degenerate_size": R[-1]}
 
 
-def _small_energy(settings: Settings) -> dict[str, Array]:
+def _small_energy(settings: Settings) -> dict[str, Any]:
     """One start whose readout is turned until its energy is small."""
     rng, energies = np.random.default_rng(settings.seed + 2), 10.0 ** -np.arange(3, 10, 2)
     w, A, b = rng.standard_normal(4), rng.standard_normal((4, 4)), rng.standard_normal(4)
