@@ -46,7 +46,7 @@ ERRATUM_3_5 = Correction(
 ERRATUM_3_6 = Correction(
     "3.6",
     (r"W_V \text{ condenses to } v",),
-    (r"\text{only while eq. 7 holds; then its direction turns to } \beta^* = \arg\min \tilde L_1",),
+    (r"\text{only while eq. 7 holds; then its direction turns to } \beta^* \text{, where } \tilde L_1 \text{ is least}",),
     "The cubic flow ends when the loss begins to fall, and from there on the minimum of the uniform loss draws W_V.",
     said="as read",
     title="W_V does not stay on v",
@@ -85,8 +85,8 @@ ERRATUM_3_10 = Correction(
 )
 ERRATUM_3_11 = Correction(
     "3.11",
-    (r"A_2 = \#(i, j: \langle W_{v,i} W^{[1],i}, W_{v,j} W^{[1],j} \rangle > 0) \text{, columns}",),
-    (r"A_2 = \#(i, j: \langle W_{v,i} W^{[1]}_i, W_{v,j} W^{[1]}_j \rangle > 0) \text{, rows}",),
+    (r"A_2 = \text{number of } (i, j: \langle W_{v,i} W^{[1],i}, W_{v,j} W^{[1],j} \rangle > 0) \text{, columns}",),
+    (r"A_2 = \text{number of } (i, j: \langle W_{v,i} W^{[1]}_i, W_{v,j} W^{[1]}_j \rangle > 0) \text{, rows}",),
     "Assumption 1 is about rows of the hidden matrix; columns weighted by W_v point to both sides for ever.",
     title="Fig. 2 counts columns where it means rows",
 )

@@ -25,7 +25,7 @@ DEFINITION_1 = _stated(
 DEFINITION_2 = _stated(
     "Definition 2",
     "Asymptotic rank collapse: the direction of a matrix tends to one of low rank",
-    (r"\lim \frac{W}{|W|_F} \text{ has rank} \le k",),
+    (r"\text{the limit of } \frac{W}{|W|_F} \text{ has rank} \le k",),
     ("a definition, not a result",),
     "section 3",
 )
@@ -45,7 +45,7 @@ PROPOSITION_1 = _stated(
     "Proposition 1",
     "Effective dynamics: three factors ascend their product, W_V only along v",
     (
-        r"v = \frac{\Sigma}{|\Sigma|}, \quad \Sigma = \sum_i y_i \sum_j X_{ij}, \quad \bar t = \frac{\epsilon |\Sigma|}{n s} t",
+        r"v = \frac{S}{|S|}, \quad S = \sum_i y_i \sum_j X_{ij}, \quad \bar t = \frac{\epsilon |S|}{n s} t",
         r"\dot w = (A b)^\top, \quad \dot A = w^\top b^\top, \quad \dot b = A^\top w^\top, \quad W_Q, W_K \text{ still}",
     ),
     ("leading order in ε",),
@@ -143,8 +143,8 @@ DEFINITION_5 = _stated(
     "Definition 5",
     "Angles between the weighted rows, the readout and its velocity",
     (
-        r"\xi_{ij} = \angle(w_i A_i, w_j A_j), \quad \psi_i = \angle(\dot b, w_i A_i), \quad \phi_i = \angle(b, w_i A_i)",
-        r"\zeta = \angle(b, \dot b)",
+        r"\xi_{ij} = \text{angle}(w_i A_i, w_j A_j), \quad \psi_i = \text{angle}(\dot b, w_i A_i), \quad \phi_i = \text{angle}(b, w_i A_i)",
+        r"\zeta = \text{angle}(b, \dot b)",
     ),
     ("a definition, not a result",),
     "App. A.2",
@@ -203,7 +203,7 @@ FIG_2 = _stated(
 ANCHOR_TASK = _stated(
     "eq. 60",
     "Anchor function: the token after the anchor, plus the anchor modulo two",
-    (r"f(X) = x_{i+1} + (a \bmod 2), \quad x_i = a \in (1, 2, 3, 4)",),
+    (r"f(X) = x_{i+1} + (a \text{ mod } 2), \quad x_i = a \in (1, 2, 3, 4)",),
     ("a definition, not a result", "one anchor among the first nine of ten tokens"),
     "section 5.1, App. B.1",
     errata=(errata.ERRATUM_3_12,),
