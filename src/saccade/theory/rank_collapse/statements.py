@@ -143,8 +143,8 @@ DEFINITION_5 = _stated(
     "Definition 5",
     "Angles between the weighted rows, the readout and its velocity",
     (
-        r"\xi_{ij} = \text{angle}(w_i A_i, w_j A_j), \quad \psi_i = \text{angle}(\dot b, w_i A_i), \quad \phi_i = \text{angle}(b, w_i A_i)",
-        r"\zeta = \text{angle}(b, \dot b)",
+        r"\xi_{ij} = \text{angle}(w_i A_i, w_j A_j), \quad \psi_i = \text{angle}(\dot b, w_i A_i)",
+        r"\phi_i = \text{angle}(b, w_i A_i), \quad \zeta = \text{angle}(b, \dot b)",
     ),
     ("a definition, not a result",),
     "App. A.2",
