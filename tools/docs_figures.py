@@ -242,6 +242,18 @@ def layers_in_turn() -> Figure:
     return _as_reproduced("layers-in-turn")
 
 
+def rank_collapse_clock() -> Figure:
+    """Loss of three initial scales on one clock, and the direction of W_V over time."""
+    asked = experiment("escape-clock")
+    return draw_panels([[panel] for panel in asked.specs(asked.run())[0]], WIDTH, 6.4)
+
+
+def rank_collapse_opening() -> Figure:
+    """How attention opens for three initial scales, and with what rank."""
+    asked = experiment("rank-collapse")
+    return draw_panels([[panel] for panel in asked.specs(asked.run())[0][:2]], WIDTH, 6.4)
+
+
 def _as_reproduced(name: str) -> Figure:
     """The figure of an experiment, as `saccade reproduce` draws it."""
     asked = experiment(name)
@@ -265,6 +277,8 @@ FIGURES = (
     adam_sign_limit,
     joint_laws,
     layers_in_turn,
+    rank_collapse_clock,
+    rank_collapse_opening,
 )
 
 

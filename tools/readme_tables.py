@@ -14,18 +14,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from saccade.experiments import EXPERIMENTS, FOCUS_AND_DILUTION, REAL_TEXT, SCAN_AND_SNAP, experiment
+from saccade.experiments import EXPERIMENTS, FOCUS_AND_DILUTION, RANK_COLLAPSE, REAL_TEXT, SCAN_AND_SNAP, experiment
 from saccade.lab.claim import CALCULUS, CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, UNDECIDED
 from saccade.lab.findings import filled
 from saccade.records.store import CLAIMS, load_claims
 from saccade.records.writing import CHECKSUMS
 
-_KINDS = {"scan-and-snap": SCAN_AND_SNAP, "focus-and-dilution": FOCUS_AND_DILUTION, "real-text": REAL_TEXT}
+_KINDS = {
+    "scan-and-snap": SCAN_AND_SNAP,
+    "focus-and-dilution": FOCUS_AND_DILUTION,
+    "rank-collapse": RANK_COLLAPSE,
+    "real-text": REAL_TEXT,
+}
 _WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside", CANNOT_TELL: "cannot be told"}
 
 
 def table(kind: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
-    """Markdown rows of the experiments of one kind: `scan-and-snap`, `focus-and-dilution` or `real-text`."""
+    """Markdown rows of the experiments of one kind: `scan-and-snap`, `focus-and-dilution`, `rank-collapse` or `real-text`."""
     head = "| what | `saccade reproduce ...` | time | finding | verdicts |\n|---|---|---|---|---|\n"
     return head + "".join(_row(name, outcomes.get(name, {})) for name in _KINDS[kind])
 

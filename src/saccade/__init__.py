@@ -18,6 +18,7 @@ _PUBLIC = {
     "MarkovChain": "saccade.data.markov",
     "corpus": "saccade.data.text.corpus",
     "Windows": "saccade.data.text.windows",
+    "LabelledSequences": "saccade.data.labelled_sequences",
     "System": "saccade.model.system",
     "Seen": "saccade.model.system",
     "Pairwise": "saccade.model.pairwise",
@@ -27,10 +28,13 @@ _PUBLIC = {
     "Embedded": "saccade.model.embedded",
     "RankOneEmbedded": "saccade.model.rank_one",
     "SaturatedEmbedded": "saccade.model.saturated",
+    "AttentionClassifier": "saccade.model.attention_classifier",
+    "CubicFlow": "saccade.model.cubic_flow",
     "TransformerConfig": "saccade.model.transformer_config",
     "Transformer": "saccade.model.transformer",
     "train": "saccade.laboratory",
     "flow": "saccade.laboratory",
+    "times_around": "saccade.dynamics.flow",
     "reduced_flow": "saccade.laboratory",
     "critical_point": "saccade.laboratory",
     "linearise": "saccade.laboratory",
@@ -39,6 +43,7 @@ _PUBLIC = {
     "measures": "saccade.observe",
     "find_events": "saccade.observe.events",
     "watch": "saccade.observe.recorder",
+    "attention_drive": "saccade.observe.drive",
     "watched": "saccade.records.observation_log",
     "TrainerCallback": "saccade.observe.transformers_callback",
     "LightningCallback": "saccade.observe.lightning_callback",
@@ -76,10 +81,12 @@ _EXTRAS = {  # what pip installs, in the folder of Saccade: on the registry anot
 }
 
 if TYPE_CHECKING:
+    from saccade.data.labelled_sequences import LabelledSequences as LabelledSequences
     from saccade.data.markov import MarkovChain as MarkovChain
     from saccade.data.sequence_classes import SequenceClasses as SequenceClasses
     from saccade.data.text.corpus import corpus as corpus
     from saccade.data.text.windows import Windows as Windows
+    from saccade.dynamics.flow import times_around as times_around
     from saccade.errors import InputError as InputError
     from saccade.experiments import EXPERIMENTS as EXPERIMENTS
     from saccade.forecasting.forecast import forecast as forecast
@@ -99,6 +106,8 @@ if TYPE_CHECKING:
     from saccade.laboratory import linearise as linearise
     from saccade.laboratory import reduced_flow as reduced_flow
     from saccade.laboratory import train as train
+    from saccade.model.attention_classifier import AttentionClassifier as AttentionClassifier
+    from saccade.model.cubic_flow import CubicFlow as CubicFlow
     from saccade.model.embedded import Embedded as Embedded
     from saccade.model.pairwise import Pairwise as Pairwise
     from saccade.model.pairwise_text import PairwiseText as PairwiseText
@@ -112,6 +121,7 @@ if TYPE_CHECKING:
     from saccade.model.transformer_config import TransformerConfig as TransformerConfig
     from saccade.observe import measures as measures
     from saccade.observe.checkpoints import observe_checkpoints as observe_checkpoints
+    from saccade.observe.drive import attention_drive as attention_drive
     from saccade.observe.events import find_events as find_events
     from saccade.observe.lightning_callback import LightningCallback as LightningCallback
     from saccade.observe.recorder import watch as watch

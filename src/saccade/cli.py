@@ -39,7 +39,7 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
   saccade verify DIR [--repair]                      check all files; --repair reruns damaged or missing runs
   saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  measure attention and weights in checkpoints (extra `torch`)
   saccade report RECORD ... [--out FILE]             one offline page from records, sweeps and watched runs
-  saccade play [--port N]                            both theories live in the browser
+  saccade play [--port N]                            two theories live in the browser
   saccade completion bash|zsh                        Tab completion of commands and experiments
   saccade env [--json]                               versions and settings for a bug report
 

@@ -123,6 +123,7 @@ def flow(
     *,
     t1: float | None = None,
     n_times: int | None = None,
+    times: Sequence[float] | np.ndarray | None = None,
     lr_decoder: float | None = None,
     lr_attention: float | None = None,
     model: Pairwise | Embedded | None = None,
@@ -135,13 +136,14 @@ def flow(
     keep: Sequence[str] | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """(B) Population gradient flow from t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times.
+    """(B) Population gradient flow from t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times or at `times` of your own.
 
     | argument                     | meaning [default]                                                                            |
     |------------------------------|----------------------------------------------------------------------------------------------|
     | `system`                     | a `System`, `SequenceClasses`, `Windows` of a text or a `MarkovChain`                        |
     | `t1`                         | end; a unit of time is a step of descent at rate 1 [1e4; 1e12 for classes, 5000 for a chain] |
     | `n_times`                    | samples after t = 0 [200; 1500 for a chain]                                                  |
+    | `times`                      | when to record instead, rising; `times_around(instant, until=...)` crowds around an instant  |
     | `lr_decoder`, `lr_attention` | rates of the built-in models [1]; a system of your own has its `rates()`                     |
     | `model`                      | `Pairwise(...)` for classes, `Embedded(...)` for a chain                                     |
     | `seeds`                      | a count n for the seeds 0 .. n-1, or a list; each draws its own start [1]                    |
@@ -160,6 +162,7 @@ def flow(
             bound,
             t1=t1,
             n_times=n_times,
+            times=times,
             seeds=seeds,
             seed=seed,
             start=begin,

@@ -9,15 +9,9 @@ import ast
 from pathlib import Path
 
 import saccade.experiments
-from saccade.theory import questions
-from saccade.theory.focus_and_dilution import stage_four
-from saccade.theory.focus_and_dilution import statements as focus_and_dilution
-from saccade.theory.joma import statements as joma
-from saccade.theory.scan_and_snap import open_statements
-from saccade.theory.scan_and_snap import statements as scan_and_snap
 from saccade.theory.statement import Statement
+from saccade.theory.statements import LISTS
 
-MODULES = [scan_and_snap, open_statements, focus_and_dilution, stage_four, joma, questions]
 FILES = sorted(Path(saccade.experiments.__file__).parent.rglob("*.py"))
 
 
@@ -37,7 +31,7 @@ def used(path: Path) -> set[tuple[str, str]]:
 
 def test_every_statement_has_a_claim():
     tested = {place for path in FILES for place in used(path)}
-    listed = {(module.__name__, name) for module in MODULES for name, value in vars(module).items() if isinstance(value, Statement)}
+    listed = {(module.__name__, name) for module in LISTS for name, value in vars(module).items() if isinstance(value, Statement)}
     assert sorted(listed - tested) == []
 
 

@@ -24,8 +24,8 @@ from scipy.integrate import solve_ivp
 
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.trajectory import kept_names, trajectory
-from saccade.errors import InputError, checked_choice, checked_count, checked_number
-from saccade.model.system import Equations, System, rates_by_leaf
+from saccade.errors import InputError, checked_choice, checked_count, checked_list, checked_number
+from saccade.model.system import Equations, Solver, System, rates_by_leaf
 
 _METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
 _TIMES_AT_ONCE = 512  # numbers of times are rounded up to these, so that flows share compiled code
@@ -37,6 +37,7 @@ def flow(
     *,
     t1: float | None = None,
     n_times: int | None = None,
+    times: Sequence[float] | np.ndarray | None = None,
     seeds: int | Sequence[int] | None = None,
     seed: int | None = None,
     start: Any = None,
@@ -46,20 +47,19 @@ def flow(
     keep: Sequence[str] | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """From t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times; arguments as in `saccade.flow`."""
+    """From t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times, or at given `times`; arguments as in `saccade.flow`."""
     began = time.perf_counter()
     usual = system.solver
     kept = kept_names(system, keep)
     names, runs = _runs(system, seeds, seed)
     starts = _starts(system, names, start)
-    end = checked_number("t1", usual.t1 if t1 is None else t1, low=0.0, high=1e300, open_low=True)
-    unit = min(1 / max(*jax.tree.leaves(rates_by_leaf(system, starts[0])), 1e-30), end)
-    samples = checked_count("n_times", usual.n_times if n_times is None else n_times, low=2, high=1e6)
+    rate = max(*jax.tree.leaves(rates_by_leaf(system, starts[0])), 1e-30)
+    samples, unit = _samples(usual, t1, n_times, 1 / rate) if times is None else _given_samples(times, t1, n_times, 1 / rate)
     solutions = [
         integrate(
             system.equations(),
             first,
-            times=np.append(0.0, np.geomspace(unit / 10, end, samples)),
+            times=samples,
             unit=unit,
             method=method,
             most_for_lsoda=usual.most_for_lsoda,
@@ -88,6 +88,50 @@ def flow(
         | {"seeds": names, "start": "its own" if start is None else "given", "solver": solutions[0].settings},
         wall_time=time.perf_counter() - began,
     )
+
+
+def _samples(usual: Solver, t1: float | None, n_times: int | None, unit: float) -> tuple[np.ndarray, float]:
+    """Zero and log-spaced times, and the unit of time."""
+    end = checked_number("t1", usual.t1 if t1 is None else t1, low=0.0, high=1e300, open_low=True)
+    count = checked_count("n_times", usual.n_times if n_times is None else n_times, low=2, high=1e6)
+    unit = min(unit, end)
+    return np.append(0.0, np.geomspace(unit / 10, end, count)), unit
+
+
+def _given_samples(times: Any, t1: float | None, n_times: int | None, unit: float) -> tuple[np.ndarray, float]:
+    """Zero and the times that were asked for."""
+    if t1 is not None or n_times is not None:
+        raise InputError("`times` says when to record: leave out `t1` and `n_times`.")
+    listed = times.tolist() if isinstance(times, np.ndarray) else times
+    asked = np.asarray(checked_list("times", listed, low=0.0, high=1e300))
+    if not (np.diff(asked) > 0).all() or asked[-1] == 0:
+        raise InputError("`times` must rise from one to the next, and end after 0.")
+    return asked if asked[0] == 0 else np.append(0.0, asked), min(unit, float(asked[-1]))
+
+
+def times_around(*instants: float, until: float, n_times: int = 100, closest: float = 0.1) -> np.ndarray:
+    """Times for `flow(times=...)` that crowd around instants at which something is predicted to happen.
+
+    | argument   | meaning                                                                                                 |
+    |------------|---------------------------------------------------------------------------------------------------------|
+    | `instants` | when it should happen                                                                                   |
+    | `until`    | end of the flow                                                                                         |
+    | `n_times`  | samples on each side of each instant; their distances from it grow by a constant factor                 |
+    | `closest`  | distance of the nearest ones; each instant is a sample itself                                           |
+
+    Log-spaced times are as far apart as 1 % of t or so: of a change that takes one unit of time at t = 10,000 they show nothing.
+    """
+    end = checked_number("until", until, low=0.0, high=1e300, open_low=True)
+    near = checked_number("closest", closest, low=0.0, high=end, open_low=True)
+    count = checked_count("n_times", n_times, low=2, high=1e6)
+    found = [np.array([end])]
+    for instant in instants:
+        at = checked_number("instants", instant, low=0.0, high=end, open_low=True)
+        before = at - np.geomspace(min(near, at), at, count)
+        after = at + np.geomspace(near, max(end - at, near), count)
+        found.append(np.concatenate([before, [at], after]))
+    every = np.unique(np.concatenate(found))
+    return every[(every > 0) & (every <= end)]
 
 
 def _runs(system: System, seeds: Any, seed: Any) -> tuple[list[int], dict[str, list[int]]]:

@@ -105,6 +105,7 @@ def train(
         dtype="float64",
         start=lambda seed: system.start(generator(seed, Purpose.INITIALISATION)) if given is None else given,
         batches=batches,
+        data=lambda seed: equations.setting,
     )
     saved = descend(plan, on_progress)
     bound = DIVERGED * np.maximum(np.abs(saved.loss[:, :1]), 1.0)

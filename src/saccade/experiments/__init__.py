@@ -89,6 +89,11 @@ FOCUS_AND_DILUTION = {
     "focus-dilution-adam": Entry("focus_and_dilution", "focus_dilution_adam", "Adam, with and without noise", 20),
     "focus-dilution-published": Entry("focus_and_dilution", "focus_dilution_published", "Fig. 2 at the published settings", 25),
 }
+RANK_COLLAPSE = {
+    "blow-up": Entry("rank_collapse", "blow_up", "Theorem 1, Propositions 2, 4-8, Assumption 1", 5),
+    "escape-clock": Entry("rank_collapse", "escape_clock", "stage I in the network, Proposition 1, Theorem 2", 6),
+    "rank-collapse": Entry("rank_collapse", "rank_collapse", "stage II, Proposition 3, Theorem 3", 12),
+}
 REAL_TEXT = {  # need the extras `torch` and `text`
     "wikitext-attention": Entry("real_text", "wikitext_attention", "Fig. 7 of Scan and Snap: sparse attention", 100),
     "wikitext-entropy": Entry("real_text", "wikitext_entropy", "Fig. 10: entropy and learning rate", 55),
@@ -104,8 +109,9 @@ REAL_TEXT = {  # need the extras `torch` and `text`
     "sparse-then-dense": Entry("real_text", "sparse_then_dense", "sparse, then dense", 270),
     "forecast-transformer": Entry("real_text", "forecast_transformer", "first force against an ordinary Transformer", 50),
     "forecast": Entry("real_text", "forecast", "forecast from counts, scored", 60),
+    "attention-drive": Entry("rank_collapse", "attention_drive", "which head opens first? (no text)", 30),
 }
-SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION
+SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
 
 

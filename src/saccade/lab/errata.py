@@ -16,7 +16,7 @@ _ERRATA = (
     "no number. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; *true*, against *as "
     "assumed*, marks a hypothesis that is not met. Written by `saccade reproduce`; do not edit.\n"
 )
-_PAPERS = {"tian2023": "Scan and Snap", "chen2026": "Focus and Dilution"}
+_PAPERS = {"tian2023": "Scan and Snap", "chen2026": "Focus and Dilution", "chen2025": "From Condensation to Rank Collapse"}
 _DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
 _MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
 

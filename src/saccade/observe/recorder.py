@@ -11,6 +11,7 @@ from __future__ import annotations
 import numbers
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from torch import nn
 from saccade.errors import InputError, checked_count, checked_kind, is_list_like, shortened
 from saccade.observe import attention_statistics, weight_statistics
 from saccade.observe.budget import Budget, schedule
+from saccade.observe.drive import AttentionDrive, attention_drive
 from saccade.observe.forwarding import forwarders
 from saccade.observe.guard import Guard, guarded, say, warn
 from saccade.observe.look import Look, look, map_rows, moved
@@ -44,6 +46,9 @@ _AXES = {name: ["layer", "head"] for name in attention_statistics.DEFINITIONS} |
     "moved": ["layer", "head"],
     "loss": [],
     "look_seconds": [],
+    "drive_rate": ["weight_layer", "weight_head"],
+    "drive_query_to": ["weight_layer", "weight_head", "query_input"],
+    "drive_key_to": ["weight_layer", "weight_head", "key_input"],
 }
 _DEFINITIONS = attention_statistics.DEFINITIONS | {
     "attention_map": ("1", "attention of some query rows of chosen sequences: a row sums to one; padding of the array is missing"),
@@ -51,6 +56,9 @@ _DEFINITIONS = attention_statistics.DEFINITIONS | {
     "time": ("", "when the model was looked at: the step as the caller numbers it"),
     "loss": ("", "loss as the caller told it"),
     "look_seconds": ("s", "time this look took, without writing it"),
+    "drive_rate": ("1", "largest singular value of F = -dL/d(W_Q W_K^T) at uniform attention: growth per step at rate 1"),
+    "drive_query_to": ("1", "its left vector: what of the input the queries will read"),
+    "drive_key_to": ("1", "its right vector: what of the input they will look for"),
 }
 
 
@@ -68,6 +76,7 @@ def watch(
     batch_axis: int = 0,
     documents: Any = None,
     decode: Callable[[list[int]], str] | None = None,
+    drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
 ) -> Recorder:
     """A recorder to use in a `with` block around training; call `recorder.step(step)` once per step.
 
@@ -87,8 +96,10 @@ def watch(
     | `documents`  | (sequence, position) 0 on padding, else the number of the token's document; default: from the probe's      |
     |              | `attention_mask` and `position_ids`, if it names them                                                      |
     | `decode`     | from token ids to text, such as a tokenizer's `decode`, so that the page shows words, not numbers          |
+    | `drive`      | `loss(model, probe)`: keep the top singular value and pair of F of each head too, `saccade.attention_drive` |
+    |              | of the probe; a backward pass for each multiple of the head's width in the model's, within the budget      |
     """
-    return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents, decode)
+    return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive)
 
 
 class Recorder:
@@ -108,7 +119,9 @@ class Recorder:
         batch_axis: int = 0,
         documents: Any = None,
         decode: Callable[[list[int]], str] | None = None,
+        drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
     ) -> None:
+        self._drive = None if drive is None else partial(attention_drive, model, drive, probe)
         self._model = unwrapped(checked_kind("model", model, nn.Module))
         check_whole(self._model)
         self._probe = Probe(probe, batch_axis, documents)
@@ -148,6 +161,8 @@ class Recorder:
             started = time.perf_counter()
             tried(self._model, self._probe)
             self.check = self_check(self._model, self._probe, self._tokens)
+            if self._drive is not None:
+                self._drive()  # what it cannot read, it says now
             self._budget.start(self._counting + time.perf_counter() - started)
             seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
             dropped = "" if self.check.output is not None else " (its output not compared: it drops weights at random)"
@@ -205,6 +220,9 @@ class Recorder:
         if self._weights and step >= self._weights_due:
             arrays |= self._of_weights()
             self._weights_due = 2 * step + 1  # weights move slowly, and their spectra cost more than attention does
+        if self._drive is not None:
+            with self.guard("what drives attention was left out"):
+                arrays |= self._of_drive(self._drive())
         if "attention_map" in arrays:
             if self._last is not None and self._last[0] < step:
                 arrays["moved"] = moved(self._last[1], arrays["attention_map"], self._last[0], step).astype(np.float32)
@@ -325,6 +343,11 @@ class Recorder:
                 "probe itself is counted)"
             )
         return untold
+
+    def _of_drive(self, drive: AttentionDrive) -> dict[str, np.ndarray]:
+        """The top singular value of F and its pair, head by head."""
+        self._log.about["coords"].setdefault("weight_layer", ("weight_layer", list(drive.layers)))
+        return {f"drive_{name}": getattr(drive, name).astype(np.float32) for name in ("rate", "query_to", "key_to")}
 
     def _of_weights(self) -> dict[str, np.ndarray]:
         found, axes, unrecognised = weight_statistics.weight_statistics(self._model)

@@ -1,0 +1,174 @@
+r"""One layer of attention with a value matrix and a two-layer readout of the last token: the model of [chen2025, Definition 3].
+
+$$f = \sigma\Big(\sum_j a_j x_j W_V W_1\Big) W_2, \qquad a = \mathrm{softmax}(x_s W_Q W_K^\top X^\top / \sqrt d), \qquad
+L = \sum_i p_i\, l(y_i f_i)$$
+
+| ours      | theirs  | axes          |
+|-----------|---------|---------------|
+| `value`   | W_V     | width, width  |
+| `hidden`  | W^[1]   | width, hidden |
+| `readout` | W^[2]   | hidden        |
+| `query`   | W_Q     | width, key    |
+| `key`     | W_K     | width, key    |
+
+Three factors multiply, so the origin has a zero Jacobian: nothing grows exponentially there, and `linearise` finds no mode. The
+matrix that drives attention, $F = -\partial L/\partial(W_Q W_K^\top)$, is the slope along a zero matrix added to the logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from saccade.data.labelled_sequences import LabelledSequences
+from saccade.errors import checked_choice, checked_count, checked_kind, checked_number
+from saccade.model.system import Equations, Seen, Solver, System
+
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"identity": lambda x: x, "tanh": jnp.tanh}
+_LOSSES: dict[str, Callable[[Array], Array]] = {
+    "exponential": lambda margin: jnp.exp(-margin),
+    "logistic": lambda margin: jax.nn.softplus(-margin),
+}
+
+
+class Weights(NamedTuple):
+    """Parameters; axes in the table above."""
+
+    value: Any
+    hidden: Any
+    readout: Any
+    query: Any
+    key: Any
+
+
+OUTER, ATTENTION = ("value", "hidden", "readout"), ("query", "key")
+
+
+class Setting(NamedTuple):
+    """The data and the rates, as compiled code reads them."""
+
+    tokens: Any
+    label: Any
+    weight: Any
+    logit_scale: Any
+    rates: Weights
+
+
+@dataclass(frozen=True)
+class AttentionClassifier(System):
+    """A one-layer classifier of labelled sequences that reads its answer at the last token.
+
+    | argument       | meaning                                                                  |
+    |----------------|--------------------------------------------------------------------------|
+    | `sequences`    | `LabelledSequences`: tokens, labels and weights                          |
+    | `init_scale`   | standard deviation of every weight at the start                          |
+    | `d_hidden`     | width of the hidden layer; default: that of the tokens                   |
+    | `d_key`        | width of queries and keys; default: that of the tokens                   |
+    | `activation`   | identity, tanh                                                           |
+    | `loss_kind`    | exponential, logistic                                                    |
+    | `lr_outer`     | rate of value, hidden and readout                                        |
+    | `lr_attention` | rate of query and key                                                    |
+    """
+
+    sequences: LabelledSequences
+    init_scale: float = 1e-3
+    d_hidden: int | None = None
+    d_key: int | None = None
+    activation: str = "identity"
+    loss_kind: str = "exponential"
+    lr_outer: float = 1.0
+    lr_attention: float = 1.0
+
+    @property
+    def solver(self) -> Solver:  # type: ignore[override]
+        """Stage I takes about 1/init_scale: errors of a small start must be small against the start itself."""
+        return Solver(rtol=1e-10, atol=max(1e-10 * self.init_scale, 1e-300))
+
+    def __post_init__(self) -> None:
+        checked_kind("sequences", self.sequences, LabelledSequences)
+        checked_number("init_scale", self.init_scale, low=0.0, high=1e3)
+        checked_choice("`activation`", self.activation, _ACTIVATIONS)
+        checked_choice("`loss_kind`", self.loss_kind, _LOSSES)
+        for name in ("d_hidden", "d_key"):
+            if getattr(self, name) is not None:
+                checked_count(name, getattr(self, name))
+
+    def start(self, rng: np.random.Generator) -> Weights:
+        d, hidden, key = self.sequences.width, self.d_hidden or self.sequences.width, self.d_key or self.sequences.width
+        shapes = Weights((d, d), (d, hidden), (hidden,), (d, key), (d, key))
+        return Weights(*(self.init_scale * rng.standard_normal(shape) for shape in shapes))
+
+    def loss(self, parameters: Weights) -> Array:
+        return self.equations().loss(parameters, self.setting())
+
+    def observe(self, parameters: Weights) -> dict[str, Seen]:
+        slope = jax.grad(self.loss)(parameters)
+        norms = {part: jnp.sqrt(sum(jnp.sum(getattr(slope, name) ** 2) for name in part)) for part in (OUTER, ATTENTION)}
+        weights = jax.nn.softmax(_scores(parameters, self.setting(), 0.0), axis=-1)
+        told = "norm of the gradient in"
+        return {
+            "attention": Seen(("sequence", "position"), weights, "1", "attention of the last token"),
+            "outer_gradient": Seen((), norms[OUTER], "1", f"{told} value, hidden and readout"),
+            "attention_gradient": Seen((), norms[ATTENTION], "1", f"{told} query and key"),
+            "drive": Seen(("query_axis", "key_axis"), self.drive(parameters), "1", "-dL/d(query key^T), which drives attention"),
+        }
+
+    def drive(self, parameters: Weights) -> Array:
+        """F, minus the slope of the loss along query key^T, at these weights; eq. 15 of the paper where attention is uniform."""
+        total = _total(self.activation, self.loss_kind)
+        zero = jnp.zeros((self.sequences.width, self.sequences.width))
+        return -jax.grad(total, argnums=2)(parameters, self.setting(), zero)
+
+    def rates(self) -> dict[str, float]:
+        return dict.fromkeys(OUTER, self.lr_outer) | dict.fromkeys(ATTENTION, self.lr_attention)
+
+    def setting(self) -> Setting:
+        rates = self.rates()
+        scale = self.sequences.width**-0.5
+        return Setting(
+            self.sequences.tokens, self.sequences.label, self.sequences.weight, scale, Weights(*(rates[n] for n in Weights._fields))
+        )
+
+    def equations(self) -> Equations:
+        """Shared by all data of one size, which compile once."""
+        return Equations(*_equations(self.activation, self.loss_kind), self.setting())
+
+
+@lru_cache
+def _equations(activation: str, loss_kind: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    total = _total(activation, loss_kind)
+
+    def loss(weights: Weights, setting: Setting) -> Array:
+        return total(weights, setting, 0.0)
+
+    def velocity(weights: Weights, setting: Setting) -> Weights:
+        return jax.tree.map(lambda rate, slope: -rate * slope, setting.rates, jax.grad(loss)(weights, setting))
+
+    return velocity, loss
+
+
+@lru_cache
+def _total(activation: str, loss_kind: str) -> Callable[[Weights, Setting, Any], Array]:
+    """The loss with a matrix added to query key^T."""
+    bend, price = _ACTIVATIONS[activation], _LOSSES[loss_kind]
+
+    def total(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:
+        attention = jax.nn.softmax(_scores(weights, setting, logit_matrix), axis=-1)
+        mixed = jnp.einsum("ns,nsd->nd", attention, setting.tokens)
+        output = bend(mixed @ weights.value @ weights.hidden) @ weights.readout
+        return jnp.sum(setting.weight * price(setting.label * output))
+
+    return total
+
+
+def _scores(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:
+    """Attention logits of the last token (sequence, position)."""
+    asked = setting.tokens[:, -1] @ (weights.query @ weights.key.T + logit_matrix)
+    return setting.logit_scale * jnp.einsum("nd,nsd->ns", asked, setting.tokens)

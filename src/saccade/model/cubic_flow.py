@@ -1,0 +1,99 @@
+r"""Stage I of [chen2025] by itself: gradient ascent on the product of three factors, $E = w A b$, from many starts at once.
+
+$$\dot w = (A b)^\top, \qquad \dot A = w^\top b^\top, \qquad \dot b = A^\top w^\top$$
+
+(eqs. 7 and 8; $w = v W_V$, $A = W^{[1]}$, $b = W^{[2]}$, each divided by the initial scale). It reaches infinity in finite time, so
+no solver can follow it in t. The time of this system is $\tau$, $d\tau = R\,dt$ with $R = |\theta|/\sqrt3$, in which it grows like
+$e^\tau$; t is a parameter of its own, the `clock` of each start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
+
+from saccade.errors import InputError
+from saccade.model.system import Equations, Seen, Solver, System
+
+
+class Factors(NamedTuple):
+    """w (start, width), A (start, width, hidden), b (start, hidden), t (start)."""
+
+    along: Any
+    hidden: Any
+    readout: Any
+    clock: Any
+
+
+@dataclass(frozen=True, eq=False)
+class CubicFlow(System):
+    """The cubic flow from given factors, axes as in `Factors` without the clock; all starts are followed together."""
+
+    along: ArrayLike
+    hidden: ArrayLike
+    readout: ArrayLike
+
+    seeds = None
+    solver = Solver(t1=20.0, rtol=1e-12, atol=1e-14, most_for_lsoda=0)
+    time_unit = "tau, the integral of the weights' size over time"
+
+    def __post_init__(self) -> None:
+        w, A, b = np.shape(self.along), np.shape(self.hidden), np.shape(self.readout)
+        if len(A) != 3 or w != A[:2] or b != A[:1] + A[2:]:
+            axes = "(start, width), (start, width, hidden), (start, hidden)"
+            raise InputError(f"`along`, `hidden` and `readout` must be {axes}; got {w}, {A}, {b}.")
+
+    @classmethod
+    def random(cls, n_starts: int, width: int, seed: int = 0) -> CubicFlow:
+        """Standard normal factors, as the paper starts them."""
+        rng = np.random.default_rng(seed)
+        return cls(*(rng.standard_normal((n_starts, *shape)) for shape in ((width,), (width, width), (width,))))
+
+    def start(self, rng: np.random.Generator) -> Factors:
+        w, A, b = (np.asarray(part, float) for part in (self.along, self.hidden, self.readout))
+        return Factors(w, A, b, np.zeros(len(w)))
+
+    def loss(self, parameters: Factors) -> Array:
+        return _loss(parameters, None)
+
+    def velocity(self, parameters: Factors) -> Factors:
+        return _velocity(parameters, None)
+
+    def equations(self) -> Equations:
+        """Shared by all starts of one shape, which compile once."""
+        return Equations(_velocity, _loss, None)
+
+    def observe(self, parameters: Factors) -> dict[str, Seen]:
+        return {
+            "energy": Seen(("start",), energy(parameters), "1", "w A b"),
+            "size": Seen(("start",), size(parameters), "1", "root of a third of the sum of squares of w, A and b"),
+        }
+
+
+def _loss(factors: Factors, _: None) -> Array:
+    return -jnp.sum(energy(factors))
+
+
+def _velocity(factors: Factors, _: None) -> Factors:
+    w, A, b, _t = factors
+    R = size(factors)
+    return Factors(
+        jnp.einsum("sij,sj->si", A, b) / R[:, None],
+        w[:, :, None] * b[:, None, :] / R[:, None, None],
+        jnp.einsum("sij,si->sj", A, w) / R[:, None],
+        1 / R,
+    )
+
+
+def energy(factors: Factors) -> Array:
+    return jnp.einsum("si,sij,sj->s", factors.along, factors.hidden, factors.readout)
+
+
+def size(factors: Factors) -> Array:
+    w, A, b, _ = factors
+    return jnp.sqrt(((w**2).sum(-1) + (A**2).sum((-2, -1)) + (b**2).sum(-1)) / 3)

@@ -1,0 +1,93 @@
+r"""Stage II [chen2025, section 4.4]: on the plateau only attention moves, $\dot W_Q = F W_K$, $\dot W_K = F^\top W_Q$.
+
+Sequences are given as `tokens` (sequence, position, width), `label` of -1 or 1 and `weight` that sums to one; `beta` is
+$W_V W^{[1]} W^{[2]}$ (width).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
+
+__all__ = [
+    "QueryKey",
+    "attention_drive",
+    "is_separable",
+    "plateau_depth_power",
+    "residual_rank_power",
+    "stage_two",
+    "uniform_loss",
+    "uniform_optimum",
+]
+
+Array = NDArray[np.float64]
+_NEWTON_STEPS = (
+    40  # each doubles the digits once the loss is nearly quadratic; labels that separate drive beta up by about one a step
+)
+
+
+class QueryKey(NamedTuple):
+    query: Array
+    key: Array
+
+
+def uniform_loss(beta: ArrayLike, tokens: Array, label: Array, weight: Array) -> float:
+    r"""$\tilde L_1 = \sum_i p_i e^{-y_i \bar x_i \beta}$: exponential loss, uniform attention, no activation. [chen2025, eq. 13]"""
+    return float(weight @ np.exp(-label * (tokens.mean(axis=1) @ np.asarray(beta, float))))
+
+
+def uniform_optimum(tokens: Array, label: Array, weight: Array) -> Array:
+    r"""$\beta^*$, where $\tilde L_1$ is least; there stage I ends. Only if no direction of the mean token separates the labels."""
+    margins = label[:, None] * tokens.mean(axis=1)
+
+    beta = np.zeros(tokens.shape[2])
+    for _ in range(_NEWTON_STEPS):
+        odds = weight * np.exp(-margins @ beta)
+        step = np.linalg.lstsq((margins * odds[:, None]).T @ margins, odds @ margins)[0]  # of least norm along flat directions
+        while uniform_loss(beta + step, tokens, label, weight) > odds.sum() + 1e-15:
+            step = step / 2
+        beta = beta + step
+    return beta
+
+
+def is_separable(tokens: Array, label: Array) -> bool:
+    """Whether some direction of the mean token tells the labels without an error: then no plateau exists."""
+    margins = label[:, None] * tokens.mean(axis=1)
+    return bool(linprog(np.zeros(margins.shape[1]), A_ub=-margins, b_ub=-np.ones(len(margins)), bounds=(None, None)).success)
+
+
+def attention_drive(beta: ArrayLike, tokens: Array, label: Array, weight: Array) -> Array:
+    r"""$F = \frac{1}{s\sqrt d}\sum_i p_i y_i L_{1,i}\, x_{is}^\top \beta^\top S_i$, $S_i = \sum_j x_{ij}^\top (x_{ij} - \bar x_i)$,
+    at uniform attention, exponential loss, no activation. [chen2025, eq. 15]
+    """
+    beta, (_, s, d) = np.asarray(beta, float), tokens.shape
+    mean = tokens.mean(axis=1)
+    pull = np.einsum("njd,njk->nk", tokens * beta, tokens - mean[:, None]) / (s * np.sqrt(d))  # beta^T S_i
+    return np.einsum("n,nd,nk->dk", weight * label * np.exp(-label * (mean @ beta)), tokens[:, -1], pull)
+
+
+def stage_two(time: float, drive: Array, query_0: Array, key_0: Array) -> QueryKey:
+    r"""The solution of eq. 14: with $F = U s V^\top$, $U^\top W_Q = \cosh(st) U^\top W_Q(0) + \sinh(st) V^\top W_K(0)$.
+
+    [derived] So both tend to rank one if $s_1$ is simple, $W_Q \to u_1 r$ and $W_K \to v_1 r$ with one and the same
+    $r \propto u_1^\top W_Q(0) + v_1^\top W_K(0)$, which must not vanish. [chen2025, Theorem 3] has the first part.
+    """
+    U, s, Vt = np.linalg.svd(drive)
+    q, k = U.T @ query_0, Vt @ key_0
+    grow, turn = np.cosh(s * time)[:, None], np.sinh(s * time)[:, None]
+    return QueryKey(U @ (grow * q + turn * k), Vt.T @ (turn * q + grow * k))
+
+
+def residual_rank_power(singular_values: ArrayLike) -> float:
+    r"""$1 - s_2/s_1$ of F: $s_2/s_1(W_Q) \sim (\epsilon/\text{level})^{1 - s_2/s_1}$ when $W_Q$ has grown to a level. [derived]"""
+    s = np.asarray(singular_values, float)
+    return float(1 - s[1] / s[0])
+
+
+def plateau_depth_power(relaxation: float, rate: float) -> float:
+    r"""$2\rho/(\rho + 2 s_1)$: the smallest gradient of the outer weights is $\epsilon$ to this power. [derived]
+
+    It decays as $e^{-\rho t}$ while attention grows and pushes it by $\epsilon^2 e^{2 s_1 t}$; where they meet it is smallest.
+    """
+    return 2 * relaxation / (relaxation + 2 * rate)

@@ -1,0 +1,89 @@
+"""The three experiments on From Condensation to Rank Collapse: verdicts, and that wrong numbers fail them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.experiments import experiment
+from saccade.lab.claim import FAILS
+from tests.experiments.default_runs import record_of
+from tests.experiments.outcomes import assert_as_in_the_readme
+
+NAMES = ("blow-up", "escape-clock", "rank-collapse")
+
+
+def verdicts(name, record, part):
+    found = {claim.verdict for claim in experiment(name).claims(record) if part in claim.label}
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_verdict_is_the_expected_one(name):
+    claims = list(experiment(name).claims(record_of(name)))
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert_as_in_the_readme(name, claims)
+
+
+def test_a_law_that_drifts_and_a_time_that_is_off_are_seen():
+    record = record_of("blow-up")
+    assert verdicts("blow-up", record.assign(first_law=record.first_law + 1e-9), "drift of w wᵀ") == {FAILS}
+    assert verdicts("blow-up", record.assign(rank_one_time=record.rank_one_time * (1 + 1e-8)), "Carlson") == {FAILS}
+    late = record.assign(time=record.time * 1.5)
+    assert verdicts("blow-up", late, "over the bound") == {FAILS}
+
+
+def test_one_start_that_does_not_blow_up_or_loses_the_condition_is_seen():
+    record = record_of("blow-up")
+    one = (record.width == 4) & (record.start == 0)
+    assert verdicts("blow-up", record.assign(last_size=record.last_size.where(~one, 10.0)), "size of a million") == {FAILS}
+    assert verdicts("blow-up", record.assign(lost=record.lost.where(~one, 1.0)), "lose it again") == {FAILS}
+    assert verdicts("blow-up", record.assign(met_size=record.met_size.where(~one)), "meet it before") == {FAILS}
+    smaller = record.assign(column_share=0 * record.column_share + 1)
+    assert verdicts("blow-up", smaller, "share of pairs") == {FAILS}
+
+
+def test_a_clock_that_is_late_by_three_scales_is_seen():
+    record = record_of("escape-clock")
+    late = record.assign(half_time=record.half_time + 3 * record.scale + 3e-3)
+    assert verdicts("escape-clock", late, "half-way loss, after") == {FAILS}
+    logarithmic = record.assign(half_time=0 * record.half_time + 10 - np.log(record.scale))
+    assert verdicts("escape-clock", logarithmic, "power of ε in that time") == {FAILS}
+
+
+def test_printed_forms_fail_where_they_are_put_in_the_place_of_measurements():
+    record = record_of("escape-clock")
+    assert verdicts("escape-clock", record.assign(loss_at_zero=0 * record.loss_at_zero + 0.5), "loss of zero weights") == {FAILS}
+    assert verdicts("escape-clock", record.assign(row_cosine=0 * record.row_cosine + 1), "rows of W_V") == {FAILS}
+    assert verdicts("escape-clock", record.assign(late_cosine=0 * record.late_cosine + 1), "the same on the plateau") == {FAILS}
+
+
+def test_a_rate_one_percent_off_and_another_gap_are_seen():
+    record = record_of("rank-collapse")
+    assert verdicts("rank-collapse", record.assign(rate=1.01 * record.rate), "growth rate of attention") == {FAILS}
+    flat = record.assign(residual=record.residual * record.scale**0.05)
+    assert verdicts("rank-collapse", flat, "power of ε in s₂/s₁") == {FAILS}
+    assert verdicts(
+        "rank-collapse", record.assign(depth=record.depth * record.scale**-0.1), "smallest outer gradient (data teacher)"
+    ) == {FAILS}
+    turned = record.assign(query_cosine=0 * record.query_cosine + 0.99)
+    assert verdicts("rank-collapse", turned, "W_Q's top direction and u₁, at opening (data teacher, ε") == {FAILS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_is_drawn(name):
+    asked = experiment(name)
+    assert len(asked.figure(record_of(name)).axes) in (2, 3)
+
+
+def test_settings_that_cannot_be_are_named():
+    for name, settings in (
+        ("blow-up", {"starts": (3,)}),
+        ("escape-clock", {"scales": (1.0, 1e-3)}),
+        ("rank-collapse", {"scales": (1e-3,)}),
+    ):
+        asked = experiment(name)
+        with pytest.raises(InputError, match=r"`(widths|scales)`"):
+            asked.run(asked.settings(**settings))

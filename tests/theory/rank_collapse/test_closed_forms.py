@@ -1,0 +1,125 @@
+"""Closed forms of the third theory against direct numerics: integration, differences, a matrix exponential, sums over the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
+
+from saccade.data.labelled_sequences import LabelledSequences, anchor_sequences
+from saccade.theory import rank_collapse as theory
+
+RNG = np.random.default_rng(5)
+FACTORS = RNG.standard_normal(3), RNG.standard_normal((3, 5)), RNG.standard_normal(5)
+TASKS = [(0.9, 0.9, 0.5), (0.95, 0.7, 0.5), (0.9, 0.6, 0.7)]
+
+
+def drift(quantity, h=1e-6):
+    """Time derivative along the cubic flow by central differences."""
+    steps = theory.slopes(*FACTORS)
+    ahead, behind = ([part + sign * h * step for part, step in zip(FACTORS, steps, strict=True)] for sign in (1, -1))
+    return (quantity(*ahead) - quantity(*behind)) / (2 * h)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_both_matrix_laws_are_conserved_entry_by_entry(which):
+    assert np.abs(drift(lambda *factors: theory.conserved(*factors)[which])).max() < 1e-8
+
+
+def test_the_energy_grows_with_the_square_of_the_speed():
+    w_dot, A_dot, b_dot = theory.slopes(*FACTORS)
+    assert drift(theory.factor_energy) == pytest.approx((w_dot**2).sum() + (A_dot**2).sum() + (b_dot**2).sum(), rel=1e-8)
+
+
+def test_the_degeneracy_of_a_start_is_a_constant_of_motion():
+    assert abs(drift(theory.degeneracy)) < 1e-6
+    w, _, b = FACTORS
+    D = (w**2).sum() - (b**2).sum()
+    K1, K2 = theory.conserved(*FACTORS)
+    constant = (D**2 + np.trace(K1 @ K1) - np.trace(K2 @ K2)) / 2
+    assert theory.degeneracy(*FACTORS) == pytest.approx(constant - (D**2 if D > 0 else 0), rel=1e-12)
+
+
+@pytest.mark.parametrize("scales", [(0.612, 0.610, 0.672), (1.3, 0.4, 0.9), (2.0, 1.1, 0.2)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_blow_up_time_is_that_of_the_integrated_flow(scales, sign):
+    def stretched(tau, y):
+        x, z = y[:3], np.linalg.norm(y[:3])
+        return [x[1] * x[2] / z, x[0] * x[2] / z, x[0] * x[1] / z, 1 / z]
+
+    start = [*np.array(scales) * [1, sign, 1], 0.0]
+    found = solve_ivp(stretched, (0, 60), start, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
+    measured = found[3] + np.cbrt(found[:3].prod()) ** -1
+    assert theory.blow_up_time(*scales, positive=sign > 0) == pytest.approx(measured, rel=1e-9)
+
+
+def test_a_tie_of_the_two_smallest_never_blows_up_with_negative_energy():
+    assert theory.blow_up_time(0.5, 0.5, 1.0, positive=False) == np.inf
+
+
+def test_the_condition_is_met_by_factors_of_rank_one_and_not_by_others():
+    a, c = np.array([1.0, -2.0, 0.5]), np.array([0.3, -1.0])
+    assert theory.condensation_condition(a, np.outer(a, c), c)
+    assert not theory.condensation_condition(a, -np.outer(a, c), c)
+    assert not theory.condensation_condition(*FACTORS)
+
+
+def test_the_solution_of_stage_two_is_the_exponential_of_its_block_matrix():
+    F, Q, K = RNG.standard_normal((3, 5, 5))
+    whole = expm(0.7 * np.block([[np.zeros((5, 5)), F], [F.T, np.zeros((5, 5))]])) @ np.concatenate([Q, K])
+    query, key = theory.stage_two(0.7, F, Q, K)
+    np.testing.assert_allclose(np.concatenate([query, key]), whole, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_two_clue_task_is_as_its_closed_forms_say(task):
+    data, told = LabelledSequences.two_clue(*task), theory.TwoClue(*task)
+    given = data.tokens, data.label, data.weight
+    pull = (data.weight * data.label) @ data.tokens.mean(axis=1)
+    np.testing.assert_allclose(pull, told.slope * np.eye(5)[0], atol=1e-15)
+    for beta in (0.0, 0.7, told.beta_star):
+        along = beta * np.eye(5)[0]
+        assert theory.uniform_loss(along, *given) == pytest.approx(told.uniform_loss(beta), rel=1e-14)
+        assert told.pull(beta) == pytest.approx(-(told.uniform_loss(beta + 1e-6) - told.uniform_loss(beta - 1e-6)) / 2e-6, abs=1e-9)
+        np.testing.assert_allclose(theory.attention_drive(along, *given), told.drive(beta), atol=1e-16)
+    star = theory.uniform_optimum(*given)
+    np.testing.assert_allclose(star, told.beta_star * np.eye(5)[0], atol=1e-12)
+    assert theory.uniform_loss(star, *given) == pytest.approx(told.plateau, rel=1e-14)
+    assert told.uniform_loss(told.beta_at(0.95)) == pytest.approx(0.95, rel=1e-12)
+
+
+def test_the_escape_offset_is_that_of_the_integrated_ray():
+    task, level, small = theory.TwoClue(), 0.9, 1e-3
+    r1 = task.beta_at(level) ** (1 / 3)
+    ray = solve_ivp(lambda r, t: [1 / (task.pull(r**3) * r**2)], (small, r1), [-1 / (task.slope * small)], rtol=1e-12, atol=1e-12)
+    assert task.escape_offset(level) == pytest.approx(ray.y[0, -1], abs=1e-5)
+
+
+def test_the_drive_is_minus_the_slope_of_the_loss_along_the_logits():
+    data, beta = LabelledSequences.noisy_teacher(7, (1.0, 0.5, 2.0), length=5, seed=2), np.array([0.3, -0.4, 0.2])
+    F = theory.attention_drive(beta, data.tokens, data.label, data.weight)
+    for i, j in ((0, 1), (2, 2), (1, 0)):
+        losses = []
+        for step in (1e-6, -1e-6):
+            logits = step * data.tokens[:, -1, i, None] * data.tokens[:, :, j] / np.sqrt(3)
+            attention = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+            output = np.einsum("ns,nsd,d->n", attention, data.tokens, beta)
+            losses.append(data.weight @ np.exp(-data.label * output))
+        assert F[i, j] == pytest.approx(-(losses[0] - losses[1]) / 2e-6, abs=1e-9)
+
+
+def test_labels_without_noise_are_separable_and_noisy_ones_are_not():
+    clean, noisy = (LabelledSequences.noisy_teacher(40, (1.0, 1.0), noise=noise, seed=1) for noise in (0.0, 2.0))
+    assert theory.is_separable(clean.tokens, clean.label)
+    assert not theory.is_separable(noisy.tokens, noisy.label)
+
+
+def test_anchor_sequences_have_one_anchor_and_the_target_of_equation_60():
+    drawn = anchor_sequences(200, seed=3)
+    assert ((drawn.tokens < 5).sum(axis=1) == 1).all()
+    assert (drawn.place < 9).all()
+    assert set(drawn.anchor) == {1, 2, 3, 4}
+    for tokens, target in zip(drawn.tokens.tolist(), drawn.target.tolist(), strict=True):
+        place = next(i for i, token in enumerate(tokens) if token < 5)
+        assert target == tokens[place + 1] + tokens[place] % 2
