@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError
-from saccade.experiments import SYNTHETIC, experiment, finding_of, own_file
+from saccade.experiments import SYNTHETIC, experiment, finding_of, own_file, part_of
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome
 from saccade.processes import LostProcessError, Worker, computed, cores
@@ -145,7 +145,16 @@ def _write(folder: Path, asked: Experiment, outcome: Outcome, command: str) -> N
         write_csv(folder / name, extra_rows, columns)
     panels = asked.specs(record)
     write_json(folder / "panels.json", panels)
+    if asked.film is not None:
+        write_json(folder / "film.json", asked.film(record).spec())
     save_figure(draw_panels(panels), folder / "figure")
     attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
-    about = {"statement": outcome.finding, "caption": asked.caption_of(record), "command": command, **attributes}
+    about = {
+        "statement": outcome.finding,
+        "caption": asked.caption_of(record),
+        "command": command,
+        "part": part_of(asked.name),
+        "picture": asked.picture,
+        **attributes,
+    }
     write_json(folder / "about.json", about)

@@ -19,6 +19,7 @@ import xarray as xr
 
 from saccade.errors import InputError, shortened
 from saccade.lab.claim import Claim
+from saccade.lab.film import Film
 from saccade.lab.panel import Layout, specs
 from saccade.lab.settings import check_settings
 from saccade.records.schema import make_record, settings_of, with_settings
@@ -67,7 +68,8 @@ class Experiment:
     | `question`  | what is asked, for somebody who has not read the paper; all experiments on text have one                  |
     | `finding`   | the answer in a sentence or two, with measured numbers: `{title of a claim*:.2f}`                         |
     | `caveat`    | what would change the answer                                                                              |
-    | `picture`   | which panel of the first row the page of findings shows                                                   |
+    | `picture`   | which panel of the first row stands for the whole figure, on its card and on the page of findings         |
+    | `film`      | `(record)` -> a `Film`: attention as it moves, on the first screen of the report                          |
     | `variables` | axes, unit and definition of every measured array                                                        |
     | `dynamics`  | what was run, in words                                                                                    |
     | `time_unit` | unit of the axis `time`                                                                                   |
@@ -89,6 +91,7 @@ class Experiment:
     finding: str = ""
     caveat: str = ""
     picture: int = 0
+    film: Callable[[xr.Dataset], Film] | None = None
     variables: Mapping[str, Variable] = field(default_factory=dict)
     dynamics: str = ""
     time_unit: str = "steps"

@@ -63,7 +63,7 @@ def claims_table(results: list[Result]) -> str:
         return ""
     head = "".join(f'<th scope="col" data-column="{place}">{name}</th>' for place, name in enumerate(_COLUMNS))
     body = "".join(_row(number, result.name if len(results) > 1 else "", claim) for number, (result, claim) in enumerate(claims))
-    return f'<table id="claims-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<table id="claims-table" class="claims-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def equation_templates(results: list[Result]) -> str:
