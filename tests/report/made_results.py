@@ -13,6 +13,7 @@ import xarray as xr
 
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import FAILS, PUBLISHED, Case, Claim
+from saccade.lab.film import Film
 from saccade.lab.panel import DASHES, POINTS, RINGS, Bars, Heat, Layout, Line, Lines, specs
 from saccade.observe.fits import Interval
 from saccade.records.checksums import seal
@@ -136,12 +137,35 @@ def cycle() -> xr.Dataset:
     )
 
 
+def snap() -> Film:
+    """Three tokens of which one wins, with outlines for two of them."""
+    time = np.geomspace(1, 1e6, 50)
+    won = 1 / (1 + np.exp(-np.log10(time / 1e3)))
+    attention = np.stack([0.5 * (1 - won), 0.3 * (1 - won), 0.2 + 0.8 * won], axis=1)
+    theory = attention.copy()
+    theory[:, 0] = np.nan
+    roles = ["common tokens", "distinct tokens", "distinct tokens"]
+    marks = {1e3: "half is won"}
+    return Film(
+        "Attention snaps.", time, attention, ["the", "cat", "dog"], theory=theory, roles=roles, marks=marks, clock="t (steps)"
+    )
+
+
+def turning() -> Film:
+    """Two queries that turn from the first token to the last."""
+    share = np.linspace(0, 1, 20)[:, None]
+    row = np.concatenate([1 - share, 0 * share, share], axis=1)
+    return Film("Attention turns.", np.arange(20.0), np.stack([row, row], axis=1), ["a", "b", "c"], queries=["a", "b"])
+
+
 def written(
     folder: Path,
     claims: Iterable[Claim] = (),
     panels: Layout = (),
     record: xr.Dataset | None = None,
     tables: dict[str, Sequence[dict[str, Any]]] | None = None,
+    film: Film | None = None,
+    part: str = "",
 ) -> Path:
     """A folder of results; with `panels` both as panels and as a figure, else with a figure only."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -156,8 +180,10 @@ def written(
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
+    if film is not None:
+        write_json(folder / "film.json", film.spec())
     about = {"statement": f"What {folder.name} found.", "caption": "What to see.", "command": f"saccade reproduce {folder.name}"}
-    write_json(folder / "about.json", about)
+    write_json(folder / "about.json", about | {"part": part})
     seal(folder)
     return folder
 
@@ -169,13 +195,28 @@ def write_all(out: Path) -> Path:
         for name, at in (("focus_onset", 50.0), ("focus_peak", 200.0), ("new_direction", 900.0))
     ]
     made = [
-        written(out / "descent", descent_claims(), descent_panels(), descent(), {"table.csv": [{"step": 0, "loss": 3.5}]}),
-        written(out / "growth", growth_claims(), tables={"table.csv": [{"t": 1.5, "growth": 0.25}, {"t": 3.0, "growth": 0.5}]}),
+        written(
+            out / "descent",
+            descent_claims(),
+            descent_panels(),
+            descent(),
+            {"table.csv": [{"step": 0, "loss": 3.5}]},
+            film=snap(),
+            part="Scan and Snap",
+        ),
+        written(
+            out / "growth",
+            growth_claims(),
+            tables={"table.csv": [{"t": 1.5, "growth": 0.25}, {"t": 3.0, "growth": 0.5}]},
+            part="Scan and Snap",
+        ),
         written(
             out / "cycle",
             [Case().near(INVARIANTS, "loss at the end", 0.6, 0.6, within=0.01)],
             record=cycle(),
             tables={"events.csv": events},
+            film=turning(),
+            part="Focus and Dilution",
         ),
     ]
     for place, folder in enumerate(made):  # folders are sorted by time, which may be too coarse to tell them apart

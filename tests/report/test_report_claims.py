@@ -25,32 +25,21 @@ def shown(page) -> list[str]:
     return page.locator("#claims-table tbody tr[data-claim]:visible .opener").all_inner_texts()
 
 
-def test_the_first_screen_says_what_was_asked_and_how_it_came_out(visit, report, results, claims):
+def with_claims(page):
+    """The page of several results with its table of claims unfolded."""
+    page.locator("#claims-list > summary").click()
+    return page
+
+
+def test_verdicts_are_counted_and_explained(visit, report, claims):
     page = visit(report)
     tiles = page.locator(".tile b").all_inner_texts()
-    assert tiles == ["8", "0", "1", "1", "1", "3"]  # hold, fail as expected, controls, outside, undecided, surprises
+    assert tiles == ["8", "1", "1", "1", "3"]  # hold, controls, outside, cannot be told, surprises; none fails as expected
     assert sum(map(int, tiles)) == len(claims)
-    assert "published numbers (5)" in page.locator(".tiles + .note").inner_text()
+    assert "published numbers (5)" in page.locator(".verdict-note").text_content()
     assert page.locator(".commands code", has_text="saccade reproduce growth").count() == 1
-    statements = [json.loads(path.read_text())["statement"] for path in results.glob("*/about.json")]
-    listed = page.locator(".asked-list li").all_inner_texts()
-    assert sorted(line.split(": ", 1)[1] for line in listed) == sorted(statements)
-    assert page.locator("#story .claim-square").count() == len(claims)
-    assert page.locator('#story .claim-square[data-kind="surprise"]').count() == 3
-    assert page.locator("#story .chart-svg").bounding_box()["y"] < 900  # on the first screen
-
-
-def test_beyond_six_results_what_was_asked_is_folded(visit, tmp_path):
-    for place in range(8):
-        (tmp_path / f"result-{place}").mkdir()
-        (tmp_path / f"result-{place}" / "about.json").write_text(json.dumps({"statement": f"Question {place}."}))
-        seal(tmp_path / f"result-{place}")
-    page = visit(write_report(tmp_path, tmp_path / "report.html"))
-    listed = page.locator(".asked-list li")
-    assert [listed.nth(place).is_visible() for place in range(8)] == [True] * 6 + [False] * 2
-    page.get_by_text("2 more").click()
-    assert listed.last.inner_text() == "result-7: Question 7."
-    assert listed.last.is_visible()
+    assert page.locator("#all-claims .claim-square").count() == len(claims)
+    assert page.locator('#all-claims .claim-square[data-kind="surprise"]').count() == 3
 
 
 def test_text_that_a_spreadsheet_would_run_is_saved_as_text(visit, report):
@@ -130,12 +119,12 @@ def test_claims_of_another_version_are_not_shown_and_the_page_says_so(visit, tmp
     told: list[str] = []
     page = visit(write_report(tmp_path, tmp_path / "report.html", told.append))
     assert page.locator("#claims-table").count() == 0
-    assert "written by another version of Saccade" in page.locator("header .warning").inner_text()
+    assert "written by another version of Saccade" in page.locator(".warning[role=alert]").inner_text()
     assert "written by another version of Saccade" in told[0]
 
 
 def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claims):
-    page = visit(report)
+    page = with_claims(visit(report))
     assert len(shown(page)) == len(claims)
     page.select_option('[data-filter="statement"]', "saccade, invariants")
     assert len(shown(page)) == 5
@@ -152,7 +141,7 @@ def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claim
 
 
 def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
-    page = visit(report)
+    page = with_claims(visit(report))
     page.get_by_role("button", name="verdict", exact=True).click()
     page.get_by_role("button", name="verdict", exact=True).click()  # the other way round: surprises on top
     kinds = page.locator("#claims-table tr[data-kind]").evaluate_all("rows => rows.map((row) => row.dataset.kind)")
@@ -163,7 +152,7 @@ def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
 
 
 def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report):
-    page = visit(report)
+    page = with_claims(visit(report))
     row = page.locator("tr[data-claim]", has_text="share of pairs")
     assert row.locator("td").nth(1).inner_text() == "tian2023, Theorem 4\ngrowth is logarithmic, then log-logarithmic"
     assert row.locator("td").nth(2).inner_text() == "measured 0.43 [0.4, 0.47], needed > 0.56"
@@ -185,7 +174,7 @@ def opened(page, words: str):
 
 
 def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit, report):
-    page = visit(report)
+    page = with_claims(visit(report))
     detail = opened(page, "outside (1 of 2")
     assert detail.locator("math").count() >= 1
     assert detail.locator("code").inner_text() == "saccade reproduce descent"
@@ -198,7 +187,7 @@ def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit
 
 
 def test_the_line_of_a_claim_shows_measured_inside_or_outside_what_is_allowed(visit, report):
-    page = visit(report)
+    page = with_claims(visit(report))
 
     def places(words: str) -> tuple[float, float, float]:
         detail = opened(page, words)
@@ -222,7 +211,7 @@ def test_the_line_of_a_claim_shows_measured_inside_or_outside_what_is_allowed(vi
 
 
 def test_claims_that_differ_in_one_setting_are_drawn_over_it(visit, report):
-    page = visit(report)
+    page = with_claims(visit(report))
     page.locator(".opener", has_text="loss").first.click()
     chart = page.locator("tr.detail figure")
     assert chart.locator("figcaption").inner_text() == "loss, over iteration"
@@ -244,7 +233,7 @@ def test_markup_in_every_part_of_a_claim_is_text(visit, tmp_path):
         json.dumps([claim | words | {"assumptions": [condition], "statement": statement, "bounds": [None, 2.0]}])
     )
     seal(folder)
-    page = visit(write_report([folder, written(tmp_path / "other")], tmp_path / "report.html"))
+    page = with_claims(visit(write_report([folder, written(tmp_path / "other")], tmp_path / "report.html")))
     page.locator(".opener").click()
     row, detail = page.locator("tr[data-claim]").inner_text(), page.locator("tr.detail").inner_text()
     assert row.count(markup) >= 6
@@ -255,9 +244,12 @@ def test_markup_in_every_part_of_a_claim_is_text(visit, tmp_path):
 
 
 def test_a_square_of_the_overview_opens_its_claim_even_if_it_is_filtered_away(visit, report):
-    page = visit(report)
+    page = with_claims(visit(report))
     page.fill('[data-filter="words"]', "nothing is called so")
     assert shown(page) == []
+    assert page.locator("#claims-none").inner_text().startswith("No claim matches")
+    assert "filtering" in page.locator('[data-filter="words"]').get_attribute("class")
+    page.locator("#claims-list > summary").click()
     square = page.locator(".claim-square", has=page.locator("title", has_text="snap onset"))
     assert square.locator("title").text_content() == "snap onset: measured 46.6, must lie in [35, 91]; holds"
     square.click()
@@ -270,7 +262,7 @@ def test_figures_are_saved_as_svg_png_and_csv(visit, report, claims):
     saved = {}
     for kind in ("SVG", "PNG", "CSV"):
         with page.expect_download() as download:
-            page.locator("#story .chart-save-button", has_text=kind).click()
+            page.locator("#all-claims .chart-save-button", has_text=kind).click()
         saved[kind] = Path(download.value.path()).read_bytes()
         assert download.value.suggested_filename == f"claims.{kind.lower()}"
     assert saved["PNG"].startswith(b"\x89PNG")
@@ -283,9 +275,9 @@ def test_figures_are_saved_as_svg_png_and_csv(visit, report, claims):
 
 def test_a_results_own_figure_and_table_can_be_saved_as_they_were_written(visit, report, results):
     page = visit(report)
-    section = page.locator("section.result", has=page.locator("h2", has_text="growth"))
-    section.scroll_into_view_if_needed()
-    section.locator("img").wait_for()
+    section = page.locator("details.result", has=page.locator(".card-name", has_text="growth"))
+    section.locator("summary").first.click()
+    section.locator(".own-figure img").wait_for()
     with page.expect_download() as download:
         section.locator(".own-figure .chart-save-button", has_text="CSV").click()
     written = (results / "growth" / "table.csv").read_text().splitlines()
@@ -294,8 +286,9 @@ def test_a_results_own_figure_and_table_can_be_saved_as_they_were_written(visit,
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_is_wider_than_the_window(visit, report, width):
-    page = visit(report, viewport={"width": width, "height": 800})
+    page = with_claims(visit(report, viewport={"width": width, "height": 800}))
     page.locator(".opener").first.click()
+    page.locator("details.card > summary").first.click()
     page.locator("#compare").click()
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     page.wait_for_timeout(300)

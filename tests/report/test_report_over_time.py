@@ -90,7 +90,7 @@ def test_a_step_is_one_look_by_button_and_by_key(visit, cycle):
 
 def test_play_moves_on_and_stops_at_the_end(visit, cycle):
     page = visit(cycle)
-    page.get_by_role("button", name="Play").click()  # from the end it starts over
+    page.locator('[data-player="play"]').click()  # from the end it starts over
     until(page, "Number(document.querySelector('[data-player=\"slider\"]').value) > 5")
     slide(page, 398)
     page.locator('[data-player="play"]').click()
@@ -111,6 +111,7 @@ def test_an_event_can_be_jumped_to_and_stages_are_shaded(visit, cycle, results):
 
 def test_two_seeds_stand_side_by_side_and_differ(visit, report, results):
     page = visit(report)
+    page.locator("#result-0 > summary").click()
     page.locator("#compare").click()
     assert page.locator(".view").count() == 2
     plots = page.locator('.view [data-figure="loss"]')
@@ -147,6 +148,7 @@ def test_the_page_fits_the_axis_of_a_line_to_its_run_as_python_does(visit, repor
 
 def test_another_record_brings_its_own_clock(visit, report, results):
     page = visit(report)
+    page.locator("#result-0 > summary").click()
     page.locator(".view select").first.select_option(label="cycle")
     record = load_record(results / "cycle" / "record.zarr")
     until(page, f"document.querySelector('[data-player=\"slider\"]').max === '{record.sizes['time'] - 1}'")

@@ -113,6 +113,7 @@ REAL_TEXT = {  # need the extras `torch` and `text`
 }
 SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
+_PARTS = {"scan_and_snap": "Scan and Snap", "focus_and_dilution": "Focus and Dilution", "real_text": "Real text"}
 
 
 def experiment(name: str) -> Experiment:
@@ -143,6 +144,11 @@ def module_of(name: str) -> str:
         return own_file(name)
     entry = _entry(name)
     return f"saccade.experiments.{entry.part}.{entry.file}"
+
+
+def part_of(name: str) -> str:
+    """Under which heading an experiment is shown; that of a user's own file has its own."""
+    return _PARTS[EXPERIMENTS[name].part] if name in EXPERIMENTS else "Your own"
 
 
 def _entry(name: str) -> Entry:

@@ -20,6 +20,7 @@ import xarray as xr
 
 from saccade.errors import InputError, shortened
 from saccade.lab.claim import Claim
+from saccade.lab.film import Film
 from saccade.lab.panel import Layout, specs
 from saccade.lab.settings import check_settings
 from saccade.records.json_files import parsed_json, write_json
@@ -72,7 +73,8 @@ class Experiment:
     | `question`  | what is asked, for somebody who has not read the paper; all experiments on text have one                  |
     | `finding`   | the answer in a sentence or two, with measured numbers: `{title of a claim*:.2f}`                         |
     | `caveat`    | what would change the answer                                                                              |
-    | `picture`   | which panel of the first row the page of findings shows                                                   |
+    | `picture`   | which panel of the first row stands for the whole figure, on its card and on the page of findings         |
+    | `film`      | `(record)` -> a `Film`: attention as it moves, on the first screen of the report                          |
     | `variables` | axes, unit and definition of every measured array                                                        |
     | `dynamics`  | what was run, in words                                                                                    |
     | `time_unit` | unit of the axis `time`                                                                                   |
@@ -94,6 +96,7 @@ class Experiment:
     finding: str = ""
     caveat: str = ""
     picture: int = 0
+    film: Callable[[xr.Dataset], Film] | None = None
     variables: Mapping[str, Variable] = field(default_factory=dict)
     dynamics: str = ""
     time_unit: str = "steps"
@@ -160,9 +163,11 @@ class Experiment:
             write_csv(folder / name, extra_rows, columns)
         panels = self.specs(record)
         write_json(folder / "panels.json", panels)
+        if self.film is not None:
+            write_json(folder / "film.json", self.film(record).spec())
         save_figure(draw_panels(panels), folder / "figure")
         attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
-        write_json(folder / "about.json", {**said, "caption": self.caption_of(record), **attributes})
+        write_json(folder / "about.json", {**said, "caption": self.caption_of(record), "picture": self.picture, **attributes})
 
     def _record(self, found: Measured, wall_time: float) -> xr.Dataset:
         undefined = [name for name in found.values if name not in self.variables]

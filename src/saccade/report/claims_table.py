@@ -14,8 +14,9 @@ A claim is shown with its equations: the formula of its statement, and for an er
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -55,15 +56,16 @@ def _verdicts(results: list[Result]) -> str:
     found = Counter(kind_of(claim) for result in results for claim in result.claims)
     if not found:
         return ""
-    tiles = "".join(_tile(kind, found[kind]) for kind in KINDS)
+    tiles = "".join(_tile(kind, found[kind]) for kind in KINDS if found[kind] or kind == "surprise")
     against = [claim["against"] for result in results for claim in result.claims]
     compared = ", ".join(f"{words} ({against.count(name)})" for name, words in AGAINST.items() if name in against)
     note = (
-        f"{len(against)} claims, compared with {compared}. A claim that is known not to be true is expected to fail. "
-        "A control breaks one assumption on purpose and must fail. Outside its assumptions a claim decides nothing. "
-        "Nothing can be told where two runs of the same thing agree less than the claim asks."
+        f"{len(against)} claims, compared with {compared}. Claims known to be false are expected to fail. A control breaks one "
+        "assumption on purpose and must fail. A claim outside its assumptions is neither confirmed nor refuted. Nothing can be "
+        "told where two runs of the same thing agree less than the claim asks."
     )
-    return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div><p class="note">{note}</p>'
+    folded = f'<details class="note verdict-note"><summary>What these words mean</summary><p>{note}</p></details>'
+    return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div>{folded}'
 
 
 def _tile(kind: str, count: int) -> str:
@@ -73,12 +75,18 @@ def _tile(kind: str, count: int) -> str:
 
 def claims_of(results: list[Result], section: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """What a page knows of claims, and what it shows: tiles of verdicts, the table in its section, equations that rows copy."""
-    table = _claims_table(results)
+    table, alone = _claims_table(results), len(results) == 1
+    parts = {"heading": "Claims" if alone else "All claims", "open": " open" if alone else "", "table": table}
     return _claim_data(results), {
         "verdicts": _verdicts(results),
-        "claims": section.replace("{{table}}", table) if table else "",
+        "claims": filled(section, parts) if table else "",
         "equations": _equation_templates(results),
     }
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """A template with its `{{parts}}`, in one pass: data is never a template."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
 
 def _claims_table(results: list[Result]) -> str:
@@ -88,7 +96,7 @@ def _claims_table(results: list[Result]) -> str:
         return ""
     head = "".join(f'<th scope="col" data-column="{place}">{name}</th>' for place, name in enumerate(_COLUMNS))
     body = "".join(_row(number, result.name if len(results) > 1 else "", claim) for number, (result, claim) in enumerate(claims))
-    return f'<table id="claims-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<table id="claims-table" class="claims-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _equation_templates(results: list[Result]) -> str:

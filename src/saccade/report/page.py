@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import warnings
 from collections.abc import Callable, Sequence
 from html import escape
@@ -19,7 +18,8 @@ from typing import Any
 
 from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
-from saccade.report.claims_table import claims_of
+from saccade.report.cards import cards, menu
+from saccade.report.claims_table import claims_of, filled
 from saccade.report.page_data import page_data
 from saccade.report.sources import Result, results_of
 
@@ -35,6 +35,7 @@ _SCRIPTS = (
     "packed.js",
     "stills.js",
     "player.js",
+    "film.js",
     "claims.js",
     "claim_detail.js",
     "overview.js",
@@ -42,13 +43,13 @@ _SCRIPTS = (
     "token_text.js",
     "figures.js",
     "view.js",
+    "cards.js",
     "report.js",
 )
 _OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, within so many bytes
 _STYLES = ("theme.css", "report.css")
-_MOST_STATEMENTS = 6  # in full view: with more, the verdicts would not be on the first screen
-_NOT_FACTS = ("statement", "caption", "command")
-_ALONE = {True: "<h2>Tables and settings</h2>", False: "<h2>Settings</h2>"}  # with tables, without
+_NOT_FACTS = ("statement", "caption", "command", "part", "picture")
+_TABLE = '<div class="table-place"></div>'
 
 
 def write_report(
@@ -81,16 +82,18 @@ def page_of(results: list[Result]) -> str:
         "title": escape(_title(results)),
         "policy": _policy(script),
         "style": "\n".join(_web(name) for name in _STYLES),
-        "asked": _asked(results),
+        "asked": _asked(results[0]) if len(results) == 1 else "",
         "unread": _unread(results),
         "caption": _caption(results[0]) if len(results) == 1 else "",
         **of_claims,
-        "sections": "".join(_section(place, result, len(results) == 1) for place, result in enumerate(results)),
+        "cards": cards(results, [_body(result) for result in results]) if len(results) > 1 else "",
+        "menu": menu(results) if len(results) > 1 else "",
+        "section": _section(results[0]) if len(results) == 1 else _commands(results),
         "blobs": blobs,
         "data": json_text(data | {"claims": claims}),
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _web("report.html"))  # in one pass: data is never a template
+    return filled(_web("report.html"), parts)
 
 
 def json_text(value: Any) -> str:
@@ -116,21 +119,9 @@ def _policy(script: str) -> str:
     return "; ".join(f"{name} {value}" for name, value in rules.items())
 
 
-def _asked(results: list[Result]) -> str:
-    """What was asked: the statement of a single result, else a list of them; and the commands."""
-    asked = f'<p class="asked">{escape(str(results[0].about["statement"]))}</p>' if len(results) == 1 else _statements(results)
-    return asked + _commands(results)
-
-
-def _statements(results: list[Result]) -> str:
-    """Every result with what it asked; those that would push the verdicts off the first screen are folded."""
-    items = [
-        f'<li><a href="#result-{place}">{escape(result.name)}</a>: {escape(str(result.about["statement"]))}</li>'
-        for place, result in enumerate(results)
-    ]
-    first, others = items[:_MOST_STATEMENTS], items[_MOST_STATEMENTS:]
-    folded = f"<details><summary>{len(others)} more</summary><ul>{''.join(others)}</ul></details>" if others else ""
-    return f'<nav class="asked-list" aria-label="What was asked"><ul>{"".join(first)}</ul>{folded}</nav>'
+def _asked(result: Result) -> str:
+    """What was asked, and the command."""
+    return f'<p class="asked">{escape(str(result.about["statement"]))}</p>' + _commands([result])
 
 
 def _commands(results: list[Result]) -> str:
@@ -152,17 +143,24 @@ def _unread(results: list[Result]) -> str:
     return f'<div class="warning" role="alert"><p>Could not be read, and is not shown:</p><ul>{items}</ul></div>' if items else ""
 
 
-def _section(place: int, result: Result, alone: bool) -> str:
-    """A result by itself; of one that is alone, what the head of the page has not said."""
-    about = result.about
-    made = f"<p>Made by <code>{escape(str(about['command']))}</code></p>" if about.get("command") else ""
-    left_out = "".join(f'<p class="note">{escape(sentence)}</p>' for sentence in result.left_out)
-    asked = f"<h2>{escape(result.name)}</h2><p>{escape(str(about['statement']))}</p>"
-    head = f'{asked}<div class="figure-place"></div>{_caption(result)}'
+def _section(result: Result) -> str:
+    """Of a result that is alone, what the head of the page has not said."""
+    head = "<h2>Tables and settings</h2>" if result.tables else "<h2>Settings</h2>"
     return (
-        f'<section class="result" data-result="{place}" id="result-{place}">{_ALONE[bool(result.tables)] if alone else head}'
-        f'{left_out}<div class="table-place"></div>{"" if alone else made}{_facts(about)}</section>'
+        f'<section class="result" data-result="0" id="result-0">{head}{_left_out(result)}{_TABLE}{_facts(result.about)}</section>'
     )
+
+
+def _body(result: Result) -> str:
+    """What the card of a result opens to."""
+    made = f"<p>Made by <code>{escape(str(result.about['command']))}</code></p>" if result.about.get("command") else ""
+    claimed = f'<details class="own-claims"><summary>{len(result.claims)} claims</summary></details>' if result.claims else ""
+    shown = f'<div class="figure-place"></div>{_caption(result)}<div class="time-place"></div>{claimed}'
+    return f"{shown}{_left_out(result)}{_TABLE}{made}{_facts(result.about)}"
+
+
+def _left_out(result: Result) -> str:
+    return "".join(f'<p class="note">{escape(sentence)}</p>' for sentence in result.left_out)
 
 
 def _caption(result: Result) -> str:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+_BY_MOMENTS = 0.25  # share of a film that goes by moments alone, so that rest can be seen as rest
+
+
 def page_data(results: list[Result]) -> tuple[dict[str, Any], str]:
     """Results and their records as JSON has them, and the HTML of the blobs that they name."""
     blobs = _Blobs()
@@ -53,6 +56,8 @@ def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
     return {
         "name": result.name,
         "statement": str(result.about.get("statement", "")),
+        "film": blobs.add(packed_text(json.dumps(result.film, allow_nan=False))) if result.film else None,
+        "picture": result.about.get("picture", 0),
         "panels": blobs.add(packed_text(json.dumps(_rounded(result.panels), allow_nan=False))) if result.panels else None,
         "svg": blobs.add(packed_text(result.svg)) if result.svg and not result.panels else None,
         "tables": {name: blobs.add(packed_text(rows)) for name, rows in result.tables.items()},
@@ -85,6 +90,7 @@ def _record_data(place: int, result: Result, blobs: _Blobs) -> dict[str, Any] | 
         "name": result.name,
         "clock": _times(clock, blobs),
         "clockLabel": found[0]["time_label"] if found else "step",
+        "pace": blobs.add(packed_times(_pace(found, clock))),
         "events": _events_of(result.record, rows),
         "bands": _bands_of(rows, float(np.nanmax(clock))),
         "figures": [_figure_data(figure, blobs) for figure in found],
@@ -96,6 +102,22 @@ def _main_clock(found: list[Figure]) -> np.ndarray:
     """The times of the figure that has most of them; of runs with clocks of their own, the first run's."""
     longest = max((figure["time"] for figure in found), key=lambda time: time.shape[-1])
     return longest.reshape(-1, longest.shape[-1])[0]
+
+
+def _pace(found: list[Figure], clock: np.ndarray) -> np.ndarray:
+    """How far a film of the record is at each moment of the clock, from 0 to 1: most of it goes by how far the first figure moves,
+    in its first run, the rest by moments.
+    """
+    place = np.arange(len(clock)) / max(1, len(clock) - 1)
+    if not found:
+        return place
+    figure = found[0]
+    run = (0,) * len(figure["choices"])
+    values, times = np.nan_to_num(figure["values"][run]), figure["time"][run] if figure["time"].ndim > 1 else figure["time"]
+    moved = np.concatenate([[0.0], np.abs(np.diff(values.reshape(len(values), -1), axis=0)).sum(axis=1).cumsum()])
+    known = np.isfinite(times)
+    way = np.interp(clock, times[known], moved[known]) if known.any() else moved[:1]
+    return _BY_MOMENTS * place + (1 - _BY_MOMENTS) * way / way[-1] if way[-1] > 0 else place
 
 
 def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:

@@ -49,6 +49,16 @@ _PANEL = {  # what each kind of panel is drawn from
     "bars": {"title": object, "x": object, "y": object, "labels": list, "groups": list},
     "heat": {**dict.fromkeys(("title", "x", "y", "min", "max", "scale"), object), "rows": int, "columns": int, "values": list},
 }
+_FILM = {
+    **dict.fromkeys(("kind", "sentence", "clock", "outlines"), str),
+    "tokens": [str],
+    "queries": [str],
+    "roles": [str],
+    "times": list,
+    "values": [list],
+    "theory": object,
+    "marks": [{"time": object, "label": str}],
+}
 _OLD_CLAIMS = "claims.json was written by another version of Saccade; run the experiment again to see its claims"
 _NOTHING = "Nothing of it can be read."
 _MOST_TABLE = 4_000_000  # bytes of a table that a page carries; larger ones are named, with the place where they lie
@@ -63,6 +73,7 @@ class Result:
     claims: list[dict[str, Any]] = field(default_factory=list)
     record: xr.Dataset | None = None
     panels: list[list[dict[str, Any]]] = field(default_factory=list)  # rows of what `drawn.py` and the page draw
+    film: dict[str, Any] | None = None  # attention as it moves: `lab/film.py`
     svg: str = ""
     tables: dict[str, str] = field(default_factory=dict)  # name of a CSV file -> its text
     left_out: list[str] = field(default_factory=list)  # in sentences
@@ -172,7 +183,16 @@ def _filled(folder: Path, record: str) -> Result:
     panels, (tables, left_out) = _panels(files), _tables(files)
     loaded = load_record(folder / record) if f"{record}/{CHECKSUMS}" in files.listed and record not in files.wrong else None
     return Result(
-        folder.resolve().name, about, claims, loaded, panels, _svg(files), tables, left_out, [*files.wrong.values(), *unread]
+        folder.resolve().name,
+        about,
+        claims,
+        loaded,
+        panels,
+        files.json("film.json", _FILM),
+        _svg(files),
+        tables,
+        left_out,
+        [*files.wrong.values(), *unread],
     )
 
 

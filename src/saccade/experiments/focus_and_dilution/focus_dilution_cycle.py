@@ -27,6 +27,7 @@ from saccade.errors import checked_count, checked_number
 from saccade.experiments.focus_and_dilution.focus_dilution_replication import replicated_claims, until
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Progress
+from saccade.lab.film import Film
 from saccade.lab.panel import DASHES, POINTS, RINGS, Heat, Layout, Line, Lines, Panel
 from saccade.model.embedded import invariants, weights_of
 from saccade.observe.events import CONDENSED, find_events
@@ -364,6 +365,29 @@ def _plane(run: xr.Dataset, bands: list[tuple[str, float, float]]) -> Lines:
     return Lines("paths of the embeddings", "first component", "second component", lines)
 
 
+FILM_STAGES = {
+    "condensation": "embeddings condense",
+    "focus_peak": "all queries focus",
+    "dilution": "focus dilutes",
+    "new_direction": "a new direction opens",
+}
+
+
+def film(record: xr.Dataset) -> Film:
+    """The attention map of the run, with the first time of each stage."""
+    run, first = record.isel(seed=0, time=np.isfinite(record.loss.values[0])), _first_times(events_of(record))
+    names = [str(token) for token in run.token.values]
+    return Film(
+        "Attention focuses, then dilutes: all queries turn to the frequent token, the focus fades, and it starts again.",
+        run.time.values,
+        run.attention.values,
+        tokens=names,
+        queries=names,
+        marks={first[stage]: name for stage, name in FILM_STAGES.items() if first[stage] < math.inf},
+        clock="t",
+    )
+
+
 EXPERIMENT = Experiment(
     "focus-dilution-cycle",
     Settings,
@@ -385,4 +409,5 @@ EXPERIMENT = Experiment(
     table=table,
     files=files,
     headlines=headlines,
+    film=film,
 )

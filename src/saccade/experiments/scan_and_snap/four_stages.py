@@ -20,9 +20,11 @@ import saccade
 from saccade.experiments.scan_and_snap.snap_growth import one_common_token
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.film import Film
 from saccade.lab.panel import LINE, POINTS, Layout, Line, Lines
 from saccade.observe import measures
 from saccade.observe.fits import Array
+from saccade.theory import scan_and_snap as theory
 from saccade.theory.scan_and_snap.open_statements import FOUR_STAGES
 
 STAGES = ("common_suppressed", "winner_emerges", "attention_snapped")
@@ -125,6 +127,30 @@ def _courses(record: xr.Dataset) -> Lines:
     return Lines(title, "t (steps)", "attention on common tokens over its start", lines, "x", xlim=(0.1, None), ylim=(0, 1.05))
 
 
+def film(record: xr.Dataset) -> Film:
+    """Attention in the theory's flow. Theorem 3 tells all distinct tokens from the two most frequent ones."""
+    case = CASES[0]
+    attention, names = record.attention.sel(flow="C").values, [str(name) for name in record.token.values]
+    distinct = np.array([name.startswith("distinct") for name in names])
+    leads = theory.relative_gain(attention[:, -1:], attention[:, distinct][:, :-1])
+    growth = leads[:, -1:] / leads[0, -1]
+    told = np.full_like(attention, np.nan)
+    told[:, distinct] = attention[:, -1:] / np.sqrt(1 + theory.relative_gain(attention[0, -1], attention[0, distinct]) * growth)
+    said = ("common tokens suppressed", "a winner emerges", "frozen")
+    when = record.event_time.sel(case=case).values
+    return Film(
+        "Attention scans, then snaps: common tokens lose it, the frequent distinct ones win, then nearly nothing moves.",
+        record.steps.sel(case=case).values,
+        attention,
+        [name.replace("common ", "c").replace("distinct ", "d") for name in names],
+        theory=told,
+        outlines="Theorem 3",
+        roles=["distinct tokens" if own else "common tokens" for own in distinct],
+        marks={float(t): name for t, name in zip(when, said, strict=True) if np.isfinite(t)},
+        clock="t (steps)",
+    )
+
+
 _ALONG = "case sample"
 EXPERIMENT = Experiment(
     "four-stages",
@@ -151,4 +177,5 @@ EXPERIMENT = Experiment(
     },
     dynamics="B: population gradient flow; C: reduced flow of the theory",
     time_unit="steps of SGD",
+    film=film,
 )

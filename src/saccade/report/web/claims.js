@@ -25,6 +25,9 @@ const Claims = (() => {
       count += isShown ? 1 : 0;
     }
     shownCount.textContent = `${count} of ${rows.length} claims`;
+    document.getElementById("claims-none").hidden = count > 0;
+    table.hidden = count === 0;
+    for (const input of document.querySelectorAll("[data-filter]")) input.classList.toggle("filtering", input.value !== "");
     for (const tile of document.querySelectorAll(".tile")) tile.setAttribute("aria-pressed", String(tile.dataset.kind === chosen.kind));
   }
 
@@ -54,11 +57,16 @@ const Claims = (() => {
     return onOpen(cell, claims[Number(row.dataset.claim)]);
   }
 
-  /** Show the row of a claim, whatever is filtered. @param {number} place */
-  function reveal(place) {
+  function showAll() {
     Object.assign(chosen, NOTHING);
     for (const input of document.querySelectorAll("[data-filter]")) input.value = "";
     filter();
+  }
+
+  /** Show the row of a claim, whatever is filtered. @param {number} place */
+  function reveal(place) {
+    showAll();
+    document.getElementById("claims-list").open = true;
     const row = rows.find((other) => Number(other.dataset.claim) === place);
     toggle(row, true);
     row.scrollIntoView({ block: "center" });
@@ -66,12 +74,28 @@ const Claims = (() => {
   }
 
   function addOpener(row) {
-    const words = row.querySelector(".claim-text");
+    const words = row.querySelector(".claim-text, .opener");
     const button = html("button", "opener", words.textContent);
     button.type = "button";
     button.setAttribute("aria-expanded", "false");
     words.replaceWith(button);
     button.addEventListener("click", () => toggle(row));
+  }
+
+  /** The claims of one result as a table of their own. @param {string} name */
+  function copyOf(name) {
+    const copy = html("table", "claims-table");
+    copy.append(table.tHead.cloneNode(true));
+    for (const cell of copy.tHead.rows[0].cells) { cell.textContent = cell.textContent; cell.removeAttribute("aria-sort"); }
+    const own = html("tbody", "", undefined, copy);
+    for (const row of rows.filter((other) => claims[Number(other.dataset.claim)].result === name)) {
+      const line = row.cloneNode(true);
+      line.removeAttribute("id");
+      line.hidden = false;
+      own.append(line);
+      addOpener(line);
+    }
+    return copy;
   }
 
   function addSorter(head, column) {
@@ -94,6 +118,8 @@ const Claims = (() => {
         chosen.kind = chosen.kind === tile.dataset.kind ? "" : tile.dataset.kind;
         document.querySelector('[data-filter="kind"]').value = chosen.kind;
         filter();
+        document.getElementById("claims-list").open = true;
+        document.getElementById("claims").scrollIntoView();
       });
     }
   }
@@ -107,8 +133,9 @@ const Claims = (() => {
     rows.forEach(addOpener);
     [...table.tHead.rows[0].cells].forEach(addSorter);
     addFilters();
+    document.getElementById("claims-all").addEventListener("click", showAll);
     filter();
   }
 
-  return Object.freeze({ attach, reveal });
+  return Object.freeze({ attach, copyOf, reveal });
 })();

@@ -1,16 +1,20 @@
 /* The step slider that drives every plot of the page: play, step, jump to an event; arrow keys where the slider has the focus.
  *
- * Its times are those of the record on the left; every other plot shows the last of its moments that is not after that time.
+ * Its times are those of the record on the left. Playing spends its seconds where attention moves (`pace`, from page_data.py) and
+ * passes through times between two moments, where plots interpolate.
  */
 const Player = (() => {
   "use strict";
-  const FRAMES = 240; // that a whole run takes when it is played: ten seconds at the pace below
-  const PACE = 40; // milliseconds a frame
+  const SECONDS = 8; // that a whole run takes when it is played
   const listeners = new Set();
-  let [times, place, timer] = [[0], 0, null];
+  let [times, pace, place, playing] = [[0], [0], 0, false];
   const parts = {};
 
-  const time = () => times[place];
+  /** The present time; `place` is between two moments while a run is played. */
+  function time() {
+    const first = Math.floor(place);
+    return first + 1 < times.length ? times[first] + (times[first + 1] - times[first]) * (place - first) : times[first];
+  }
 
   /** Call `listener(time)` at every move. @returns {() => void} stops it */
   function listen(listener) {
@@ -19,9 +23,9 @@ const Player = (() => {
   }
 
   function show() {
-    parts.slider.value = String(place);
+    parts.slider.value = String(Math.floor(place));
     parts.slider.setAttribute("aria-valuetext", `${parts.label} ${Charts.format(time(), 4)}`);
-    parts.readout.textContent = Charts.format(time(), 6);
+    parts.readout.textContent = Charts.format(time(), playing ? 3 : 6);
     for (const listener of listeners) listener(time());
   }
 
@@ -31,32 +35,45 @@ const Player = (() => {
   }
 
   function stop() {
-    clearInterval(timer);
-    timer = null;
+    playing = false;
     parts.play.textContent = "▶ Play";
     parts.play.setAttribute("aria-pressed", "false");
   }
 
+  /** The place, perhaps between two moments, at which so much of the way is behind. */
+  function placeAt(share) {
+    const first = Stills.momentAt(pace, share);
+    const next = Math.min(first + 1, pace.length - 1);
+    return first + (next > first ? Math.min(1, Math.max(0, (share - pace[first]) / (pace[next] - pace[first] || 1))) : 0);
+  }
+
   function play() {
-    if (timer !== null) return stop();
+    if (playing) return stop();
     if (place >= times.length - 1) go(0);
-    const stride = Math.max(1, Math.round(times.length / FRAMES));
+    const from = pace[Math.floor(place)];
+    let start = null;
+    playing = true;
     parts.play.textContent = "❚❚ Pause";
     parts.play.setAttribute("aria-pressed", "true");
-    timer = setInterval(() => {
-      go(place + stride);
-      if (place >= times.length - 1) stop();
-    }, PACE);
+    requestAnimationFrame(function frame(now) {
+      if (!playing) return;
+      start ??= now;
+      const share = from + (now - start) / (1000 * SECONDS);
+      if (share >= 1) { stop(); go(times.length - 1); return; }
+      go(placeAt(share));
+      requestAnimationFrame(frame);
+    });
     return undefined;
   }
 
   /**
    * Use the clock and events of a record.
-   * @param {Float64Array} clock @param {string} label name and unit @param {{time: number, name: string}[]} events
+   * @param {Float64Array} clock @param {Float64Array} shares how far a film of it is at each moment, from 0 to 1
+   * @param {string} label name and unit @param {{time: number, name: string}[]} events
    */
-  function use(clock, label, events) {
+  function use(clock, shares, label, events) {
     stop();
-    [times, parts.label] = [clock, label.split(",")[0]];
+    [times, pace, parts.label] = [clock, shares, label.split(",")[0]];
     parts.slider.max = String(times.length - 1);
     parts.unit.textContent = parts.label;
     parts.measure.textContent = label.split(",")[1] ?? "";
@@ -77,8 +94,8 @@ const Player = (() => {
     for (const part of bar.querySelectorAll("[data-player]")) parts[part.dataset.player] = part;
     parts.slider.addEventListener("input", () => { stop(); go(Number(parts.slider.value)); });
     parts.play.addEventListener("click", play);
-    parts.back.addEventListener("click", () => { stop(); go(place - 1); });
-    parts.ahead.addEventListener("click", () => { stop(); go(place + 1); });
+    parts.back.addEventListener("click", () => { stop(); go(Math.ceil(place) - 1); });
+    parts.ahead.addEventListener("click", () => { stop(); go(Math.floor(place) + 1); });
     parts.events.addEventListener("change", () => { stop(); if (parts.events.value !== "") jump(Number(parts.events.value)); });
   }
 

@@ -5,12 +5,22 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const place = (id) => document.getElementById(id);
 
-  /** The one figure that tells the story: of one result its own, of several how all their claims came out. */
+  const isAlone = data.results.length === 1;
+
+  /** Films of the results that have one, before everything else. */
+  async function films() {
+    for (const [index, result] of data.results.entries()) {
+      if (!result.film) continue;
+      const film = JSON.parse(await Packed.text(result.film));
+      Film.create(place("films"), film, { name: result.name, link: isAlone ? null : `#result-${index}` });
+    }
+  }
+
+  /** The one figure that tells the story: of one result its own; of several, above the table of claims, how all of them came out. */
   async function story() {
     const [first] = data.results;
-    if (data.results.length > 1 && data.claims.length) {
-      const chart = Overview.create(place("story"), data.claims, Claims.reveal);
-      Charts.saveMenu(chart, "claims");
+    if (!isAlone) {
+      if (data.claims.length) Charts.saveMenu(Overview.create(place("all-claims"), data.claims, Claims.reveal), "claims");
     } else if (first.panels || first.svg) {
       await Figures.own(place("story"), first);
     } else if (data.records.length) {
@@ -28,7 +38,10 @@
     chart.cursor(Player.time());
   }
 
-  const useClock = async (record) => Player.use(await Packed.array(record.clock), record.clockLabel, record.events);
+  async function useClock(record) {
+    const [clock, pace] = await Promise.all([Packed.array(record.clock), Packed.array(record.pace)]);
+    Player.use(clock, pace, record.clockLabel, record.events);
+  }
 
   /** What the second view begins with: another seed of the same record if there is one, else the next record. */
   function other(state) {
@@ -41,9 +54,10 @@
     return { record: (state.record + 1) % data.records.length, choice: {} };
   }
 
+  /** The view over time, in the page where there is one result or nothing is claimed; else in the card that was opened last. */
   async function overTime() {
-    if (!data.records.length) return;
-    place("over-time").hidden = false;
+    if (!data.records.length) return undefined;
+    place("over-time").hidden = !isAlone && data.claims.length > 0;
     Player.attach(place("player"));
     await useClock(data.records[0]);
     const first = View.create(place("views"), data.records, { record: 0, choice: {} }, useClock);
@@ -55,6 +69,17 @@
       place("views").classList.toggle("two", second !== null);
       button.setAttribute("aria-pressed", String(second !== null));
     });
+    return first;
+  }
+
+  /** Move the view over time into a card. @param {number} result @param {Element} into */
+  async function showRecord(view, result, into) {
+    const index = data.records.findIndex((record) => record.result === result);
+    if (!view || index < 0) return;
+    into.append(place("over-time"));
+    place("over-time").hidden = false;
+    await useClock(data.records[index]);
+    view.show(index);
   }
 
   async function start() {
@@ -62,12 +87,12 @@
       html("p", "warning", "This browser cannot unpack the figures; Chrome 80, Firefox 113, Safari 16.4 or later can.", place("story"));
       return;
     }
+    await films();
     Claims.attach(data.claims, (cell, claim) => ClaimDetail.fill(cell, claim, data.claims));
-    await overTime();
+    const view = await overTime();
     await story();
-    for (const section of document.querySelectorAll("[data-result]")) {
-      Figures.attach(section, data.results[Number(section.dataset.result)], data.results.length > 1);
-    }
+    if (isAlone) Figures.attach(place("result-0"), data.results[0], false);
+    else Cards.attach(data.results, (result, into) => showRecord(view, result, into));
     document.documentElement.dataset.ready = "true";
   }
 

@@ -62,10 +62,22 @@ const Stills = (() => {
     }));
   }
 
+  /** Numbers of one run between a moment and the next; `share` is how far. */
+  function sliceBetween(loaded, choice, moment, share) {
+    const first = slice(loaded, choice, moment);
+    if (!(share > 0) || moment + 1 >= loaded.shape[loaded.nChoices]) return first;
+    const next = slice(loaded, choice, moment + 1);
+    return first.map((value, at) => value + (next[at] - value) * share);
+  }
+
+  /** How far a time is from a moment to the next, from 0 to 1. */
+  const shareOf = (times, moment, time) => (
+    moment + 1 < times.length && time > times[moment] ? Math.min(1, (time - times[moment]) / (times[moment + 1] - times[moment] || 1)) : 0);
+
   /** What moves in bars and heat maps. */
-  function moving(loaded, choice, moment) {
+  function moving(loaded, choice, moment, share = 0) {
     const { figure } = loaded;
-    const numbers = slice(loaded, choice, moment);
+    const numbers = sliceBetween(loaded, choice, moment, share);
     if (figure.kind === "heat") return { values: numbers };
     const width = figure.names[1].length;
     const groups = figure.names[0].map((name, index) => ({ name, values: rounded(numbers.subarray(index * width, (index + 1) * width)) }));
@@ -106,5 +118,5 @@ const Stills = (() => {
     return { ...told, ...axes, ...size, scale: figure.scale ?? "sequential", unit: figure.unit, ...moving(loaded, choice, moment) };
   }
 
-  return Object.freeze({ load, still, moving, momentAt, timesOf, rounded });
+  return Object.freeze({ load, still, moving, momentAt, shareOf, timesOf, rounded });
 })();

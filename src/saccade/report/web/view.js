@@ -39,8 +39,7 @@ const View = (() => {
       controls.replaceChildren();
       if (records.length > 1) {
         select(controls, "Record", records.map((record) => record.name), state.record, (place) => {
-          [state.record, state.choice] = [place, {}];
-          write();
+          show(place);
           onRecord(records[place]);
         });
       }
@@ -57,7 +56,8 @@ const View = (() => {
     async function chart(place, figure, record) {
       const loaded = await Stills.load(figure);
       if (!place.isConnected) return;
-      const moment = () => Stills.momentAt(Stills.timesOf(loaded, places(figure)), Player.time());
+      const times = () => Stills.timesOf(loaded, places(figure));
+      const moment = () => Stills.momentAt(times(), Player.time());
       const spec = () => Stills.still(loaded, places(figure), moment(), record.bands);
       const handle = Charts[figure.kind](place, spec());
       Charts.saveMenu(handle, `${record.name}-${figure.name}`);
@@ -66,8 +66,9 @@ const View = (() => {
         at(time) {
           if (figure.kind === "line") return handle.cursor(time);
           const next = moment();
-          if (next !== last) handle.update(Stills.moving(loaded, places(figure), next));
-          last = next;
+          const share = Stills.shareOf(times(), next, time);
+          if (next + share !== last) handle.update(Stills.moving(loaded, places(figure), next, share));
+          last = next + share;
           return undefined;
         },
         again() { handle.update(spec()); last = -1; plot.at(Player.time()); },
@@ -113,10 +114,17 @@ const View = (() => {
       });
     }
 
+    /** Another record, with the first of its runs. @param {number} place */
+    function show(place) {
+      [state.record, state.choice] = [place, {}];
+      write();
+    }
+
     write();
     return {
       element,
       state,
+      show,
       destroy() { stop(); element.remove(); },
     };
   }

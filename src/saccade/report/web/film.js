@@ -1,0 +1,128 @@
+/* A film: attention as it moves, over and over until it is stopped. Which frames it has is decided in lab/film.py.
+ *
+ * It plays by itself unless the visitor wants less motion, and only while it is in sight.
+ */
+const Film = (() => {
+  "use strict";
+  const { html } = ChartFrame;
+  const RATE = 30; // frames a second
+  const HOLD = 1.5; // seconds that the last frame stays
+  const HEIGHT = 240; // pixels: two films and the verdicts fit one screen
+  const ROLES = ["common tokens", "distinct tokens"]; // grey, then colours
+  const TONES = { "common tokens": 6, "distinct tokens": 0 };
+
+  const between = (low, high, share) => low.map((value, at) => (
+    value === null || high[at] === null ? null : value + (high[at] - value) * share));
+
+  /** Numbers of a frame, which may lie between two. */
+  function frameAt(rows, place) {
+    const first = Math.min(rows.length - 1, Math.floor(place));
+    return first + 1 < rows.length ? between(rows[first], rows[first + 1], place - first) : rows[first];
+  }
+
+  /** A group of bars for each role, one colour each; what theory predicts is an outline. */
+  function groups(film, place) {
+    const values = frameAt(film.values, place);
+    const theory = film.theory && frameAt(film.theory, place);
+    const names = [...new Set(film.roles)].sort((a, b) => ROLES.indexOf(a) - ROLES.indexOf(b));
+    return names.map((name, index) => {
+      const own = (numbers) => numbers.map((value, at) => (film.roles[at] === name ? value : null));
+      return { name, tone: TONES[name] ?? index, values: own(values), ...(theory && { ghost: own(theory) }) };
+    });
+  }
+
+  function bars(container, film) {
+    const top = Math.max(...film.values.flat());
+    const spec = { x: { label: "token" }, y: { label: "attention", min: 0, max: top }, labels: film.tokens, ghostName: film.outlines };
+    const chart = Charts.bars(container, { ...spec, height: HEIGHT, stacked: true, groups: groups(film, 0) });
+    return { element: chart, show: (place) => chart.update({ groups: groups(film, place) }) };
+  }
+
+  function map(container, film) {
+    const size = { rows: film.queries.length, columns: film.tokens.length, min: 0, max: 1, unit: "attention" };
+    const axes = { x: { label: "token", ticks: film.tokens }, y: { label: "query", ticks: film.queries } };
+    const chart = Charts.heat(container, { ...size, ...axes, height: HEIGHT, values: film.values[0] });
+    return { element: chart, show: (place) => chart.update({ values: frameAt(film.values, place) }) };
+  }
+
+  /** Where a time lies among the frames. */
+  function placeOf(times, time) {
+    const after = times.findIndex((other) => other >= time);
+    if (after <= 0) return after < 0 ? times.length - 1 : 0;
+    return after - 1 + (time - times[after - 1]) / (times[after] - times[after - 1] || 1);
+  }
+
+  /** A tick under the slider at each moment that has a name; the line below says the name of the last one that is past. */
+  function marks(container, film) {
+    const list = html("div", "film-marks", undefined, container);
+    list.setAttribute("aria-hidden", "true");
+    for (const { time, label } of film.marks) {
+      const mark = html("span", "", "▴", list);
+      mark.title = label;
+      mark.style.left = `${(100 * placeOf(film.times, time)) / (film.times.length - 1)}%`;
+    }
+  }
+
+  /** @param {Element} container @param {Object} film as in film.json @param {string} name of the result, for its link */
+  function create(container, film, { name, link }) {
+    const figure = html("figure", "film", undefined, container);
+    html("figcaption", "film-sentence", film.sentence, figure);
+    const chart = (film.kind === "heat" ? map : bars)(html("div", "film-stage", undefined, figure), film);
+    const row = html("div", "film-row", undefined, figure);
+    const button = html("button", "film-play", "❚❚", row);
+    button.type = "button";
+    const track = html("div", "film-track", undefined, row);
+    const slider = html("input", "film-slider", undefined, track);
+    Object.assign(slider, { type: "range", min: "0", max: String(film.times.length - 1), step: "1", value: "0" });
+    slider.setAttribute("aria-label", `Moment of the film: ${film.sentence}`);
+    marks(track, film);
+    const line = html("p", "film-line", undefined, figure);
+    const readout = html("b", "film-time", "", line);
+    if (link) html("a", "film-more", name, line).href = link;
+    let [place, last, playing, seen] = [0, null, false, false];
+
+    function show() {
+      chart.show(place);
+      slider.value = String(Math.round(place));
+      const time = frameAt(film.times.map((one) => [one]), place)[0];
+      const past = film.marks.filter((mark) => mark.time <= time * (1 + 1e-9)).at(-1);
+      readout.textContent = `${film.clock.split(" ")[0]} = ${Charts.format(time, 2)}: ${past ? past.label : "start"}`;
+      slider.setAttribute("aria-valuetext", readout.textContent);
+    }
+
+    function step(now) {
+      if (!playing || !seen) { last = null; return; }
+      const passed = last === null ? 0 : Math.min(0.1, (now - last) / 1000);
+      last = now;
+      place += passed * RATE;
+      if (place > film.times.length - 1 + HOLD * RATE) place = 0;
+      const shown = place;
+      place = Math.min(place, film.times.length - 1);
+      show();
+      place = shown;
+      requestAnimationFrame(step);
+    }
+
+    function play(on) {
+      const starts = on && !playing;
+      playing = on;
+      button.textContent = on ? "❚❚" : "▶";
+      button.setAttribute("aria-label", on ? "Pause the film" : "Play the film");
+      if (on && place > film.times.length - 1) place = 0;
+      if (starts && seen) requestAnimationFrame(step);
+    }
+
+    button.addEventListener("click", () => play(!playing));
+    slider.addEventListener("input", () => { play(false); place = Number(slider.value); show(); });
+    new IntersectionObserver((entries) => {
+      const was = seen;
+      seen = entries.at(-1).isIntersecting;
+      if (seen && !was && playing) requestAnimationFrame(step);
+    }).observe(figure);
+    show();
+    play(!matchMedia("(prefers-reduced-motion: reduce)").matches);
+    return { element: figure, play, go: (to) => { play(false); place = to; show(); } };
+  }
+
+  return Object.freeze({ create });
+})();

@@ -1,0 +1,148 @@
+"""The first screen of a page about several results: films that move, and cards that open, in a real browser."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.lab.film import N_FRAMES, Film, frames
+from saccade.report.page import write_report
+from tests.report.made_results import snap, turning, written
+
+WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
+
+
+def test_frames_go_where_attention_moves_and_keep_both_ends():
+    time = np.geomspace(1, 1e6, 701)
+    values = np.where(time < 1e3, 0.0, np.minimum(np.log10(time / 1e3), 1.0))[:, None]  # rest, a decade of movement, rest
+    at = frames(time, values)
+    assert (at[0], at[-1], len(at)) == (1.0, 1e6, N_FRAMES)
+    assert (np.diff(at) > 0).all()
+    moving = ((at > 1e3) & (at < 1e4)).mean()
+    assert moving == pytest.approx(0.75 + 0.25 / 6, abs=0.02)  # one decade of six has three quarters of the film
+
+
+def test_a_film_of_something_that_never_moves_goes_by_its_samples():
+    assert np.allclose(frames(np.arange(5.0), np.ones((5, 3)), 9), np.linspace(0, 4, 9))
+
+
+def test_a_film_interpolates_and_leaves_out_what_theory_does_not_say():
+    spec = snap().spec()
+    shares = np.array(spec["values"])
+    assert np.allclose(shares.sum(axis=1), 1, atol=1e-4)
+    assert [row[0] for row in spec["theory"]] == [None] * N_FRAMES
+    assert np.allclose(np.array([row[1:] for row in spec["theory"]]), shares[:, 1:], atol=1e-5)
+    assert turning().spec()["kind"] == "heat"
+    with pytest.raises(InputError, match="a film of 2 tokens"):
+        Film("Wrong.", [0, 1], np.zeros((2, 3)), ["a", "b"]).spec()
+
+
+@pytest.mark.parametrize("width, height", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_first_screen_moves_by_itself(visit, report, width, height, scheme):
+    page = visit(report, viewport={"width": width, "height": height}, color_scheme=scheme)
+    stage = page.locator(".film-stage").first
+    assert stage.bounding_box()["y"] + stage.bounding_box()["height"] <= height  # whole, above the fold
+    assert page.locator(".film-sentence").first.inner_text() == "Attention snaps."
+    first = page.screenshot(clip=stage.bounding_box())
+    page.wait_for_timeout(700)
+    assert page.screenshot(clip=stage.bounding_box()) != first
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_film_can_be_stopped_and_moved_by_hand(visit, report):
+    page = visit(report)
+    film = page.locator(".film").first
+    film.get_by_role("button", name="Pause the film").click()
+    held = film.locator(".film-time").inner_text()
+    page.wait_for_timeout(300)
+    assert film.locator(".film-time").inner_text() == held
+    film.locator(".film-slider").press("End")
+    assert film.locator(".film-time").inner_text() == "t = 10⁶: half is won"
+    film.locator(".film-slider").press("Home")
+    assert film.locator(".film-time").inner_text() == "t = 1: start"
+
+
+def test_nothing_moves_by_itself_where_less_motion_is_wanted(visit, report):
+    page = visit(report, reduced_motion="reduce")
+    first = page.locator(".film-time").all_inner_texts()
+    page.wait_for_timeout(400)
+    assert page.locator(".film-time").all_inner_texts() == first
+    assert page.get_by_role("button", name="Play the film").count() == 2
+
+
+def test_a_card_shows_the_finding_and_the_verdicts_under_its_theory(visit, report, results):
+    page = visit(report)
+    assert page.locator(".part > h2").all_inner_texts() == ["Scan and Snap", "Focus and Dilution"]
+    statements = [json.loads((results / name / "about.json").read_text())["statement"] for name in ("descent", "growth", "cycle")]
+    assert page.locator(".card-said").all_inner_texts() == statements
+    words = page.locator("#result-1 .strip-words").inner_text()
+    assert words == "3 hold, 1 cannot be told at this size, 3 surprises"
+    assert page.locator("#result-0 .card-picture .chart-line").count() > 3
+    assert page.locator(".menu a").all_inner_texts() == [
+        "Scan and Snap",
+        "descent",
+        "growth",
+        "Focus and Dilution",
+        "cycle",
+        "All claims",
+    ]
+
+
+def test_an_opened_card_has_its_figure_its_time_view_and_its_own_claims(visit, report):
+    page = visit(report)
+    card = page.locator("#result-0")
+    card.locator("summary").first.click()
+    card.locator(".panel").first.wait_for()
+    assert card.locator(".panel").count() == 4
+    assert card.locator("#over-time").is_visible()
+    card.locator(".own-claims > summary").click()
+    assert card.locator(".own-claims .opener").count() == 6
+    card.locator(".own-claims .opener").first.click()
+    assert card.locator(".own-claims .detail code").inner_text() == "saccade reproduce descent"
+    page.locator("#result-2 > summary").click()
+    page.locator("#result-2 #over-time").wait_for()  # there is one, and it goes where it is asked for
+    assert card.locator("#over-time").count() == 0
+
+
+def test_a_link_to_a_result_opens_its_card(visit, report):
+    page = visit(report)
+    page.locator(".menu a", has_text="growth").click()
+    assert page.locator("#result-1").get_attribute("open") is not None
+    page.locator(".film-more", has_text="descent").click()
+    assert page.locator("#result-0").get_attribute("open") is not None
+
+
+def test_a_keyboard_is_soon_at_the_results(visit, report):
+    page = visit(report)
+    page.locator("body").press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.film') !== null")
+    stops = 0
+    while not page.evaluate("document.activeElement.closest('.card') !== null"):
+        page.keyboard.press("Tab")
+        stops += 1
+        assert stops < 20, "too many stops before the first card"
+
+
+def test_the_head_of_the_table_stays_in_sight(visit, report):
+    page = visit(report, viewport={"width": 1280, "height": 500})
+    page.locator("#claims-list > summary").click()
+    page.locator("#claims-table tbody tr").last.scroll_into_view_if_needed()
+    assert 0 <= page.locator("#claims-table thead th").first.bounding_box()["y"] < 10
+
+
+def test_a_film_that_is_none_is_not_shown_and_named(visit, results, tmp_path):
+    folder = written(tmp_path / "one", film=snap())
+    whole = write_report(folder, tmp_path / "whole.html")
+    assert visit(whole).locator(".film").count() == 1  # also of a single result
+    (folder / "film.json").write_text("{}")
+    told: list[str] = []
+    page = visit(write_report(folder, tmp_path / "damaged.html", told.append))
+    assert page.locator(".film").count() == 0
+    assert "film.json" in told[0]
