@@ -44,7 +44,7 @@ class Sizes:
     patience: float  # s after which what still computes is interrupted
 
 
-SMALL, FULL = Sizes(20, 15, 4, 3, 1, False, 0.3), Sizes(520, 200, 30, 40, 6, True, 3.0)
+SMALL, FULL = Sizes(20, 15, 4, 1, 1, False, 0.3), Sizes(520, 200, 30, 40, 6, True, 3.0)
 SIZES = FULL if os.environ.get("SACCADE_ATTACK") == "full" else SMALL
 GIGABYTE = 2**30
 FUSE = 4 * GIGABYTE  # memory of those who are handed bombs: what goes off is seen, and harms nobody else
