@@ -40,6 +40,7 @@ _PUBLIC = {
     "find_events": "saccade.observe.events",
     "watch": "saccade.observe.recorder",
     "watched": "saccade.records.observation_log",
+    "when": "saccade.records.when",
     "TrainerCallback": "saccade.observe.transformers_callback",
     "LightningCallback": "saccade.observe.lightning_callback",
     "observe_checkpoints": "saccade.observe.checkpoints",
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from saccade.records.observation_log import watched as watched
     from saccade.records.store import load_record as load_record
     from saccade.records.store import save_record as save_record
+    from saccade.records.when import when as when
     from saccade.report.notebook import show as show
     from saccade.report.page import write_report as write_report
     from saccade.sweeps.sweep import sweep as sweep

@@ -24,6 +24,10 @@ _CROSS = re.compile(
 )  # in a decoder; the last is `nn.Transformer`'s name
 
 
+_LEAST_PERIOD = 4  # different tokens of a repeated probe: with two, the token before is also the one that came after
+_MOST_REPEATED = 4  # sequences of it: enough for a scatter
+
+
 class Probe:
     """A batch as the model takes it: a tensor, a tuple of arguments or a mapping of named ones (as tokenizers give).
 
@@ -67,6 +71,23 @@ class Probe:
         named = {name: cut(value) for name, value in self._named.items()}
         documents = None if self._documents is None else self._documents[:1]
         return Probe(named if named else tuple(cut(value) for value in self._args), self._axis, documents)
+
+    def with_ids(self, ids: Tensor) -> Probe | None:
+        """Another text of the same length (sequence, position), without padding; None where more than a text is given."""
+        others = [value for value in self._args[1:] if isinstance(value, Tensor)]
+        tensors = {name: value for name, value in self._named.items() if isinstance(value, Tensor) and name != "labels"}
+        made = {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            "position_ids": torch.arange(ids.shape[1]).expand_as(ids),
+            "token_type_ids": torch.zeros_like(ids),
+        }
+        if self._given is None or others or not set(tensors) <= set(made) or any(value.ndim != 2 for value in tensors.values()):
+            return None
+        if self._args:
+            return Probe((self._sequences_first(ids), *self._args[1:]), self._axis)
+        named = {name: value for name, value in self._named.items() if not isinstance(value, Tensor)}
+        return Probe(named | {name: self._sequences_first(made[name]) for name in tensors}, self._axis)
 
     def tokens(self, counted: TokenStatistics | None) -> ProbeTokens | None:
         """What is known of the probe's tokens; None if it holds no token ids."""
@@ -139,6 +160,30 @@ class Probe:
         if packed is not None and self._sequences_first(packed).shape in (is_token.shape, (1, is_token.shape[1])):
             return (positions - self._sequences_first(packed).cpu()).clamp_min(0)
         return _first_tokens(is_token)
+
+
+class RepeatedProbe:
+    """Random tokens of the probe, the same again and again: which heads find what came after a token before?
+
+    `probe` has at most `_MOST_REPEATED` sequences, as long as those of the probe it is made from; in each, `period` different
+    tokens come in the same order over and over. Tokens are drawn from those of the probe, so that the model knows them.
+    """
+
+    def __init__(self, probe: Probe, period: int) -> None:
+        self.probe, self.period = probe, period
+
+    @classmethod
+    def of(cls, probe: Probe) -> RepeatedProbe | None:
+        """None if the probe is not a text alone, or too short, or has too few different tokens."""
+        known = np.unique(np.concatenate(probe.documents() or [np.zeros(0, np.int64)]))
+        length, period = probe.n_positions, min(probe.n_positions // 2, len(known))
+        if period < _LEAST_PERIOD:
+            return None
+        rng = np.random.default_rng(0)
+        n_sequences = min(probe.n_batch, _MOST_REPEATED)
+        rounds = [np.resize(rng.choice(known, period, replace=False), length) for _ in range(n_sequences)]
+        made = probe.with_ids(torch.as_tensor(np.stack(rounds)))
+        return None if made is None else cls(made, period)
 
 
 class LayerTokens:
