@@ -104,6 +104,7 @@ class ProbeTokens:
     decile: Tensor | None = None  # frequency decile of each token, -1 if unknown
     meaning: Tensor | None = None  # (sequence, query, key) of int8: COMMON, DISTINCT, between them, or UNKNOWN
     own_queries: bool = True  # the queries are these tokens too; not so in cross attention
+    query_is_token: Tensor | None = None  # (sequence, query) of cross attention: False on padding
 
     def fits(self, call: AttentionCall) -> bool:
         """Whether the keys of the call are the positions of the probe."""
@@ -188,6 +189,8 @@ def statistics(
         counted = visible.any(dim=-1)
         if known is not None and square:
             counted = counted & known.is_token[:, None, rows]
+        elif known is not None and known.query_is_token is not None:
+            counted = counted & known.query_is_token[:, None, rows]
         _shape(means, weights, visible, counted)
         if scores is not None:
             _logits(means, scores, visible, counted)
@@ -279,7 +282,8 @@ def entropy_bound(spread: Tensor, n_keys: Tensor) -> Tensor:
 
     $$H \ge \ln(1 + (n-1)b) + \frac{s\sqrt{n(n-1)}\,b}{1 + (n-1)b}, \qquad b = e^{-s\sqrt{n/(n-1)}}.$$
 
-    Reached by one logit that stands out and n - 1 that are alike: b is what each of these weighs against it.
+    [zhai2023], with the spread of the logits themselves in place of a bound on it. Reached by one logit that stands out and n - 1
+    that are alike: b is what each of these weighs against it.
     """
     n = n_keys.to(spread.dtype).clamp_min(2)
     others = (n - 1) * torch.exp(-spread * (n / (n - 1)).sqrt())

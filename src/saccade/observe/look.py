@@ -50,7 +50,7 @@ def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[in
 
     def listener(call: AttentionCall) -> None:
         layer = names.running()
-        known = tokens.of(layer)
+        known = tokens.of(layer, call)
         kept = _empty_maps(call, len(sequences)) if sequences and call.n_batch == probe.n_batch else None
         rows = map_rows(call.n_queries)
 
@@ -62,12 +62,16 @@ def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[in
 
         found.layers.append(layer)
         found.n_queries.append(call.n_queries)
-        found.statistics.append({name: value.cpu() for name, value in statistics(call, known, on_block=on_block).items()})
+        measured = statistics(call, known, on_block=on_block)
+        is_told = tokens.tells_padding(layer, call)
+        found.statistics.append({name: value.cpu() for name, value in measured.items()} if is_told else {})
+        if not is_told:
+            found.unseen.append(f"numbers of `{layer}`, in which padding cannot be told from tokens; give a probe without padding")
         found.maps.append(None if kept is None else _without_padding(kept, call, known, sequences, rows))
 
     with undisturbed(model), Capture(listener, probe.n_batch) as capture:
         probe.run(model)
-    found.unseen = [*capture.unseen, *_blind_spots(model, found.layers)]
+    found.unseen += [*capture.unseen, *_blind_spots(model, found.layers)]
     if repeated is not None:
         for layer, more in _on_repeated(model, repeated).items():
             if layer in found.layers:

@@ -95,7 +95,7 @@ def _compared(model: nn.Module, probe: Probe, tokens: LayerTokens, *, exact: boo
 
     def listener(call: AttentionCall) -> None:
         layer = names.running()
-        known = tokens.of(layer)
+        known = tokens.of(layer, call)
         found.layers.append(layer)
         found.seen.append(statistics(call, known))
         found.last_rows.append(call.rows(call.n_queries - 1, call.n_queries, torch.float32))
@@ -163,9 +163,10 @@ def _against_eager(model: nn.Module, probe: Probe, tokens: LayerTokens, first: _
         return None
     if kinds != {"softmax"} or len(weights) != len(first.seen) or not all(map(_are_weights, weights)):
         return None  # the switch took no effect, or other weights came out
+    calls = [given_weights("eager", w) for w in weights]
+    theirs = [statistics(call, tokens.of(layer, call)) for call, layer in zip(calls, first.layers, strict=True)]
     return max(
-        largest_difference(_without_masks(ours), _without_masks(statistics(given_weights("eager", w), tokens.of(layer))))
-        for ours, w, layer in zip(first.seen, weights, first.layers, strict=True)
+        largest_difference(_without_masks(ours), _without_masks(eager)) for ours, eager in zip(first.seen, theirs, strict=True)
     )
 
 

@@ -37,7 +37,7 @@ from saccade.records.layer_names import short_names
 if TYPE_CHECKING:
     import xarray as xr
 
-NAMED = 0.3  # [gu2024, section 2]: mean attention on the first token above which a head is called a sink
+NAMED = 0.3  # [gu2024]: mean attention on the first token above which a head is called a sink
 COLLAPSED = 0.02  # of the log of the visible keys: at 1,000 of them e^(.02 ln 1000), less than 1.2 keys
 FOCUSED = 0.5  # entropy of the root of the number of visible keys
 EVEN = 0.95  # at 1,000 keys the entropy of 700

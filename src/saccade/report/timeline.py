@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COLOURS = dict(zip(STATES, ("#e4e4e4", "#b5b5b5", "#56b4e9", "#000000", "#e69f00", "#0072b2", "#cc79a7", "#d55e00"), strict=True))
 LEGEND = (
     f"Every row is a head, coloured by where its attention goes (a place needs at least {NAMED:g} of it, beyond what uniform "
-    "attention would give), pale once it is frozen; a bar marks when it took its place. The axis is logarithmic, step 0 on the left."
+    "attention would give), pale once it is frozen; a bar marks when it took its place. The axis is logarithmic, step 0 first."
 )
 _MOST_SENTENCES = 12  # on the page; `saccade.when(record)` has all
 _TALLEST, _ROW = 14.0, 0.19  # inches
