@@ -145,3 +145,54 @@ def test_a_label_names_a_run_on_pages_and_a_run_is_loaded_by_its_folder(tmp_path
     assert [result.name for result in found] == ["seed 1", "seed 2"]
     assert saccade.load_record(tmp_path / "run-1").equals(saccade.load_record(tmp_path / "run-1" / "record.zarr"))
     assert saccade.when(saccade.load_record(tmp_path / "run-2")).layers
+
+
+def test_a_mask_of_minus_a_hundred_hides_keys_and_a_bias_by_distance_does_not():
+    class Shifted(nn.Module):
+        def __init__(self, bias) -> None:
+            super().__init__()
+            self.inner, self.bias = TwoTexts(), bias
+
+        def forward(self, tokens):
+            x = self.inner.table(tokens)
+            return self.inner.attend(self.inner.enc, x, x, self.bias)
+
+    places = torch.arange(zoo.LENGTH)
+    halves = torch.where((places < 6)[:, None] == (places < 6), 0.0, -100.0)
+    distance = -60.0 * (places[:, None] - places).abs()
+    found = []
+    for bias in (halves, halves.masked_fill(halves < 0, -torch.inf), distance):
+        torch.manual_seed(0)
+        with saccade.watch(Shifted(bias), zoo.ids()) as recorder:
+            recorder.observe(0)
+        found.append(recorder.record.relative_entropy.values)
+        if bias is distance:
+            share = recorder.record.uniform_mass.sel(place="sink_mass").values
+            np.testing.assert_allclose(share, 1 / zoo.LENGTH, rtol=1e-6)  # every key is visible
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
+def test_layers_with_different_numbers_of_heads_share_one_axis(tmp_path):
+    class Uneven(nn.Module):
+        """Two heads over the tokens; then three over one more position, of which nothing is known."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(zoo.N_VOCAB, 12)
+
+        def forward(self, tokens):
+            x = self.table(tokens)
+            for heads, tokens_in in ((2, x), (3, F.pad(x, (0, 0, 1, 0)))):
+                q = tokens_in.unflatten(-1, (heads, -1)).transpose(1, 2)
+                made = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+            return made
+
+    with saccade.watch(Uneven(), zoo.ids(), out=tmp_path / "run") as recorder:
+        recorder.observe(0)
+    record = saccade.load_record(tmp_path / "run")
+    assert record.sizes["head"] == 3
+    assert np.isfinite(record.entropy.values[0]).sum(axis=-1).tolist() == [2, 3]
+    assert np.isfinite(record.sink_mass.values[0]).sum(axis=-1).tolist() == [2, 0]
+    assert len(saccade.when(record).state(0, 2)) == 1
+    assert set(saccade.when(record).state(0, 2)) == {""}
+    assert (tmp_path / "run" / "report.html").exists()

@@ -37,6 +37,7 @@ _PRODUCT = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bm
 # What is added to the score of a masked key is at or below it: -1e4, -1e9, the least number of a type, -inf. A bias by distance
 # (ALiBi) is above it up to 20,000 tokens.
 _MASKED = -9999.0
+_LEAST_BIAS = -99.0  # a weight of e^-99 is none
 # Between softmax and product these leave the weights what they are, but for their type, layout or dropped entries.
 _PASSING = (
     "dropout",
@@ -246,13 +247,15 @@ def _of_dot_product(
     mask = None if attn_mask is None else _four_axes(_with_axes_of(query, attn_mask.detach()), n_batch)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
+    masked = _MASKED if mask is None or mask.dtype == torch.bool else _masked_level(mask)
+
     def of_mask(start: int, stop: int) -> Tensor | None:
         return mask if mask is None or mask.shape[2] == 1 else mask[:, :, start:stop]
 
     def visible(start: int, stop: int) -> Tensor:
         rows, keys = torch.arange(start, stop, device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
         allowed, part = (rows >= keys)[None, None] | (not is_causal), of_mask(start, stop)
-        return allowed if part is None else allowed & (part if part.dtype == torch.bool else part > _MASKED)
+        return allowed if part is None else allowed & (part if part.dtype == torch.bool else part > masked)
 
     def scored(start: int, stop: int, dtype: torch.dtype) -> Tensor:
         scores, part = factor * _products(q[:, :, start:stop], k, dtype), of_mask(start, stop)
@@ -262,6 +265,15 @@ def _of_dot_product(
 
     kind = "scaled_dot_product_attention"
     return replace(_from_scores(kind, q, k, v, made, scored, dropout_p), visible=visible)
+
+
+def _masked_level(mask: Tensor) -> float:
+    """What is added to the score of a masked key is at or below it. Some add -100 (windows that are shifted): a mask with no number
+    but 0 and one so low hides keys, a bias by distance has many.
+    """
+    least = float(mask.min())
+    is_mask = _MASKED < least <= _LEAST_BIAS and bool(((mask == 0) | (mask == least)).all())
+    return least / 2 if is_mask else _MASKED
 
 
 def _of_flex(output: Any, *args: Any) -> AttentionCall:

@@ -202,7 +202,8 @@ class LayerTokens:
     """What is known of the tokens that attention runs over: a model with encoder and decoder has two texts.
 
     Which of them are queries and keys is told by how many there are. Where both texts are of one length, it is told by the names
-    of modules, if they are those of Transformers or PyTorch: below `decoder`, and there `cross`, `EncDec` and the like; else not at all.
+    of modules, if they are those of Transformers or PyTorch (below `decoder`, and there `cross`, `EncDec` and the like), else not
+    at all.
     """
 
     def __init__(self, model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> None:
