@@ -42,7 +42,8 @@ def trained(recorder=None, before=lambda step: None) -> list[float]:
 
 def watching(out=None, **settings):
     torch.manual_seed(0)
-    return saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, weights=False, out=out, **settings)
+    settings = {"every": 1, "budget": None, "weights": False} | settings
+    return saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=out, **settings)
 
 
 @contextmanager
