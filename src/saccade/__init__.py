@@ -45,6 +45,7 @@ _PUBLIC = {
     "watch": "saccade.observe.recorder",
     "attention_drive": "saccade.observe.drive",
     "watched": "saccade.records.observation_log",
+    "when": "saccade.records.when",
     "TrainerCallback": "saccade.observe.transformers_callback",
     "LightningCallback": "saccade.observe.lightning_callback",
     "observe_checkpoints": "saccade.observe.checkpoints",
@@ -130,6 +131,7 @@ if TYPE_CHECKING:
     from saccade.records.observation_log import watched as watched
     from saccade.records.store import load_record as load_record
     from saccade.records.store import save_record as save_record
+    from saccade.records.when import when as when
     from saccade.report.notebook import show as show
     from saccade.report.page import write_report as write_report
     from saccade.sweeps.sweep import sweep as sweep

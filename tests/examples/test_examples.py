@@ -18,7 +18,7 @@ from tools import notebooks
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
-NEED_TORCH = {"watch_nanogpt.py", "trainer_callback.py", "checkpoint_series.py", "watch_a_model.ipynb"}
+NEED_TORCH = {"watch_nanogpt.py", "induction_heads.py", "trainer_callback.py", "checkpoint_series.py", "watch_a_model.ipynb"}
 
 
 @pytest.fixture

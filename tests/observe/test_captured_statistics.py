@@ -55,7 +55,7 @@ def test_statistics_equal_those_of_eager_float64_attention(name):
     case = CASES[name]()
     found, expected = compared(case)
     for ours, theirs in zip(found, expected, strict=True):
-        assert set(theirs) == set(ours)
+        assert set(theirs) | {"largest_logit"} == set(ours)  # which weights do not tell
         for what, value in theirs.items():
             np.testing.assert_allclose(ours[what].numpy(), value, atol=1e-5, rtol=1e-5, err_msg=what)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from saccade.errors import InputError
 from saccade.observe.events import find_events
@@ -243,7 +244,7 @@ def test_weights_that_are_all_zero_have_no_events():
         ([0, 2, 1], {"loss": [3, 2, 1]}, "rise"),
         ([0, 1, np.nan], {"loss": [3, 2, 1]}, "finite"),
         ([0, 1, 2], {}, "give some of"),
-        ([0, 1, 2], {"loss": [3, 2, 1]}, "loss alone shows no events"),
+        ([0, 1, 2], {"my_curve": [3, 2]}, "my_curve"),
         ([0, 1, 2], {"query_norm": [3, 2]}, "each of the 3 times"),
         ([0, 1, 2], {"query_norm": [3, np.nan, 1]}, "gaps"),
         ([0, 1, 2], {"loss": ["a", "b", "c"]}, "numbers"),
@@ -255,6 +256,29 @@ def test_weights_that_are_all_zero_have_no_events():
 def test_what_cannot_be_used_is_said_in_a_sentence(time, given, said):
     with pytest.raises(InputError, match=said):
         find_events(time, **given)
+
+
+def test_any_trajectory_has_its_turns_whatever_its_size():
+    """A sine of amplitude 1e6 with noise, the loss alone, several curves: peaks and dips where they are, and none from noise."""
+    time = np.linspace(0, 4 * np.pi, 400)
+    noise = np.random.default_rng(2).standard_normal(len(time))
+    found = find_events(time, temperature=1e6 * (np.sin(time) + 0.02 * noise))
+    assert [event.name for event in found] == ["temperature_peak", "temperature_dip"] * 2
+    np.testing.assert_allclose([event.time for event in found], np.pi * np.array([0.5, 1.5, 2.5, 3.5]), atol=0.25)
+    np.testing.assert_allclose([event.value / 1e6 for event in found], [1, -1, 1, -1], atol=0.1)
+    assert [event.name for event in find_events(time, loss=5 + np.sin(time / 2))] == ["loss_peak", "loss_dip"]
+    assert find_events(time, loss=np.exp(-time) + 1e-3 * noise) == []
+    several = find_events(time, mine=np.stack([np.exp(-time), np.sin(time / 2)], axis=1))
+    assert {event.query for event in several} == {1}
+
+
+def test_a_record_that_has_some_things_less_often_than_others_gives_events_at_what_is_whole():
+    values = np.full((6, 4), np.nan)
+    values[::2, :3] = [[1.0, 0.9, 0.01], [1.0, 0.01, 0.01], [1.0, 0.005, 0.3]]
+    record = xr.Dataset(
+        {"embedding_singular_values": (("time", "rank"), values), "loss": (("time",), np.linspace(3, 1, 6))}, {"time": np.arange(6)}
+    )
+    assert [(event.name, event.time) for event in find_events(record)] == [("condensation", 2.0), ("new_direction", 4.0)]
 
 
 def at(name, time, query=None):

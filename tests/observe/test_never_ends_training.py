@@ -42,7 +42,8 @@ def trained(recorder=None, before=lambda step: None) -> list[float]:
 
 def watching(out=None, **settings):
     torch.manual_seed(0)
-    return saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, weights=False, out=out, **settings)
+    settings = {"every": 1, "budget": None, "weights": False} | settings
+    return saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=out, **settings)
 
 
 @contextmanager
@@ -261,3 +262,34 @@ def test_a_folder_that_is_removed_while_training_is_made_again(tmp_path, capsys)
         os.rename(tmp_path / "run", tmp_path / "elsewhere")
         recorder.step(1)
     assert np.isfinite(saccade.watched(tmp_path / "run").entropy).all()
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), Mute()], ids=["leaves the process", "cannot say why"])
+def test_a_tracker_may_leave_or_fail_without_words(error, capsys):
+    def broken(step, values):
+        raise error
+
+    with watching(forward=broken) as recorder:
+        losses = trained(recorder)
+    assert losses == trained()
+    assert recorder.record.sizes["time"] == STEPS + 1
+    assert "numbers could not be sent on" in capsys.readouterr().err
+
+
+def test_the_page_is_named_at_the_start_and_at_the_end_and_what_is_left_out_when_it_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("saccade.observe.budget._LEAST_FREE", 0.0)
+    monkeypatch.setattr("saccade.observe.budget._MOST_FREE", 0.0)
+    page = str(tmp_path / "run" / "report.html")
+    with watching(tmp_path / "run", budget=0.0) as recorder:
+        assert f"the page will be {page}" in capsys.readouterr().err
+        for step in range(5):
+            recorder.step(step)
+        assert "from step 3 on some looks are left out" in capsys.readouterr().err
+    assert f"page: {page}" in capsys.readouterr().err
+    with watching() as recorder:
+        assert "nothing is written" in capsys.readouterr().err

@@ -234,17 +234,17 @@ def test_what_is_known_of_tokens_goes_to_the_device_of_the_weights():
 
 
 def test_movement_is_the_mean_total_variation_of_rows_that_are_in_both_maps():
-    from saccade.observe.look import moved
+    from saccade.observe.movement import total_variation
 
     rows = np.random.default_rng(0).dirichlet(np.ones(5), (2, 1, 3, 2, 4)).astype(np.float32)  # which, sequence, layer, head, query
     before, after = rows[0], rows[1]
-    expected = 0.5 * np.abs(after - before).sum(-1).mean(-1)[0] / np.log(3)
-    np.testing.assert_allclose(moved(before, after, 0, 2), expected, rtol=1e-6)
+    expected = 0.5 * np.abs(after - before).sum(-1).mean(-1)[0]
+    np.testing.assert_allclose(total_variation(before, after), expected, rtol=1e-6)
     padded = np.pad(after, [(0, 0), (0, 0), (0, 1), (0, 3), (0, 2)], constant_values=np.nan)
-    found = moved(before, padded, 0, 2)
+    found = total_variation(before, padded)
     np.testing.assert_allclose(found[:, :2], expected, rtol=1e-6)
     assert np.isnan(found[:, 2]).all()
-    one_layer = moved(before[:, :1], after, 0, 2)
+    one_layer = total_variation(before[:, :1], after)
     np.testing.assert_allclose(one_layer[0], expected[0], rtol=1e-6)
     assert np.isnan(one_layer[1:]).all()
 

@@ -9,12 +9,13 @@ import xarray as xr
 import saccade
 from saccade.errors import InputError
 from saccade.records.store import load_record
+from saccade.records.when import FROZEN, freezing_steps
 from saccade.report.drawn import draw
 from saccade.report.maps import text_map
 from saccade.report.notebook import show
 from saccade.report.packing import unpacked
 from saccade.report.specs import choice_of, figures, still
-from saccade.report.specs_watched import FROZEN, freezing_times, layer_names
+from saccade.report.specs_watched import layer_names
 from tests.report.watched_records import watched_record
 
 
@@ -114,13 +115,13 @@ def test_lines_have_an_axis_that_fits_the_run_shown_and_shares_have_all_of_their
     assert (still(by_name(found, "top_mass"), [0])["y"]["min"], still(by_name(found, "top_mass"), [0])["y"]["max"]) == (0, 1)
 
 
-def test_heads_freeze_after_the_last_look_at_which_they_moved():
+def test_heads_have_been_still_since_half_the_step_at_which_movement_ends():
     record = watched_record(9, 2, 3, 5)
     moved = np.zeros((9, 2, 3))
     moved[:4, 0, 0], moved[:, 0, 1], moved[2:6, 1, 2] = 2 * FROZEN, 2 * FROZEN, 2 * FROZEN
     record["moved"] = (("time", "layer", "head"), moved)
-    when, steps = freezing_times(record), record.time.values
-    assert (when[0, 0], when[1, 2]) == (steps[4], steps[6])
+    when, steps = freezing_steps(record), record.time.values
+    np.testing.assert_allclose([when[0, 0], when[1, 2]], [np.sqrt(steps[3] * steps[4]) / 2, np.sqrt(steps[5] * steps[6]) / 2])
     assert np.isnan(when[1, 0])  # it has not begun to move
     assert np.isnan(when[0, 1])
     assert layer_names(record, "layer") == ["layer 0", "layer 1"]

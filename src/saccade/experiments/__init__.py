@@ -113,7 +113,12 @@ REAL_TEXT = {  # need the extras `torch` and `text`
 }
 SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
-_PARTS = {"scan_and_snap": "Scan and Snap", "focus_and_dilution": "Focus and Dilution", "real_text": "Real text"}
+_PARTS = {
+    "scan_and_snap": "Scan and Snap",
+    "focus_and_dilution": "Focus and Dilution",
+    "rank_collapse": "Rank collapse",
+    "real_text": "Real text",
+}
 
 
 def experiment(name: str) -> Experiment:

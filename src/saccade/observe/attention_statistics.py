@@ -32,6 +32,22 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     "top_mass": ("1", "largest weight of a query: 1 = all on one key, 1/n = uniform over n; mean over queries"),
     "top_k_mass": ("1", f"sum of the {TOP_K} largest weights of a query: 1 = all on them; mean over queries"),
     "effective_keys": ("keys", "1 / sum of squared weights: 1 = one key, n = uniform over n; mean over queries"),
+    "largest_logit": (
+        "1",
+        "largest attention logit, that is q.k times the scale plus biases, over visible keys and all queries; any number, 0 at a "
+        "start from nothing; runs of large models often clip it at 100",
+    ),
+    "entropy_bound": (
+        "nats",
+        "least entropy that logits of this spread can have: with s the norm of a query's centred logits over its n visible keys, "
+        "ln(1 + (n-1)b) + s sqrt(n(n-1)) b / (1 + (n-1)b), b = exp(-s sqrt(n/(n-1))); 0 = logits could put all on one key, "
+        "ln(n) = logits all alike, no other entropy is possible; mean over queries",
+    ),
+    "entropy_slack": (
+        "nats",
+        "entropy less entropy_bound: 0 = one key stands out and all others are alike, as sharp as logits of this spread can be; at "
+        "most ln(n); mean over queries",
+    ),
     "sink_mass": ("1", "attention on the first token of the query's document: 1 = all of it; mean over queries"),
     "self_mass": ("1", "attention of a query on its own position: 0 to 1; missing for cross attention"),
     "previous_mass": ("1", "attention of a query on the position before it: 0 to 1; missing for cross attention"),
@@ -53,6 +69,32 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
 }
 
 
+# On the repeated probe (`probe.py`), beside those above; same axes.
+REPEATED_DEFINITIONS: dict[str, tuple[str, str]] = {
+    "induction_mass": (
+        "1",
+        "attention on the tokens that followed earlier occurrences of the query's token, on random tokens repeated: 1 = a pure "
+        "induction head; mean over queries after the first round",
+    ),
+    "duplicate_mass": (
+        "1",
+        "attention on earlier occurrences of the query's own token, on random tokens repeated: 1 = a pure duplicate-token head; "
+        "mean over queries after the first round",
+    ),
+}
+PLACES = ("sink_mass", "previous_mass", "induction_mass", "duplicate_mass")  # attention on keys that have a name
+MEASURES = ("relative_entropy", *PLACES)  # whose scatter is kept
+# Of several measures in one array.
+AXES = {"uniform_mass": ("layer", "head", "place"), "standard_error": ("layer", "head", "measure")}
+SEVERAL: dict[str, tuple[str, str]] = {
+    "uniform_mass": ("1", "what uniform attention over the visible keys would put on each place: 0 to 1; mean over queries"),
+    "standard_error": (
+        "1",
+        "standard error of each measure, from its scatter over the sequences of the probe: 0 = all alike; missing for one sequence",
+    ),
+}
+
+
 @dataclass(frozen=True)
 class ProbeTokens:
     """What is known of the probe's tokens. Axes: sequence, position; None where nothing is known."""
@@ -62,6 +104,7 @@ class ProbeTokens:
     decile: Tensor | None = None  # frequency decile of each token, -1 if unknown
     meaning: Tensor | None = None  # (sequence, query, key) of int8: COMMON, DISTINCT, between them, or UNKNOWN
     own_queries: bool = True  # the queries are these tokens too; not so in cross attention
+    query_is_token: Tensor | None = None  # (sequence, query) of cross attention: False on padding
 
     def fits(self, call: AttentionCall) -> bool:
         """Whether the keys of the call are the positions of the probe."""
@@ -85,22 +128,44 @@ class ProbeTokens:
 
 @dataclass
 class HeadMeans:
-    """Sums over queries (head, ...) and how many there were."""
+    """Sums over the queries of each sequence (sequence, head, ...) and how many there were; and what is largest (head)."""
 
     sums: dict[str, Tensor] = field(default_factory=dict)
     counts: dict[str, Tensor] = field(default_factory=dict)
+    largest: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, name: str, values: Tensor, counted: Tensor) -> None:
         """`values` (batch, head, query, ...) of the queries that are `counted` (batch, head, query)."""
         weight = counted.reshape(counted.shape + (1,) * (values.ndim - counted.ndim))
-        total = torch.where(weight, values, 0).sum(dim=(0, 2), dtype=torch.float64)
-        number = counted.sum(dim=(0, 2), dtype=torch.float64)
+        total = torch.where(weight, values, 0).sum(dim=2, dtype=torch.float64)
+        number = counted.expand(values.shape[:3]).sum(dim=2, dtype=torch.float64)
         self.sums[name] = self.sums.get(name, 0) + total
         self.counts[name] = self.counts.get(name, 0) + number
 
+    def add_largest(self, name: str, values: Tensor) -> None:
+        """`values` (batch, head, query), -inf where there is none."""
+        found = values.amax(dim=(0, 2)).double()
+        self.largest[name] = torch.maximum(self.largest.get(name, found), found)
+
     def means(self) -> dict[str, Tensor]:
         """NaN where no query counted."""
-        return {name: total / self.counts[name].reshape((-1,) + (1,) * (total.ndim - 1)) for name, total in self.sums.items()}
+        means = {name: total.sum(dim=0) / _like(self.counts[name].sum(dim=0), total[0]) for name, total in self.sums.items()}
+        return means | {name: torch.where(found.isfinite(), found, torch.nan) for name, found in self.largest.items()}
+
+    def standard_error(self, name: str) -> Tensor:
+        """Of the mean over all queries (head), from its scatter over sequences, each weighing as many queries as it has; NaN for
+        fewer than two sequences.
+        """
+        counts = self.counts[name]
+        n_sequences = (counts > 0).sum(dim=0)
+        total = counts.sum(dim=0)
+        mean = self.sums[name].sum(dim=0) / total
+        squares = (self.sums[name] - counts * mean).square().sum(dim=0)
+        return torch.where(n_sequences > 1, (squares * n_sequences / (n_sequences - 1)).sqrt() / total, torch.nan)
+
+
+def _like(counts: Tensor, values: Tensor) -> Tensor:
+    return counts.reshape(counts.shape + (1,) * (values.ndim - counts.ndim))
 
 
 def statistics(
@@ -115,7 +180,7 @@ def statistics(
     """
     means = HeadMeans()
     known = tokens if tokens is not None and tokens.fits(call) else None
-    for start, weights in blocks(call, dtype):
+    for start, weights, scores in blocks(call, dtype):
         on_block(start, weights)
         known = None if known is None else known.on(weights.device)
         square = known is not None and known.is_square(call)
@@ -124,11 +189,49 @@ def statistics(
         counted = visible.any(dim=-1)
         if known is not None and square:
             counted = counted & known.is_token[:, None, rows]
+        elif known is not None and known.query_is_token is not None:
+            counted = counted & known.query_is_token[:, None, rows]
         _shape(means, weights, visible, counted)
+        if scores is not None:
+            _logits(means, scores, visible, counted)
         if known is not None:
-            _places(means, weights, counted, rows, known, square=square)
+            _places(means, weights, visible, counted, rows, known, square=square)
             _meanings(means, weights, visible, counted, rows, known, square=square)
-    return _ratios(means.means())
+    return _gathered(means)
+
+
+def repeated_statistics(call: AttentionCall, period: int) -> dict[str, Tensor]:
+    """Those of `REPEATED_DEFINITIONS` (head), of a probe whose tokens come again after `period` positions and not before."""
+    means = HeadMeans()
+    for start, stop in row_blocks(call):
+        if stop <= period:
+            continue
+        weights = call.rows(start, stop, torch.float32)
+        visible = _visible(call, start, weights)
+        rows, keys = (torch.arange(*ends, device=weights.device) for ends in ((start, stop), (0, call.n_keys)))
+        back = rows[:, None] - keys  # how many positions the key lies back
+        counted = visible.any(dim=-1) & (rows >= period)
+        earlier = (back > 0) & (back % period == 0)
+        after = (back >= 0) & ((back + 1) % period == 0) & (keys > 0)
+        _on_keys(means, "duplicate_mass", earlier, weights, visible, counted)
+        _on_keys(means, "induction_mass", after, weights, visible, counted)
+    return _gathered(means) if means.sums else {}
+
+
+def _gathered(means: HeadMeans) -> dict[str, Tensor]:
+    """Means by name; what uniform attention would give on each place, and standard errors, in one array each."""
+    found = _ratios(means.means())
+    found["uniform_mass"] = _side_by_side([found.pop(f"uniform_{name}", None) for name in PLACES])
+    found["standard_error"] = _side_by_side([means.standard_error(name) if name in means.sums else None for name in MEASURES])
+    return {name: values for name, values in found.items() if values is not None}
+
+
+def _side_by_side(parts: list[Tensor | None]) -> Any:
+    """Along a last axis, NaN for what there is not; None if there is nothing."""
+    known = [part for part in parts if part is not None]
+    return (
+        torch.stack([torch.full_like(known[0], torch.nan) if part is None else part for part in parts], dim=-1) if known else None
+    )
 
 
 def _visible(call: AttentionCall, start: int, weights: Tensor) -> Tensor:
@@ -137,10 +240,10 @@ def _visible(call: AttentionCall, start: int, weights: Tensor) -> Tensor:
     return call.visible(start, start + weights.shape[2]).expand_as(weights)
 
 
-def blocks(call: AttentionCall, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
-    """First row and weights (batch, head, query, key) of one block of query rows after the other."""
+def blocks(call: AttentionCall, dtype: torch.dtype) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+    """First row, weights and, if they are known, scores (batch, head, query, key) of one block of query rows after the other."""
     for start, stop in row_blocks(call):
-        yield start, call.rows(start, stop, dtype)
+        yield start, *call.weights_and_scores(start, stop, dtype)
 
 
 def row_blocks(call: AttentionCall) -> Iterator[tuple[int, int]]:
@@ -163,22 +266,59 @@ def _shape(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor) 
     means.add("effective_keys", 1 / weights.square().sum(dim=-1), counted)
 
 
-def _places(means: HeadMeans, weights: Tensor, counted: Tensor, rows: Tensor, tokens: ProbeTokens, *, square: bool) -> None:
-    """Attention on places that are named by position."""
+def _logits(means: HeadMeans, scores: Tensor, visible: Tensor, counted: Tensor) -> None:
+    """The largest logit, and the least entropy that logits of this spread allow."""
+    kept = visible & counted[..., None]
+    means.add_largest("largest_logit", scores.masked_fill(~kept, -torch.inf).amax(dim=-1))
+    n_keys = visible.sum(dim=-1).clamp_min(1)
+    filled = scores.masked_fill(~visible, 0)
+    centred = (filled - (filled.sum(dim=-1) / n_keys)[..., None]).masked_fill(~visible, 0)
+    bound = entropy_bound(centred.square().sum(dim=-1).sqrt(), n_keys)
+    means.add("entropy_bound", bound, counted)
 
-    def on(positions: Tensor) -> Tensor:
+
+def entropy_bound(spread: Tensor, n_keys: Tensor) -> Tensor:
+    r"""Least entropy, in nats, of a softmax over n logits whose distance from their mean has norm s.
+
+    $$H \ge \ln(1 + (n-1)b) + \frac{s\sqrt{n(n-1)}\,b}{1 + (n-1)b}, \qquad b = e^{-s\sqrt{n/(n-1)}}.$$
+
+    [zhai2023], with the spread of the logits themselves in place of a bound on it. Reached by one logit that stands out and n - 1
+    that are alike: b is what each of these weighs against it.
+    """
+    n = n_keys.to(spread.dtype).clamp_min(2)
+    others = (n - 1) * torch.exp(-spread * (n / (n - 1)).sqrt())
+    bound = torch.log1p(others) + spread * (n / (n - 1)).sqrt() * others / (1 + others)
+    return torch.where(n_keys > 1, bound, 0)
+
+
+def _places(
+    means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor, rows: Tensor, tokens: ProbeTokens, *, square: bool
+) -> None:
+    """Attention on places that are named by position, and what uniform attention would put there."""
+    n_visible = visible.sum(dim=-1).clamp_min(1)
+
+    def add(name: str, positions: Tensor, among: Tensor) -> None:
         """Weight of each query on one key; positions (batch, query)."""
         index = positions[:, None, :, None].expand(*weights.shape[:3], 1)
-        return weights.gather(-1, index)[..., 0]
+        means.add(name, weights.gather(-1, index)[..., 0], among)
+        if name in PLACES:
+            means.add(f"uniform_{name}", visible.gather(-1, index)[..., 0] / n_visible, among)
 
     if square:
         own = rows.expand(len(weights), -1)
-        means.add("sink_mass", on(tokens.document_start[:, rows]), counted)
-        means.add("self_mass", on(own), counted)
+        add("sink_mass", tokens.document_start[:, rows], counted)
+        add("self_mass", own, counted)
         has_previous = (own > tokens.document_start[:, rows])[:, None]
-        means.add("previous_mass", on((own - 1).clamp_min(0)), counted & has_previous)
+        add("previous_mass", (own - 1).clamp_min(0), counted & has_previous)
     else:
-        means.add("sink_mass", on(tokens.document_start[:, :1].expand(-1, len(rows))), counted)
+        add("sink_mass", tokens.document_start[:, :1].expand(-1, len(rows)), counted)
+
+
+def _on_keys(means: HeadMeans, name: str, keys: Tensor, weights: Tensor, visible: Tensor, counted: Tensor) -> None:
+    """Attention on a set of keys (query, key), and what uniform attention would put there."""
+    means.add(name, torch.where(keys, weights, 0).sum(dim=-1), counted)
+    uniform = (keys & visible).sum(dim=-1) / visible.sum(dim=-1).clamp_min(1)
+    means.add(f"uniform_{name}", uniform, counted)
 
 
 def _meanings(
@@ -207,6 +347,8 @@ def _ratios(means: dict[str, Tensor]) -> dict[str, Tensor]:
     if "decile_mass" in means:
         mass, share = means.pop("decile_mass"), means.pop("decile_share")
         means["decile_focus"] = torch.where(share > 0, mass / share, torch.nan)
+    if "entropy_bound" in means:
+        means["entropy_slack"] = means["entropy"] - means["entropy_bound"]
     return means
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
 from saccade.errors import InputError, checked_count, checked_number, is_list_like, shortened
 
-_LAST_POWER, _EVERY = 512, 1000  # "log": 0, 1, 2, 4, ... 512, then every thousand steps
+# "log": 0, 1, 2, ... 7, then five to each doubling of the step: 33 by step 200, 50 by 2,000; and every thousand steps.
+_PER_DOUBLING, _EVERY = 5, 1000
 _FREE = 3  # first looks that are always made: before them there is no training time to take a share of; later ones pay for them
+_SHORT = 2000  # steps of a run for which a share is enough to see anything
+_LEAST_FREE, _MOST_FREE = 4.0, 8.0  # s: thirty looks of an eighth of a second; with what writing costs at the end, below ten
 
 
 def schedule(every: str | int | Sequence[int]) -> Callable[[int], bool]:
     """Whether a step is to be looked at: `"log"`, every n-th one, or those of a list."""
     if every == "log":
-        return lambda step: step % _EVERY == 0 or (step <= _LAST_POWER and step & (step - 1) == 0)
+        return lambda step: step % _EVERY == 0 or _is_log_spaced(step)
     if is_list_like(every):
         wanted = {checked_count("every", step, low=0) for step in every}  # type: ignore[union-attr]
         if not wanted:
@@ -26,15 +30,26 @@ def schedule(every: str | int | Sequence[int]) -> Callable[[int], bool]:
     return lambda step: step % period == 0
 
 
+def _is_log_spaced(step: int) -> bool:
+    """Whether it is the nearest whole number to some power of the fifth root of two."""
+    place = round(_PER_DOUBLING * math.log2(step))
+    return any(round(2 ** (near / _PER_DOUBLING)) == step for near in (place - 1, place, place + 1))
+
+
 class Budget:
     """Keeps the time of looking below a share of the time of training, by leaving looks out.
 
-    All looks count, the first ones too; a look is made if with it, at the cost of the last one, the share is still kept.
+    All looks count, the first ones too; a look is made if with it, at the cost of the last one, the share is still kept. Beside the
+    share there is a sum for free, so that a short run is worth watching: what the share is of a run of `_SHORT` steps at the pace
+    so far, but from `_LEAST_FREE` to `_MOST_FREE` seconds. It may be spent as the logarithm of the step grows, so that looks which
+    are dear spread over the run too. So a run of `_SHORT` steps or more spends at most the share, or a few seconds.
+    The check and counting the text come once, before training, and are not paid back by looks.
     """
 
     def __init__(self, share: float | None) -> None:
         self.share = None if share is None else checked_number("budget", share, low=0.0, high=1.0)
         self.looking = 0.0  # s, all looks
+        self.preparing = 0.0  # s, before the first look
         self.n_looks = 0
         self._last = 0.0
         self._started: float | None = None
@@ -46,13 +61,21 @@ class Budget:
 
     def start(self, already: float) -> None:
         """Training begins; `already` were spent on what comes before the first look: counting the text, the check."""
-        self.looking += already
-        self._started = time.perf_counter() - already
+        self.preparing += already
+        self._started = time.perf_counter()
 
-    def allows_a_look(self) -> bool:
+    def allows_a_look(self, n_steps: int) -> bool:
+        """After so many steps of training."""
         if self.share is None or self.n_looks < _FREE:
             return True
-        return self.looking + self._last <= self.share * self.training
+        return self.looking + self._last <= max(self.share * self.training, self._free(n_steps))
+
+    def _free(self, n_steps: int) -> float:
+        """Seconds that may be spent by now, whatever the share."""
+        if not self.share or n_steps < 1:
+            return 0.0
+        whole = self.share * self.training / n_steps * _SHORT
+        return min(max(whole, _LEAST_FREE), _MOST_FREE) * min(1.0, math.log1p(n_steps) / math.log1p(_SHORT))
 
     def took(self, seconds: float) -> None:
         self._last, self.looking, self.n_looks = seconds, self.looking + seconds, self.n_looks + 1

@@ -37,6 +37,7 @@ _PRODUCT = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bm
 # What is added to the score of a masked key is at or below it: -1e4, -1e9, the least number of a type, -inf. A bias by distance
 # (ALiBi) is above it up to 20,000 tokens.
 _MASKED = -9999.0
+_LEAST_BIAS = -99.0  # a weight of e^-99 is none
 # Between softmax and product these leave the weights what they are, but for their type, layout or dropped entries.
 _PASSING = (
     "dropout",
@@ -70,6 +71,17 @@ class AttentionCall:
     reproduced: Callable[[int, int, torch.dtype], float | None]
     dtype: torch.dtype = torch.float64  # of the model's output: what it may round away
     visible: Callable[[int, int], Tensor] | None = None  # keys that the mask leaves to query rows start to stop; None: not known
+    scores: Callable[[int, int, torch.dtype], Tensor] | None = (
+        None  # what the softmax takes: masked keys far below; None: not known
+    )
+    from_scores: bool = False  # `rows` is nothing but the softmax of `scores`
+
+    def weights_and_scores(self, start: int, stop: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+        """Of query rows start to stop, with products of queries and keys taken once."""
+        scores = None if self.scores is None else self.scores(start, stop, dtype)
+        if scores is None or not self.from_scores:
+            return self.rows(start, stop, dtype), scores
+        return _softmax(scores), scores
 
 
 class Capture(TorchFunctionMode):
@@ -88,6 +100,7 @@ class Capture(TorchFunctionMode):
         self._listener = torch.compiler.disable(listen)  # flex_attention is called from inside a compiled frame
         self._n_batch = n_batch
         self._weights: WeakIdKeyDictionary = WeakIdKeyDictionary()  # tensors made from a softmax -> that softmax
+        self._scores: WeakIdKeyDictionary = WeakIdKeyDictionary()  # softmaxes -> what they were taken of
         self._waiting: WeakIdKeyDictionary = WeakIdKeyDictionary()  # softmaxes that no product has used yet -> what they are
         self._lost: list[str] = []
 
@@ -122,6 +135,7 @@ class Capture(TorchFunctionMode):
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if output.ndim >= 3 and isinstance(dim, int) and dim % output.ndim == output.ndim - 1:
             self._weights[output] = output
+            self._scores[output] = args[0].detach() if args else None
             self._waiting[output] = f"a softmax over {tuple(output.shape)} that no matrix product with values was seen to use"
         elif output.ndim >= 4:
             self._lost.append(f"a softmax over axis {dim} of {tuple(output.shape)}; attention is seen over the last axis only")
@@ -145,7 +159,9 @@ class Capture(TorchFunctionMode):
         rule = _einsum_rule(equation, weights, values, place) if equation else _matmul_rule(weights, values, place)
         if rule is not None:
             self._waiting.pop(softmax, None)
-            self._hand_over(_of_softmax(weights, values, output, rule, self._n_batch))
+            scores = self._scores.pop(softmax, None)
+            scores = None if scores is None else scores.reshape(weights.shape)
+            self._hand_over(_of_softmax(weights, scores, values, output, rule, self._n_batch))
 
     def _is_waiting(self, operand: Any) -> bool:
         return isinstance(operand, Tensor) and operand in self._weights and self._weights[operand] in self._waiting
@@ -193,11 +209,15 @@ def given_weights(kind: str, weights: Tensor) -> AttentionCall:
     return AttentionCall(kind, n_batch, n_heads, n_queries, n_keys, rows, lambda start, stop, dtype: 0.0)
 
 
-def _of_softmax(weights: Tensor, values: Tensor, output: Tensor, rule: _Rule, n_batch: int) -> AttentionCall:
+def _of_softmax(weights: Tensor, scores: Tensor | None, values: Tensor, output: Tensor, rule: _Rule, n_batch: int) -> AttentionCall:
     """Weights that the model has made itself; (sequence x head, query, key) if it folds the two."""
-    whole = weights.permute(rule.order)
-    if whole.ndim == 3:
-        whole = _unfolded(whole, n_batch)
+
+    def four_axes(tensor: Tensor) -> Tensor:
+        ordered = tensor.permute(rule.order)
+        return (_unfolded(ordered, n_batch) if ordered.ndim == 3 else ordered).flatten(1, -3)
+
+    def scored(start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        return four_axes(cast(Tensor, scores))[:, :, start:stop].to(dtype)
 
     def reproduced(start: int, stop: int, dtype: torch.dtype) -> float:
         """All rows at once, of the first block only: the model holds them all as well."""
@@ -206,8 +226,8 @@ def _of_softmax(weights: Tensor, values: Tensor, output: Tensor, rule: _Rule, n_
         made = torch.einsum(rule.equation, weights.to(dtype), values.detach().to(dtype))
         return _relative_error(made, output.detach())
 
-    call = given_weights("softmax", whole.flatten(1, -3))
-    return replace(call, reproduced=reproduced, dtype=output.dtype)
+    call = given_weights("softmax", four_axes(weights))
+    return replace(call, reproduced=reproduced, dtype=output.dtype, scores=None if scores is None else scored)
 
 
 def _of_dot_product(
@@ -227,13 +247,15 @@ def _of_dot_product(
     mask = None if attn_mask is None else _four_axes(_with_axes_of(query, attn_mask.detach()), n_batch)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
+    masked = _MASKED if mask is None or mask.dtype == torch.bool else _masked_level(mask)
+
     def of_mask(start: int, stop: int) -> Tensor | None:
         return mask if mask is None or mask.shape[2] == 1 else mask[:, :, start:stop]
 
     def visible(start: int, stop: int) -> Tensor:
         rows, keys = torch.arange(start, stop, device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
         allowed, part = (rows >= keys)[None, None] | (not is_causal), of_mask(start, stop)
-        return allowed if part is None else allowed & (part if part.dtype == torch.bool else part > _MASKED)
+        return allowed if part is None else allowed & (part if part.dtype == torch.bool else part > masked)
 
     def scored(start: int, stop: int, dtype: torch.dtype) -> Tensor:
         scores, part = factor * _products(q[:, :, start:stop], k, dtype), of_mask(start, stop)
@@ -243,6 +265,15 @@ def _of_dot_product(
 
     kind = "scaled_dot_product_attention"
     return replace(_from_scores(kind, q, k, v, made, scored, dropout_p), visible=visible)
+
+
+def _masked_level(mask: Tensor) -> float:
+    """What is added to the score of a masked key is at or below it. Some add -100 (windows that are shifted): a mask with no number
+    but 0 and one so low hides keys, a bias by distance has many.
+    """
+    least = float(mask.min())
+    is_mask = _MASKED < least <= _LEAST_BIAS and bool(((mask == 0) | (mask == least)).all())
+    return least / 2 if is_mask else _MASKED
 
 
 def _of_flex(output: Any, *args: Any) -> AttentionCall:
@@ -298,8 +329,41 @@ def _of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> Attentio
         return None if dropped else _relative_error(asked(start, stop, dtype)[0], output[0][start:stop])
 
     n_keys = rows(0, 1, torch.float32).shape[-1]
-    kind = "multi_head_attention_forward"
-    return AttentionCall(kind, n_batch, int(call["num_heads"]), n_queries, n_keys, rows, reproduced, output[0].dtype)
+    kind, scores = "multi_head_attention_forward", _multi_head_scores(call)
+    return AttentionCall(kind, n_batch, int(call["num_heads"]), n_queries, n_keys, rows, reproduced, output[0].dtype, scores=scores)
+
+
+def _multi_head_scores(call: dict[str, Any]) -> Callable[[int, int, torch.dtype], Tensor] | None:
+    """Scores of PyTorch's own function, which gives weights only; None where keys are added to those it is given."""
+    added = ("bias_k", "bias_v", "static_k", "static_v")
+    query, key, n_heads = call["query"].detach(), call["key"].detach(), int(call["num_heads"])
+    if any(call[name] is not None for name in added) or call["add_zero_attn"] or query.ndim != 3:
+        return None
+    separate, width = call["use_separate_proj_weight"], query.shape[-1]
+    packed, bias = call["in_proj_weight"], call["in_proj_bias"]
+    of_query, of_key = (call["q_proj_weight"], call["k_proj_weight"]) if separate else (packed[:width], packed[width : 2 * width])
+    biases = (None, None) if bias is None else (bias[:width], bias[width : 2 * width])
+
+    def by_head(tokens: Tensor, weight: Tensor, shift: Tensor | None, dtype: torch.dtype) -> Tensor:
+        made = F.linear(tokens.to(dtype), weight.detach().to(dtype), None if shift is None else shift.detach().to(dtype))
+        return made.unflatten(-1, (n_heads, -1)).permute(1, 2, 0, 3)  # sequence, head, token, width
+
+    def scored(start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        q, k = by_head(query[start:stop], of_query, biases[0], dtype), by_head(key, of_key, biases[1], dtype)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if call["attn_mask"] is not None:
+            part = call["attn_mask"].detach()[..., start:stop, :]
+            part = part.unflatten(0, (-1, n_heads)) if part.ndim == 3 else part
+            scores = _with_mask(scores, part)
+        padding = call["key_padding_mask"]
+        return scores if padding is None else _with_mask(scores, padding.detach()[:, None, None])
+
+    return scored
+
+
+def _with_mask(scores: Tensor, mask: Tensor) -> Tensor:
+    """As this function means it: what is true is left out, numbers are added."""
+    return scores.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else scores + mask
 
 
 _MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
@@ -313,8 +377,7 @@ def _from_scores(
     kind: str, q: Tensor, k: Tensor, v: Tensor, made: Tensor, scored: Callable[[int, int, torch.dtype], Tensor], dropout: float
 ) -> AttentionCall:
     def rows(start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        # A row that sees no key is NaN after the softmax; the kernels give it no weight at all.
-        return torch.softmax(scored(start, stop, dtype), dim=-1).nan_to_num(0.0)
+        return _softmax(scored(start, stop, dtype))
 
     def reproduced(start: int, stop: int, dtype: torch.dtype) -> float | None:
         if dropout > 0:
@@ -322,7 +385,13 @@ def _from_scores(
         grouped = rows(start, stop, dtype).unflatten(1, (v.shape[1], -1)) @ v.to(dtype).unsqueeze(2)
         return _relative_error(grouped.flatten(1, 2), made[:, :, start:stop])
 
-    return AttentionCall(kind, q.shape[0], q.shape[1], q.shape[2], k.shape[2], rows, reproduced, made.dtype)
+    sizes = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
+    return AttentionCall(kind, *sizes, rows, reproduced, made.dtype, scores=scored, from_scores=True)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """A row that sees no key is NaN after the softmax; the kernels give it no weight at all."""
+    return torch.softmax(scores, dim=-1).nan_to_num(0.0)
 
 
 def _products(q: Tensor, k: Tensor, dtype: torch.dtype) -> Tensor:

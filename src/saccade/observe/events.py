@@ -10,6 +10,8 @@
 | `new_direction`    | embeddings open another direction                               | number of directions                  |
 | `next_cycle`       | first focus peak after a new direction                          | attention at that peak                |
 
+| `NAME_peak`, `NAME_dip` | any other trajectory NAME has a local maximum or minimum | its value there                    |
+
 On sequence classes, those of `scan_events.py` too. The frequent token is the most frequent one; highest and lowest are local.
 Times are those of samples. Give what there is: an observable that is left out leaves out its events. Noise:
 `turning_points.py`. Not here: what any theory says about when or why.
@@ -17,7 +19,9 @@ Times are those of samples. Give what there is: an observable that is left out l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -25,7 +29,14 @@ from numpy.typing import ArrayLike
 
 from saccade.errors import checked_number
 from saccade.observe.measures import effective_rank, top_share
-from saccade.observe.observables import Array, Observables, checked_observables, observables_of
+from saccade.observe.observables import (
+    Array,
+    Observables,
+    checked_observables,
+    checked_trajectory,
+    observables_of,
+    whole_samples,
+)
 from saccade.observe.scan_events import scan_events
 from saccade.observe.turning_points import DEVIATIONS, VISIBLE, Turn, dips, local_noise, peaks, smoothed, thresholds
 from saccade.records.events import Event
@@ -49,6 +60,7 @@ def find_events(
     distinct_attention: ArrayLike | None = None,
     loss: ArrayLike | None = None,
     prominence: float | None = None,
+    **others: ArrayLike,
 ) -> list[Event]:
     """Find the stages of a run: all events, in order of time.
 
@@ -63,10 +75,13 @@ def find_events(
     | `common_attention`          | time, class | attention of each class on tokens that several classes have        |
     | `distinct_attention`        | time, class,| attention of each class on tokens that no other has, 0 on others;  |
     |                             | token       | both are needed for the stages of Scan and Snap                    |
-    | `loss`                      | time        | training loss                                                      |
+    | `loss`                      | time        | training loss; alone, it has turns like any other                  |
+    | any other name              | time, or    | any trajectory: its turns, if they stand out from its noise and by |
+    |                             | time, curve | a hundredth of its range                                           |
     | `prominence`                |             | least prominence of a turn; default: from the noise of the run     |
 
-    A run that diverged may end in NaN; the samples before are used. Few samples are not an error, but show few events.
+    A run that diverged may end in NaN; the samples before are used. Of a record, samples that lack something are left out, as a
+    watched run measures weights less often than attention. Few samples are not an error, but show few events.
     """
     if prominence is not None:
         checked_number("prominence", prominence, low=0.0, high=1.0)
@@ -81,7 +96,35 @@ def find_events(
     }
     if isinstance(time, xr.Dataset):
         given = observables_of(time) | {name: values for name, values in given.items() if values is not None}
-        time = time.time.values
+        time, given = whole_samples(time.time.values, given)
+    told = {name: values for name, values in given.items() if values is not None}
+    if set(told) == {"loss"}:  # of stages it tells nothing alone
+        others = others | {"loss": told.pop("loss")}
+    stages = _stages(time, told, prominence) if told or not others else []
+    return sorted([*_turns(time, others, prominence), *stages], key=lambda event: event.time)
+
+
+def _turns(time: ArrayLike, trajectories: Mapping[str, Any], prominence: float | None) -> list[Event]:
+    """Peaks and dips of trajectories of any size: each is scaled to its own range first."""
+    events = []
+    for name, values in trajectories.items():
+        at, series = checked_trajectory(time, name, values)
+        for curve, column in enumerate(series.T):
+            size = float(np.ptp(column)) or 1.0
+            scaled = (column[:, None] - column.min()) / size
+            noise = local_noise(scaled)
+            shown, least = smoothed(scaled, noise)[:, 0], thresholds(noise, prominence)[:, 0]
+            for kind, found in (("peak", peaks(shown, least)), ("dip", dips(shown, least))):
+                definition = f"local {'maximum' if kind == 'peak' else 'minimum'} of {name}"
+                of_curve = curve if np.ndim(values) > 1 else None
+                events += [
+                    Event(f"{name}_{kind}", of_curve, float(at[i]), float(column[i]), height * size, definition)
+                    for i, _, height in found
+                ]
+    return events
+
+
+def _stages(time: ArrayLike, given: Mapping[str, ArrayLike | None], prominence: float | None) -> list[Event]:
     run = checked_observables(time, **given)
     if len(run.time) == 0:
         return []
@@ -90,7 +133,7 @@ def find_events(
     events = [*_condensation(run), *_frozen(run), *_onset(run), *turns, *directions, *_next_cycles(directions, turns)]
     if run.common_attention is not None and run.distinct_attention is not None:
         events += scan_events(run.time, run.common_attention, run.distinct_attention)
-    return sorted(events, key=lambda event: event.time)
+    return events
 
 
 def _condensation(run: Observables) -> list[Event]:

@@ -14,7 +14,7 @@ import numpy as np
 from saccade.errors import InputError, shortened
 
 Sender = Callable[[int, Mapping[str, np.ndarray], Mapping[str, Sequence[str]]], None]
-_NOT_SCALARS = ("map_query", "rank")  # maps and whole spectra are in the record, not in a list of scalars
+_NOT_SCALARS = ("map_query", "rank", "place", "measure")  # maps, whole spectra and errors are in the record, not among scalars
 
 
 def forwarders(targets: Any) -> list[Sender]:

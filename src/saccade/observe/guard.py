@@ -27,11 +27,19 @@ class Guard:
     def __call__(self, what: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # some trackers leave the process when they fail
             if (what, type(error)) not in self._said:
                 self._said.add((what, type(error)))
                 kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-                warn(f"{what} ({kind}{str(error).strip().rstrip('.')}); training goes on.")
+                warn(f"{what} ({kind}{_words(error)}); training goes on.")
+
+
+def _words(error: BaseException) -> str:
+    """What an error says, if it can."""
+    try:
+        return str(error).strip().rstrip(".")
+    except Exception:
+        return "it cannot say why"
 
 
 class Guarded(Protocol):
@@ -62,5 +70,5 @@ def warn(sentence: str) -> None:
 
 def say(sentence: str) -> None:
     """Words on standard error, if that can be written to: it may lie on a full disk."""
-    with suppress(OSError, ValueError):
+    with suppress(Exception):  # whatever stands for standard error
         print(f"saccade: {sentence}", file=sys.stderr)

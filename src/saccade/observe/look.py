@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from saccade.observe.attention_statistics import ProbeTokens, statistics
+from saccade.observe.attention_statistics import ProbeTokens, repeated_statistics, statistics
 from saccade.observe.capture import AttentionCall, Capture
-from saccade.observe.probe import LayerTokens, Probe
+from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe
 from saccade.observe.undisturbed import undisturbed
 
 _NAMED_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
@@ -43,14 +43,14 @@ class Look:
         return found
 
 
-def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[int]) -> Look:
-    """Run the probe once, undisturbed, and measure attention as it goes by."""
+def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[int], repeated: RepeatedProbe | None = None) -> Look:
+    """Run the probe once, undisturbed, and measure attention as it goes by; then, if there is one, the repeated probe."""
     found = Look()
     names = LayerNames(model)
 
     def listener(call: AttentionCall) -> None:
         layer = names.running()
-        known = tokens.of(layer)
+        known = tokens.of(layer, call)
         kept = _empty_maps(call, len(sequences)) if sequences and call.n_batch == probe.n_batch else None
         rows = map_rows(call.n_queries)
 
@@ -62,13 +62,44 @@ def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[in
 
         found.layers.append(layer)
         found.n_queries.append(call.n_queries)
-        found.statistics.append({name: value.cpu() for name, value in statistics(call, known, on_block=on_block).items()})
+        measured = statistics(call, known, on_block=on_block)
+        is_told = tokens.tells_padding(layer, call)
+        found.statistics.append({name: value.cpu() for name, value in measured.items()} if is_told else {})
+        if not is_told:
+            found.unseen.append(f"numbers of `{layer}`, in which padding cannot be told from tokens; give a probe without padding")
         found.maps.append(None if kept is None else _without_padding(kept, call, known, sequences, rows))
 
     with undisturbed(model), Capture(listener, probe.n_batch) as capture:
         probe.run(model)
-    found.unseen = [*capture.unseen, *_blind_spots(model, found.layers)]
+    found.unseen += [*capture.unseen, *_blind_spots(model, found.layers)]
+    if repeated is not None:
+        for layer, more in _on_repeated(model, repeated).items():
+            if layer in found.layers:
+                _merge(found.statistics[found.layers.index(layer)], more)
     return found
+
+
+def _on_repeated(model: nn.Module, repeated: RepeatedProbe) -> dict[str, dict[str, Tensor]]:
+    """Statistics by layer, of those that attend from every position to every one."""
+    found: dict[str, dict[str, Tensor]] = {}
+    names, probe = LayerNames(model), repeated.probe
+
+    def listener(call: AttentionCall) -> None:
+        layer = names.running()
+        if (call.n_batch, call.n_queries, call.n_keys) == (probe.n_batch, probe.n_positions, probe.n_positions):
+            made = repeated_statistics(call, repeated.period)
+            found[layer] = {name: value.cpu() for name, value in made.items()}
+
+    with undisturbed(model), Capture(listener, probe.n_batch):
+        probe.run(model)
+    return found
+
+
+def _merge(found: dict[str, Tensor], more: dict[str, Tensor]) -> None:
+    """Of arrays that both have, what only the other knows is taken from it."""
+    for name, values in more.items():
+        own = found.get(name)
+        found[name] = values if own is None or own.shape != values.shape else torch.where(own.isnan(), values, own)
 
 
 def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
@@ -77,7 +108,8 @@ def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
     layers = [layer.partition("#")[0] for layer in layers]
 
     def is_seen(name: str) -> bool:
-        return any(layer == name or layer.startswith(f"{name}.") or name.startswith(f"{layer}.") for layer in layers)
+        inside = f"{name}." if name else ""  # the model itself has no name, and holds all
+        return any(layer == name or layer.startswith(inside) or name.startswith(f"{layer}.") for layer in layers)
 
     suspects = [name for name, module in model.named_modules() if _NAMED_ATTENTION.search(type(module).__name__)]
     return [f"attention in `{name}`, a {type(model.get_submodule(name)).__name__}" for name in suspects if not is_seen(name)]
@@ -103,25 +135,6 @@ def _without_padding(
         return maps
     is_token = tokens.is_token[sequences][:, rows].to(maps.device)
     return maps.masked_fill_(~is_token[:, None, :, None], torch.nan)
-
-
-def moved(before: np.ndarray, after: np.ndarray, step_before: int, step: int) -> np.ndarray:
-    """Total variation between two maps (sequence, layer, head, query, key), mean over rows, per unit of log step (layer, head).
-
-    Of rows that are in both; missing where there is none, in a layer that has come later say.
-    """
-    before = _padded(before, after.shape)
-    after = _padded(after, before.shape)
-    in_both = ~(np.isnan(before).all(axis=-1) | np.isnan(after).all(axis=-1))
-    rows = 0.5 * np.nansum(np.abs(after - before), axis=-1)
-    n_rows = in_both.sum(axis=(0, 3))
-    total = np.where(in_both, rows, 0).sum(axis=(0, 3))
-    return np.where(n_rows > 0, total / np.maximum(n_rows, 1), np.nan) / np.log((step + 1) / (step_before + 1))
-
-
-def _padded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """At least of this shape, with NaN where it was smaller."""
-    return np.pad(array, [(0, max(0, size - own)) for own, size in zip(array.shape, shape, strict=True)], constant_values=np.nan)
 
 
 class LayerNames:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,18 +41,46 @@ class Observables(NamedTuple):
 
 def checked_observables(time: ArrayLike, **given: ArrayLike | None) -> Observables:
     """Arrays of numbers over one rising time, up to the last whole sample, or an error that says what does not fit."""
-    at = _array("time", time, ("time",))
-    if not np.isfinite(at).all() or (np.diff(at) <= 0).any():
-        raise InputError("`time` must be finite and rise from each sample to the next.")
+    at = _checked_time(time)
     series = {name: _array(name, values, _AXES[name]) for name, values in given.items() if values is not None}
     if not set(series) - {"loss"}:
         needed = ", ".join(name for name in _AXES if name != "loss")
-        raise InputError(f"The loss alone shows no events; give some of {needed}, or a record that keeps them by name.")
+        raise InputError(f"There is nothing to find events in; give some of {needed}, any trajectory, or a record of a run.")
     for name, values in series.items():
         if len(values) != len(at):
             raise InputError(f"`{name}` must have a sample for each of the {len(at)} times; got {len(values)}.")
     n_whole = _n_whole(list(series.values()))
     return Observables(at[:n_whole], *(series[name][:n_whole] if name in series else None for name in _AXES))
+
+
+def checked_trajectory(time: ArrayLike, name: str, values: ArrayLike) -> tuple[Array, Array]:
+    """One trajectory (time, curve) over its time, samples that are not finite left out."""
+    at = _checked_time(time)
+    axes = ("time", "curve") if np.ndim(values) > 1 else ("time",)
+    series = _array(name, values, axes)
+    if len(series) != len(at):
+        raise InputError(f"`{name}` must have a sample for each of the {len(at)} times; got {len(series)}.")
+    series = series.reshape(len(at), -1)
+    whole = np.isfinite(series).all(axis=1)
+    return at[whole], series[whole]
+
+
+def _checked_time(time: ArrayLike) -> Array:
+    at = _array("time", time, ("time",))
+    if not np.isfinite(at).all() or (np.diff(at) <= 0).any():
+        raise InputError("`time` must be finite and rise from each sample to the next.")
+    return at
+
+
+def whole_samples(time: Array, given: Mapping[str, Any]) -> tuple[Array, dict[str, Any]]:
+    """Samples at which all that is given is known, without curves that never are: a spectrum is filled up to a fixed length."""
+    series = {name: np.asarray(values, np.float64) for name, values in given.items() if values is not None}
+    for name, values in series.items():
+        if values.ndim == 2 and len(values) == len(time):
+            series[name] = values[:, np.isfinite(values).any(axis=0)]
+    rows = [np.isfinite(values).reshape(len(values), -1).all(axis=1) for values in series.values() if len(values) == len(time)]
+    whole = np.logical_and.reduce(rows) if len(rows) == len(series) and rows else np.ones(len(time), bool)
+    return time[whole], {name: values[whole] for name, values in series.items()} if len(rows) == len(series) else dict(given)
 
 
 def observables_of(record: xr.Dataset) -> dict[str, Array]:

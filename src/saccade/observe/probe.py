@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from saccade.errors import InputError, checked_count, shortened
 from saccade.observe.attention_statistics import BETWEEN, COMMON, DISTINCT, UNKNOWN, ProbeTokens
+from saccade.observe.capture import AttentionCall
 from saccade.observe.token_statistics import TokenStatistics
 
 _DISTINCT = 0.5  # a key is distinct if it takes away at least half of what is unknown of the next token,
@@ -22,6 +23,10 @@ _COMMON = 0.1  # and common if it takes away at most a tenth; see `token_statist
 _CROSS = re.compile(
     r"cross|enc_?dec|encoder_att|multihead_attn", re.IGNORECASE
 )  # in a decoder; the last is `nn.Transformer`'s name
+
+
+_LEAST_PERIOD = 4  # different tokens of a repeated probe: with two, the token before is also the one that came after
+_MOST_REPEATED = 4  # sequences of it: enough for a scatter
 
 
 class Probe:
@@ -44,8 +49,8 @@ class Probe:
             raise InputError(f"the probe must be a tensor, a tuple of arguments or named ones; got {shortened(batch)}.")
         self._axis = checked_count("batch_axis", batch_axis, low=0, high=1)
         self.n_batch = self._checked_size()
-        given = self._named.get("input_ids", self._args[0] if self._args else None)
-        self._given = self._ids_in(given)
+        self._texts = self._positional_texts()
+        self._given = self._ids_in(self._named.get("input_ids")) if self._named else self._texts[0] if self._texts else None
         self.ids = None if self._given is None else self._given.clamp_min(0)  # below zero is padding
         self.n_positions = 0 if self.ids is None else self.ids.shape[1]
         self._documents = self._checked_documents(documents)
@@ -68,6 +73,23 @@ class Probe:
         documents = None if self._documents is None else self._documents[:1]
         return Probe(named if named else tuple(cut(value) for value in self._args), self._axis, documents)
 
+    def with_ids(self, ids: Tensor) -> Probe | None:
+        """Another text of the same length (sequence, position), without padding; None where more than a text is given."""
+        others = [value for value in self._args[1:] if isinstance(value, Tensor)]
+        tensors = {name: value for name, value in self._named.items() if isinstance(value, Tensor) and name != "labels"}
+        made = {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            "position_ids": torch.arange(ids.shape[1]).expand_as(ids),
+            "token_type_ids": torch.zeros_like(ids),
+        }
+        if self._given is None or others or not set(tensors) <= set(made) or any(value.ndim != 2 for value in tensors.values()):
+            return None
+        if self._args:
+            return Probe((self._sequences_first(ids), *self._args[1:]), self._axis)
+        named = {name: value for name, value in self._named.items() if not isinstance(value, Tensor)}
+        return Probe(named | {name: self._sequences_first(made[name]) for name in tensors}, self._axis)
+
     def tokens(self, counted: TokenStatistics | None) -> ProbeTokens | None:
         """What is known of the probe's tokens; None if it holds no token ids."""
         if self.ids is None:
@@ -76,8 +98,8 @@ class Probe:
         return _with_meaning(ProbeTokens(is_token, self._document_starts(is_token)), self.ids, counted)
 
     def decoder_tokens(self, counted: TokenStatistics | None) -> ProbeTokens | None:
-        """The same of `decoder_input_ids`, the second text of a model that has an encoder and a decoder."""
-        given = self._ids_in(self._named.get("decoder_input_ids"))
+        """The same of the second text of a model that has an encoder and a decoder: `decoder_input_ids`, or the second argument."""
+        given = self._second()
         if given is None:
             return None
         mask = self._named.get("decoder_attention_mask")
@@ -86,7 +108,7 @@ class Probe:
 
     def all_ids(self) -> np.ndarray:
         """Of both texts, in one row."""
-        texts = (self.ids, self._ids_in(self._named.get("decoder_input_ids")))
+        texts = (self.ids, self._second())
         return np.concatenate([text.clamp_min(0).numpy().ravel() for text in texts if text is not None])
 
     def documents(self) -> list[Any]:
@@ -118,6 +140,17 @@ class Probe:
             return None
         return self._sequences_first(value).detach().cpu().long()
 
+    def _positional_texts(self) -> list[Tensor]:
+        """Arguments without names that are token ids, in their order; ones and zeros beside them are a mask, not a text."""
+        found = [ids for value in self._args if (ids := self._ids_in(value)) is not None]
+        texts = [ids for ids in found if not bool(((ids == 0) | (ids == 1)).all())]
+        return texts or found[:1]
+
+    def _second(self) -> Tensor | None:
+        if self._named:
+            return self._ids_in(self._named.get("decoder_input_ids"))
+        return self._texts[1] if len(self._texts) > 1 else None
+
     def _sequences_first(self, value: Tensor) -> Tensor:
         return value.T if self._axis == 1 else value
 
@@ -141,17 +174,43 @@ class Probe:
         return _first_tokens(is_token)
 
 
-class LayerTokens:
-    """What is known of the tokens that attention runs over, by the layer's name: a model with encoder and decoder has two texts.
+class RepeatedProbe:
+    """Random tokens of the probe, the same again and again: which heads find what came after a token before?
 
-    Layers are told apart by their names: below `decoder`, and there `cross`, `EncDec` and the like.
+    `probe` has at most `_MOST_REPEATED` sequences, as long as those of the probe it is made from; in each, `period` different
+    tokens come in the same order over and over. Tokens are drawn from those of the probe, so that the model knows them.
+    """
+
+    def __init__(self, probe: Probe, period: int) -> None:
+        self.probe, self.period = probe, period
+
+    @classmethod
+    def of(cls, probe: Probe) -> RepeatedProbe | None:
+        """None if the probe is not a text alone, or too short, or has too few different tokens."""
+        known = np.unique(np.concatenate(probe.documents() or [np.zeros(0, np.int64)]))
+        length, period = probe.n_positions, min(probe.n_positions // 2, len(known))
+        if period < _LEAST_PERIOD:
+            return None
+        rng = np.random.default_rng(0)
+        n_sequences = min(probe.n_batch, _MOST_REPEATED)
+        rounds = [np.resize(rng.choice(known, period, replace=False), length) for _ in range(n_sequences)]
+        made = probe.with_ids(torch.as_tensor(np.stack(rounds)))
+        return None if made is None else cls(made, period)
+
+
+class LayerTokens:
+    """What is known of the tokens that attention runs over: a model with encoder and decoder has two texts.
+
+    Which of them are queries and keys is told by how many there are. Where both texts are of one length, it is told by the names
+    of modules, if they are those of Transformers or PyTorch (below `decoder`, and there `cross`, `EncDec` and the like), else not
+    at all.
     """
 
     def __init__(self, model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> None:
-        names = [name.lower() for name, _ in model.named_modules()]
-        self._two_texts = all(any(part in name for name in names) for part in ("encoder", "decoder"))
+        self._has_names = any("decoder" in name.lower() for name, _ in model.named_modules())
+        self._makes_second = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))  # unless it is given one
         self.main = probe.tokens(counted)
-        self._decoder = probe.decoder_tokens(counted) if self._two_texts else None
+        self._decoder = probe.decoder_tokens(counted)
 
     def first(self) -> LayerTokens:
         """Of the first sequence alone."""
@@ -160,10 +219,36 @@ class LayerTokens:
         alone._decoder = None if self._decoder is None else self._decoder.first()
         return alone
 
-    def of(self, layer: str) -> ProbeTokens | None:
-        if self.main is None or not self._two_texts or "decoder" not in layer.lower():
+    def of(self, layer: str, call: AttentionCall) -> ProbeTokens | None:
+        """None where nothing is known of the keys."""
+        if self.main is None or (self._decoder is None and not self._makes_second):
             return self.main
-        return replace(self.main, own_queries=False) if _CROSS.search(layer) else self._decoder
+        if self._decoder is not None and self._decoder.is_token.shape[1] != self.main.is_token.shape[1]:
+            return self._by_length(self.main, self._decoder, call)
+        if self._decoder is not None and not self._has_names:
+            return None
+        if "decoder" not in layer.lower():
+            return self.main
+        return _across(self.main, self._decoder) if _CROSS.search(layer) else self._decoder
+
+    @staticmethod
+    def _by_length(main: ProbeTokens, second: ProbeTokens, call: AttentionCall) -> ProbeTokens | None:
+        lengths = {main.is_token.shape[1]: main, second.is_token.shape[1]: second}
+        keys, queries = lengths.get(call.n_keys), lengths.get(call.n_queries)
+        return keys if keys is queries or keys is None else _across(keys, queries)
+
+    def tells_padding(self, layer: str, call: AttentionCall) -> bool:
+        """Whether queries that are padding can be left out: none are, or it is known which."""
+        if all(text is None or bool(text.is_token.all()) for text in (self.main, self._decoder)):
+            return True
+        known = self.of(layer, call)
+        if known is None or not known.fits(call):
+            return False
+        return known.is_square(call) or known.query_is_token is not None
+
+
+def _across(keys: ProbeTokens, queries: ProbeTokens | None) -> ProbeTokens:
+    return replace(keys, own_queries=False, query_is_token=None if queries is None else queries.is_token)
 
 
 @contextmanager

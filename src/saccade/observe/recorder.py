@@ -25,9 +25,10 @@ from saccade.observe.budget import Budget, schedule
 from saccade.observe.drive import AttentionDrive, attention_drive
 from saccade.observe.forwarding import forwarders
 from saccade.observe.guard import Guard, guarded, say, warn
-from saccade.observe.look import Look, look, map_rows, moved
-from saccade.observe.probe import LayerTokens, Probe
-from saccade.observe.self_check import Check, self_check, tried
+from saccade.observe.look import Look, look, map_rows
+from saccade.observe.movement import Movement
+from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe
+from saccade.observe.self_check import WORST, Check, self_check, tried
 from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import check_whole, unwrapped
 from saccade.records.observation_log import ObservationLog
@@ -38,10 +39,14 @@ from saccade.report.watched_figure import write_watched
 if TYPE_CHECKING:
     import xarray as xr
 
+SINK = 0.3  # mean attention on the first token above which a head is called a sink [gu2024]
 _SAMPLED = 32  # numbers of a parameter that tell whether it has changed
 
-_AXES = {name: ["layer", "head"] for name in attention_statistics.DEFINITIONS} | {
+_OF_HEADS = attention_statistics.DEFINITIONS | attention_statistics.REPEATED_DEFINITIONS
+_AXES = {name: ["layer", "head"] for name in _OF_HEADS} | {
     "decile_focus": ["layer", "head", "decile"],
+    **{name: list(axes) for name, axes in attention_statistics.AXES.items()},
+    "sink_share": [],
     "attention_map": ["sequence", "layer", "head", "map_query", "key"],
     "moved": ["layer", "head"],
     "loss": [],
@@ -50,16 +55,31 @@ _AXES = {name: ["layer", "head"] for name in attention_statistics.DEFINITIONS} |
     "drive_query_to": ["weight_layer", "weight_head", "query_input"],
     "drive_key_to": ["weight_layer", "weight_head", "key_input"],
 }
-_DEFINITIONS = attention_statistics.DEFINITIONS | {
-    "attention_map": ("1", "attention of some query rows of chosen sequences: a row sums to one; padding of the array is missing"),
-    "moved": ("1/log step", "total variation of the kept maps since the last look, over the log of the steps: 0 = frozen"),
-    "time": ("", "when the model was looked at: the step as the caller numbers it"),
-    "loss": ("", "loss as the caller told it"),
-    "look_seconds": ("s", "time this look took, without writing it"),
-    "drive_rate": ("1", "largest singular value of F = -dL/d(W_Q W_K^T) at uniform attention: growth per step at rate 1"),
-    "drive_query_to": ("1", "its left vector: what of the input the queries will read"),
-    "drive_key_to": ("1", "its right vector: what of the input they will look for"),
-}
+_DEFINITIONS = (
+    _OF_HEADS
+    | attention_statistics.SEVERAL
+    | {
+        "attention_map": (
+            "1",
+            "attention of some query rows of chosen sequences: a row sums to one; padding of the array is missing",
+        ),
+        "moved": (
+            "1",
+            "total variation between the kept maps and those of half the step: 0 = frozen, 1 = all attention is elsewhere; missing "
+            "where no look is as early",
+        ),
+        "sink_share": (
+            "1",
+            f"share of heads with more than {SINK:g} of their attention on the first token, on average: 0 = none, 1 = all of them",
+        ),
+        "time": ("", "when the model was looked at: the step as the caller numbers it"),
+        "loss": ("", "loss as the caller told it"),
+        "look_seconds": ("s", "time this look took, without writing it"),
+        "drive_rate": ("1", "largest singular value of F = -dL/d(W_Q W_K^T) at uniform attention: growth per step at rate 1"),
+        "drive_query_to": ("1", "its left vector: what of the input the queries will read"),
+        "drive_key_to": ("1", "its right vector: what of the input they will look for"),
+    }
+)
 
 
 def watch(
@@ -77,6 +97,7 @@ def watch(
     documents: Any = None,
     decode: Callable[[list[int]], str] | None = None,
     drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
+    label: str = "",
 ) -> Recorder:
     """A recorder to use in a `with` block around training; call `recorder.step(step)` once per step.
 
@@ -84,10 +105,10 @@ def watch(
     |--------------|------------------------------------------------------------------------------------------------------------|
     | `model`      | any module; inside `torch.compile` and `DistributedDataParallel` the original one is observed              |
     | `probe`      | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
-    | `every`      | `"log"` (0, 1, 2, 4, ... 512, then every 1000), a number of steps, or a list of steps; the end always      |
+    | `every`      | `"log"` (0 to 7, then five to a doubling, and every 1000), a number of steps, or a list; the end always    |
     | `text`       | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
-    | `budget`     | largest share of training time for observing; observations beyond it are skipped, except the first three   |
-    |              | and the last; None: no limit                                                                               |
+    | `budget`     | largest share of training time for observing; observations beyond it are skipped, except the first three,  |
+    |              | the last, and some 30 that take seconds in total, spread evenly in log step; None: no limit                |
     | `out`        | a new folder for every observation as it is made, and a record at the end; None: all stays in memory       |
     | `maps`       | sequences of the probe whose attention maps are kept                                                       |
     | `weights`    | whether to compute singular values of weights too, each time the step has at least doubled                 |
@@ -98,8 +119,9 @@ def watch(
     | `decode`     | from token ids to text, such as a tokenizer's `decode`, so that the page shows words, not numbers          |
     | `drive`      | `loss(model, probe)`: keep the top singular value and pair of F of each head too, `saccade.attention_drive` |
     |              | of the probe; a backward pass for each multiple of the head's width in the model's, within the budget      |
+    | `label`      | what the run is called on pages, "lr 3e-4, seed 2" say; default: the name of its folder                    |
     """
-    return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive)
+    return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label)
 
 
 class Recorder:
@@ -120,6 +142,7 @@ class Recorder:
         documents: Any = None,
         decode: Callable[[list[int]], str] | None = None,
         drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
+        label: str = "",
     ) -> None:
         self._drive = None if drive is None else partial(attention_drive, model, drive, probe)
         self._model = unwrapped(checked_kind("model", model, nn.Module))
@@ -140,12 +163,13 @@ class Recorder:
         if not isinstance(out, str | Path | None):
             raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
-        self._log = ObservationLog(self._out, self._about(every))
+        self._log = ObservationLog(self._out, self._about(every, checked_kind("label", label, str)))
         self._has_begun = False
-        self._next_step = 0
+        self._next_step = self._first_step = 0
         self._weights_due = 0
         self._seen_weights = b""
-        self._last: tuple[int, np.ndarray] | None = None
+        self._movement = Movement()
+        self._repeated: RepeatedProbe | None = None
         self.check: Check | None = None
 
     def __enter__(self) -> Recorder:
@@ -153,6 +177,10 @@ class Recorder:
         if self._is_first_rank:
             self._log.save()
         return self
+
+    @property
+    def _page(self) -> Path:
+        return (self._out or Path()) / "report.html"
 
     def _begin(self) -> None:
         """The self-check, once and before anything is written; a model that fails it is not looked at."""
@@ -163,11 +191,28 @@ class Recorder:
             self.check = self_check(self._model, self._probe, self._tokens)
             if self._drive is not None:
                 self._drive()  # what it cannot read, it says now
+            self._repeated = self._checked_repeated()
             self._budget.start(self._counting + time.perf_counter() - started)
             seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
             dropped = "" if self.check.output is not None else " (its output not compared: it drops weights at random)"
-            say(f"{seen}{dropped}")
+            where = f"the page will be {self._page}" if self._out is not None else "nothing is written; for a page, pass `out`"
+            say(f"{seen}{dropped}; {where}")
+            if self.check.eager is not None and self.check.eager > WORST >= self.check.worst:
+                say(
+                    f"the weights that this model returns differ by {self.check.eager:.1e} from those that give its output; the "
+                    "latter are recorded"
+                )
             self._log.about["config"]["check"] = self.check.as_dict()
+
+    def _checked_repeated(self) -> RepeatedProbe | None:
+        """The repeated probe, if there can be one and the model takes it."""
+        repeated = RepeatedProbe.of(self._probe)
+        if repeated is not None:
+            try:
+                tried(self._model, repeated.probe)
+            except InputError:
+                return None
+        return repeated
 
     @guarded
     def step(self, step: int | None = None, loss: float | None = None) -> None:
@@ -176,15 +221,27 @@ class Recorder:
         if number + 1 < self._next_step:
             warn(f"step {number} after step {self._next_step - 1} is not looked at: steps must grow.")
             return
+        if self._next_step == 0:
+            self._first_step = number
         self._next_step = number + 1
         if not self._is_first_rank:
             return
         self._begin()
         if self.check is not None and self._due(number) and number not in self._log.observations:
-            if self._budget.allows_a_look():
+            if self._budget.allows_a_look(number - self._first_step):
                 self.look(number, loss)
             else:
-                self._log.about["config"]["thinned"].append(number)
+                self._leave_out(number)
+
+    def _leave_out(self, step: int) -> None:
+        thinned = self._log.about["config"]["thinned"]
+        if not thinned:
+            cost = self._budget.looking / max(self._budget.n_looks, 1)
+            say(
+                f"from step {step} on some looks are left out: one takes {cost:.2g} s, and all may take {self._budget.share:.3g} "
+                "of training time; `budget=None` makes all"
+            )
+        thinned.append(step)
 
     @guarded
     def observe(self, step: int, loss: float | None = None) -> None:
@@ -213,7 +270,7 @@ class Recorder:
 
     def _looked(self, step: int) -> dict[str, np.ndarray]:
         """What is measured now."""
-        found = look(self._model, self._probe, self._tokens, self._maps)
+        found = look(self._model, self._probe, self._tokens, self._maps, self._repeated)
         self._seen_weights = self._weights_now()
         arrays = found.arrays(self._noted_layers(found))
         self._note_axes(found, arrays)
@@ -224,9 +281,11 @@ class Recorder:
             with self.guard("what drives attention was left out"):
                 arrays |= self._of_drive(self._drive())
         if "attention_map" in arrays:
-            if self._last is not None and self._last[0] < step:
-                arrays["moved"] = moved(self._last[1], arrays["attention_map"], self._last[0], step).astype(np.float32)
-            self._last = step, arrays["attention_map"]
+            moved = self._movement.add(step, arrays["attention_map"])
+            if moved is not None:
+                arrays["moved"] = moved.astype(np.float32)
+        if "sink_mass" in arrays and (known := np.isfinite(arrays["sink_mass"])).any():
+            arrays["sink_share"] = np.asarray((arrays["sink_mass"][known] > SINK).mean())
         return arrays
 
     @property
@@ -235,7 +294,8 @@ class Recorder:
         if not self._log.observations:
             reason = "call `recorder.step(step)` in the training loop" if self._next_step == 0 else "no step told of was in `every`"
             raise InputError(f"nothing has been observed yet: {reason}.")
-        self._log.about["config"] |= {"looking_s": self._budget.looking, "training_s": self._budget.training}
+        spent = {"looking_s": self._budget.looking, "training_s": self._budget.training, "preparing_s": self._budget.preparing}
+        self._log.about["config"] |= spent
         return self._log.record()
 
     @guarded
@@ -273,10 +333,8 @@ class Recorder:
         if thinned:
             share = self._budget.looking / max(self._budget.training, 1e-9)
             say(
-                f"{len(thinned)} of {len(thinned) + len(self._log.observations)} looks were left out, from step "
-                f"{thinned[0]} to {thinned[-1]} (`thinned` in the record's config lists them), for a budget of "
-                f"{self._budget.share:.3g} of training time; with the check, the first three and the last, which are always made, "
-                f"looking took {share:.2g} of it; `budget=None` makes all"
+                f"{len(thinned)} of {len(thinned) + len(self._log.observations)} looks were left out (`thinned` in the record's "
+                f"config lists them); looking took {self._budget.looking:.2g} s, {share:.2g} of training time"
             )
         if lost:
             say(f"{len(lost)} looks that could not be written are lost: memory holds no more (`lost` in the config)")
@@ -290,12 +348,14 @@ class Recorder:
         if self._log.observations:
             record = self.record
             save_record(record, out / "record.zarr")
-            write_watched(out, record, "saccade.watch")
+            page = write_watched(out, record, "saccade.watch")
             self._log.save(ended=True)
+            say(f"{record.sizes['time']} looks; page: {page}")
 
-    def _about(self, every: Any) -> dict[str, Any]:
+    def _about(self, every: Any, label: str) -> dict[str, Any]:
         config = {
             "task": type(self._model).__name__,
+            "label": label,
             "every": every if isinstance(every, str | int) else [int(step) for step in every],
             "budget": self._budget.share,
             "n_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
@@ -318,6 +378,10 @@ class Recorder:
             warn(f"not seen: {what}.")
         untold = self._untold(arrays)
         self._log.about["config"] |= {"unseen": found.unseen, "untold": untold}
+        self._log.about["coords"] |= {
+            "measure": ("measure", list(attention_statistics.MEASURES)),
+            "place": ("place", list(attention_statistics.PLACES)),
+        }
         if "attention_map" in arrays:
             self._log.about["coords"] |= {"sequence": ("sequence", self._maps)}
             if self._probe.ids is not None:
@@ -331,13 +395,13 @@ class Recorder:
 
     def _untold(self, arrays: dict[str, np.ndarray]) -> list[str]:
         """Statistics that no layer has; said aloud, as is a text too short to judge tokens by."""
-        untold = [name for name in attention_statistics.DEFINITIONS if name not in arrays or np.isnan(arrays[name]).all()]
-        if untold:
-            reason = "it is too short, or its tokens are not in the text"
-            if "sink_mass" in untold:
-                reason = "it holds no token ids" if self._tokens.main is None else "attention does not run over its tokens"
-            say(f"not told by this probe: {', '.join(untold)} ({reason})")
-        elif np.nanmean(arrays["judged_mass"]) < 0.5:
+        untold = [name for name in _OF_HEADS if name not in arrays or np.isnan(arrays[name]).all()]
+        reasons: dict[str, list[str]] = {}
+        for name in untold:
+            reasons.setdefault(self._why_untold(name, untold), []).append(name)
+        for reason, names in reasons.items():
+            say(f"not told by this probe: {', '.join(names)} ({reason})")
+        if "judged_mass" not in untold and np.nanmean(arrays["judged_mass"]) < 0.5:
             say(
                 "most attention is on tokens too rare to call distinct or common; give more token ids as `text` (without it the "
                 "probe itself is counted)"
@@ -348,6 +412,15 @@ class Recorder:
         """The top singular value of F and its pair, head by head."""
         self._log.about["coords"].setdefault("weight_layer", ("weight_layer", list(drive.layers)))
         return {f"drive_{name}": getattr(drive, name).astype(np.float32) for name in ("rate", "query_to", "key_to")}
+
+    def _why_untold(self, name: str, untold: list[str]) -> str:
+        if name in ("largest_logit", "entropy_bound", "entropy_slack"):
+            return "its attention gives weights without the logits they are made from"
+        if "sink_mass" in untold:
+            return "it holds no token ids" if self._tokens.main is None else "attention does not run over its tokens"
+        if name in attention_statistics.REPEATED_DEFINITIONS:
+            return "it is not a text alone, is shorter than 8 tokens or has fewer than 4 different ones"
+        return "it is too short, or its tokens are not in the text"
 
     def _of_weights(self) -> dict[str, np.ndarray]:
         found, axes, unrecognised = weight_statistics.weight_statistics(self._model)

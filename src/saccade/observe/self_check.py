@@ -2,7 +2,8 @@
 
 Three comparisons of the first look, each independent of the others: statistics from float32 weights against the same from float64;
 weights times values against what the model's own kernel gave out; and, where a Transformers model can give its eager weights,
-statistics from those.
+statistics from those. The second decides: weights that give the kernel's output are those it used. The third decides only where
+the second cannot, and is asked in float32 only: in narrower types the eager kernel rounds its weights and the fused one does not.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Check:
 
     @property
     def worst(self) -> float:
-        return max(self.statistics, self.output or 0.0, self.eager or 0.0)
+        return max(self.statistics, (self.eager or 0.0) if self.output is None else self.output)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,6 +84,7 @@ class _Compared:
     layers: list[str] = field(default_factory=list)
     last_rows: list[Tensor] = field(default_factory=list)  # weights of the last query (sequence, head, 1, key)
     sizes: list[tuple[int, int]] = field(default_factory=list)  # number of queries, of entries of the whole map
+    is_narrow: bool = False  # whether some call is in a type narrower than float32
     statistics: float = 0.0
     output: float | None = 0.0  # None: the model drops some of its weights at random, and which cannot be known
 
@@ -93,17 +95,19 @@ def _compared(model: nn.Module, probe: Probe, tokens: LayerTokens, *, exact: boo
 
     def listener(call: AttentionCall) -> None:
         layer = names.running()
-        known = tokens.of(layer)
+        known = tokens.of(layer, call)
         found.layers.append(layer)
         found.seen.append(statistics(call, known))
         found.last_rows.append(call.rows(call.n_queries - 1, call.n_queries, torch.float32))
         found.sizes.append((call.n_queries, call.n_batch * call.n_heads * call.n_queries * call.n_keys))
+        found.is_narrow |= torch.finfo(call.dtype).eps > torch.finfo(torch.float32).eps
         dtype = torch.float64 if exact else torch.promote_types(call.dtype, torch.float32)
         errors = [call.reproduced(start, stop, dtype) for start, stop in row_blocks(call)]
         beyond = [_beyond(error, 4 * torch.finfo(call.dtype).eps) for error in errors if error is not None]
         found.output = None if found.output is None or len(beyond) < len(errors) else max(found.output, *beyond)
         if exact:
-            found.statistics = max(found.statistics, largest_difference(found.seen[-1], statistics(call, known, dtype)))
+            exactly = statistics(call, known, dtype)
+            found.statistics = max(found.statistics, largest_difference(_of_weights(found.seen[-1]), _of_weights(exactly)))
 
     with undisturbed(model), Capture(listener, probe.n_batch) as capture:
         probe.run(model)
@@ -149,18 +153,20 @@ def _beyond(error: float, rounding: float) -> float:
 def _against_eager(model: nn.Module, probe: Probe, tokens: LayerTokens, first: _Compared) -> float | None:
     """Statistics from the weights that a Transformers model returns itself; None for models that cannot, or not for this probe."""
     too_large = sum(entries for _, entries in first.sizes) > _MOST_ENTRIES
-    if not hasattr(model, "set_attn_implementation") or not hasattr(model, "config") or too_large:
+    if not hasattr(model, "set_attn_implementation") or not hasattr(model, "config") or too_large or first.is_narrow:
         return None
+    kinds: set[str] = set()
     try:
-        with undisturbed(model), _eager(model):
+        with undisturbed(model), _eager(model), Capture(lambda call: kinds.add(call.kind), probe.n_batch):
             weights = _returned_weights(probe.run(model, output_attentions=True))
     except (TypeError, ValueError, NotImplementedError):
         return None
-    if len(weights) != len(first.seen) or not all(map(_are_weights, weights)):
-        return None
+    if kinds != {"softmax"} or len(weights) != len(first.seen) or not all(map(_are_weights, weights)):
+        return None  # the switch took no effect, or other weights came out
+    calls = [given_weights("eager", w) for w in weights]
+    theirs = [statistics(call, tokens.of(layer, call)) for call, layer in zip(calls, first.layers, strict=True)]
     return max(
-        largest_difference(_without_masks(ours), _without_masks(statistics(given_weights("eager", w), tokens.of(layer))))
-        for ours, w, layer in zip(first.seen, weights, first.layers, strict=True)
+        largest_difference(_without_masks(ours), _without_masks(eager)) for ours, eager in zip(first.seen, theirs, strict=True)
     )
 
 
@@ -170,19 +176,43 @@ def _are_weights(returned: Tensor) -> bool:
     return bool(((total - 1).abs() < 0.01).logical_or(total == 0).all())
 
 
+def _of_weights(found: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Without the largest logit, which has no scale that an error could be compared with; the weights made from it have."""
+    return {name: value for name, value in found.items() if name != "largest_logit"}
+
+
 def _without_masks(found: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Without what depends on which keys are visible: of eager weights the mask is not known."""
-    return {name: value for name, value in found.items() if name not in ("relative_entropy", "decile_focus")}
+    """Without what depends on which keys are visible, or on logits: of eager weights neither is known."""
+    unknown = ("relative_entropy", "decile_focus", "uniform_mass", "standard_error", "entropy_bound", "entropy_slack")
+    return {name: value for name, value in _of_weights(found).items() if name not in unknown}
 
 
 @contextmanager
 def _eager(model: Any) -> Iterator[None]:
-    before = model.config._attn_implementation
+    """With eager kernels inside the block; afterwards each part has the kernel it had, which need not be that of the whole."""
+    kept = [(config, dict(vars(config))) for config in _configurations(model)]
     model.set_attn_implementation("eager")
     try:
         yield
     finally:
-        model.set_attn_implementation(before)
+        for config, before in kept:
+            for name in _KERNEL & vars(config).keys() | _KERNEL & before.keys():
+                vars(config)[name] = before.get(name)
+
+
+_KERNEL = {"_attn_implementation", "_attn_implementation_internal"}  # where Transformers keep the name of the kernel
+
+
+def _configurations(model: Any) -> list[Any]:
+    """Of the model and of all its parts, each once."""
+    found: dict[int, Any] = {}
+    waiting = [config for module in model.modules() if (config := getattr(module, "config", None)) is not None]
+    while waiting:
+        config = waiting.pop()
+        if id(config) not in found and hasattr(config, "__dict__"):
+            found[id(config)] = config
+            waiting += [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
+    return list(found.values())
 
 
 def _returned_weights(answer: Any) -> list[Tensor]:

@@ -30,6 +30,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
         with torch.random.fork_rng(devices=accelerators), torch.no_grad(), torch.compiler.set_stance("force_eager"):
             for module in modes:
                 module.training = False  # not .eval(): modules may override it, and merge weights say
+            _seed()
             yield
     finally:
         for module, training in modes.items():
@@ -37,6 +38,13 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
         _put_back(model, kept, values)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
+
+
+def _seed() -> None:
+    """The same random numbers in every look, for models that draw some even now, masked patches say."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
 
 
 _Place = tuple[dict[str, Any], str, torch.Tensor | None]  # the dictionary of a module that holds a tensor, its name there, and it

@@ -220,6 +220,7 @@ def as_record(observations: Mapping[int, Observation | Path], about: dict[str, A
         known = [empty[step][name] for step in steps if name in empty[step]]
         shape = (max(sizes) for sizes in zip(*(values.shape for values in known), strict=True))
         shapes[name] = (len(steps), *shape), known[0].dtype
+    shapes = _with_common_axes(shapes, axes)
     n_stored = sum(look.stat().st_size if isinstance(look, Path) else _size(look) for look in observations.values())
     check_expansion(folder or "the record", sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes.values()), n_stored)
     variables = {name: _room(shape, dtype, folder) for name, (shape, dtype) in shapes.items()}
@@ -239,6 +240,17 @@ def as_record(observations: Mapping[int, Observation | Path], about: dict[str, A
         wall_time=about["wall_time_s"],
         definitions={name: tuple(pair) for name, pair in about["definitions"].items()},
     )
+
+
+def _with_common_axes(
+    shapes: dict[str, tuple[tuple[int, ...], np.dtype]], axes: Mapping[str, list[str]]
+) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Every axis as long as its longest use: a layer with more heads than the others may lack what they have."""
+    longest: dict[str, int] = {}
+    for name, (shape, _) in shapes.items():
+        for axis, size in zip(axes[name], shape[1:], strict=True):
+            longest[axis] = max(size, longest.get(axis, 0))
+    return {name: ((shape[0], *(longest[axis] for axis in axes[name])), dtype) for name, (shape, dtype) in shapes.items()}
 
 
 def _arrays(observation: Observation | Path) -> Observation:

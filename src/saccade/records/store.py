@@ -104,8 +104,13 @@ def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
 
 
 def load_record(path: str | Path) -> xr.Dataset:
-    """Read a record, after checking all its files: a lost one would otherwise read as missing values."""
+    """Read a record, after checking all its files: a lost one would otherwise read as missing values.
+
+    `path` is that of the record, or of the folder of an experiment or a watched run that holds it as `record.zarr`.
+    """
     folder = Path(path)
+    if (folder / "record.zarr").is_dir():
+        folder = folder / "record.zarr"
     if not folder.exists():
         with suppress(OSError):
             clear_drafts(folder.parent)  # its writer may have been killed just when it had moved it out of the way

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.records.events import Event, stage_bands
+from saccade.records.when import freezing_steps, is_watched
 from saccade.report.maps import text_map
 from saccade.report.packing import Packed, packed, packed_text, packed_times
 from saccade.report.sources import Result
 from saccade.report.specs import Figure, figures, is_log, labels_of
-from saccade.report.specs_watched import freezing_times, is_watched, layer_names
+from saccade.report.specs_watched import layer_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -153,7 +154,7 @@ def _freezing(record: xr.Dataset) -> list[dict[str, Any]]:
     """When the first head, half of the heads, and all of them were frozen."""
     if "moved" not in record or not is_watched(record):
         return []
-    when = np.sort(freezing_times(record).ravel())  # missing ones last
+    when = np.sort(freezing_steps(record).ravel())  # missing ones last
     named = {"first head is frozen": 0, "half of the heads are frozen": (len(when) - 1) // 2, "all heads are frozen": len(when) - 1}
     return [{"time": float(when[place]), "name": name} for name, place in named.items() if np.isfinite(when[place])]
 

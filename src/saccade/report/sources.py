@@ -25,7 +25,9 @@ from saccade.records.checksums import content, damaged_files, listed
 from saccade.records.json_files import misfit, parsed_json
 from saccade.records.observation_log import OBSERVATIONS, watched, watched_damage
 from saccade.records.store import CLAIMS, load_record
+from saccade.records.when import is_watched
 from saccade.records.writing import CHECKSUMS, recover
+from saccade.report.timeline import shown_timeline
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -101,7 +103,8 @@ def results_of(sources: Sequence[str | Path]) -> list[Result]:
 
 def result_of_record(record: xr.Dataset) -> Result:
     """A record in memory."""
-    return Result("record", _about_record(record), record=record)
+    svg, said = _timeline(record)
+    return Result("record", _about_record(record) | said, record=record, svg=svg)
 
 
 def _results(path: Path) -> list[Result]:
@@ -157,7 +160,9 @@ def _read_record(folder: Path) -> Result:
     record, files = load_record(folder), _Files(folder)
     claims, unread = _claims(files)
     name = folder.stem if folder.stem != "record" else folder.resolve().parent.name
-    return Result(name, _about_record(record), claims, record, unread=[*files.wrong.values(), *unread])
+    svg, said = _timeline(record)
+    about = _about_record(record) | said
+    return Result(name, about, claims, record, svg=svg, unread=[*files.wrong.values(), *unread])
 
 
 def _read_result(folder: Path) -> Result:
@@ -183,7 +188,7 @@ def _filled(folder: Path, record: str) -> Result:
     panels, (tables, left_out) = _panels(files), _tables(files)
     loaded = load_record(folder / record) if f"{record}/{CHECKSUMS}" in files.listed and record not in files.wrong else None
     return Result(
-        folder.resolve().name,
+        _label(about) or folder.resolve().name,
         about,
         claims,
         loaded,
@@ -240,7 +245,26 @@ def _claims(files: _Files) -> tuple[list[dict[str, Any]], list[str]]:
 
 def _read_watched(folder: Path) -> Result:
     record, wrong = watched(folder), watched_damage(folder)
-    return Result(folder.resolve().name, _about_record(record), record=record, unread=[wrong] if wrong else [])
+    svg, said = _timeline(record)
+    about = _about_record(record) | said
+    return Result(_label(about) or folder.resolve().name, about, record=record, svg=svg, unread=[wrong] if wrong else [])
+
+
+def _label(about: dict[str, Any]) -> str:
+    """What a watched run was called by whoever watched it; nothing if it was not."""
+    try:
+        config = parsed_json(about.get("config", "{}")) if isinstance(about.get("config"), str) else about
+    except InputError:
+        return ""
+    return str(config.get("label") or "")
+
+
+def _timeline(record: xr.Dataset) -> tuple[str, dict[str, str]]:
+    """Of a watched model, the picture of its heads over time and what it says; nothing of other records."""
+    if not is_watched(record):
+        return "", {}
+    svg, said = shown_timeline(record)
+    return svg, {"caption": said}
 
 
 def _about_record(record: xr.Dataset) -> dict[str, Any]:

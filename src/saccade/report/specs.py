@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError, checked_choice
+from saccade.records.when import is_watched
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,7 +53,7 @@ _MEANINGS = {  # what is shown of the embedded model instead of its raw matrices
 
 def figures(record: xr.Dataset) -> list[Figure]:
     """Every numeric variable that has a time axis, the most telling first."""
-    from saccade.report.specs_watched import is_watched, watched_figures
+    from saccade.report.specs_watched import watched_figures
 
     if is_watched(record):
         return watched_figures(record)

@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saccade.records.layer_names import short_names
+from saccade.records.when import FROZEN, freezing_steps
 from saccade.report.specs import Figure, figure_of, labels_of, scale_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
-# A head that keeps up this pace moves a twentieth of its attention while training becomes e times as long.
-FROZEN = 0.05
 _LEAST_FOCUS = 2.0**-6  # of a decile that is hardly ever attended to, so that it has a logarithm
 
 _FIRST = ("relative_entropy", "sink_mass", "previous_mass", "self_mass", "top_mass", "distinct_mass", "common_mass", "moved")
 _RANKS = ("qk_effective_rank", "ov_effective_rank")
-
-
-def is_watched(record: xr.Dataset) -> bool:
-    return "relative_entropy" in record and record.relative_entropy.dims == ("time", "layer", "head")
 
 
 def watched_figures(record: xr.Dataset) -> list[Figure]:
@@ -56,12 +52,12 @@ def frozen(record: xr.Dataset) -> Figure | None:
     """The step from which each head's maps moved less than `FROZEN`; missing where they still do; None if all do."""
     if "moved" not in record:
         return None
-    when, times = freezing_times(record), record.time.values.astype(np.float64)
+    when, times = freezing_steps(record), record.time.values.astype(np.float64)
     if not np.isfinite(when).any():
         return None
     caption = (
         f"{np.isfinite(when).sum()} of {when.size} heads are frozen at the end: from the step shown, as a power of ten, their maps "
-        f"moved less than {FROZEN:g} per unit of log step. Open: still moving, or not yet begun."
+        f"moved less than {FROZEN:g} while the step doubled. Open: still moving, or not yet begun."
     )
     power = np.log10(np.maximum(when, 1.0))
     scale = {"label": "power of ten", "min": 0.0, "max": float(np.log10(max(times.max(), 10.0)))}
@@ -70,32 +66,9 @@ def frozen(record: xr.Dataset) -> Figure | None:
     return _about(record, "frozen", "When heads froze") | shown | {"values": power[None], "time": times[-1:]}
 
 
-def freezing_times(record: xr.Dataset) -> np.ndarray:
-    """The first look (layer, head) after the last at which the head still moved; missing if that was the last of all, or if it
-    never moved: what has not begun is not frozen.
-    """
-    moved, times = record.moved.values, record.time.values.astype(np.float64)
-    fast = np.nan_to_num(moved, nan=0.0) >= FROZEN
-    last = np.where(fast.any(axis=0), len(times) - 1 - np.argmax(fast[::-1], axis=0), 0)
-    still_moves = (last == len(times) - 1) | ~fast.any(axis=0)
-    return np.where(still_moves, np.nan, times[np.minimum(last + 1, len(times) - 1)])
-
-
 def layer_names(record: xr.Dataset, axis: str) -> list[str]:
     """Names of modules without what all of them share: `transformer.h.3.attn` -> `layer 3`."""
-    names = labels_of(record, axis)
-    front = _shared(names)
-    back = _shared([name[front:][::-1] for name in names])
-    parts = [name[front : len(name) - back] for name in names]
-    if len(names) < 2 or not all(parts):
-        return names
-    return [f"layer {part}" if part.isdigit() else part for part in parts]
-
-
-def _shared(names: list[str]) -> int:
-    """How many letters at their beginning all names share."""
-    columns = list(zip(*names, strict=False))
-    return next((place for place, letters in enumerate(columns) if len(set(letters)) > 1), len(columns))
+    return short_names(labels_of(record, axis))
 
 
 def _about(record: xr.Dataset, name: str, title: str) -> Figure:

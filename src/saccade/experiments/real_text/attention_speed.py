@@ -9,21 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from saccade.observe.look import moved
+from saccade.observe.movement import total_variation
 
 FROZEN = 0.1  # of the peak speed: what a reader would take for stopped, set before any run
 
 
 @dataclass
 class Speed:
-    """How fast each layer's attention moves on given windows. The recorder's `moved` is the same on the one map that it keeps."""
+    """How fast each layer's attention moves on given windows. A mean over the time between two looks."""
 
     windows: Tensor
     last: tuple[int, NDArray[np.float32]] | None = field(default=None, init=False)
 
     def __call__(self, model: Any, step: int) -> dict[str, Any]:
         maps = np.stack([model.attention_of(self.windows, layer).numpy() for layer in range(model.config.n_layers)], axis=1)
-        speed = np.full(maps.shape[1:3], np.nan) if self.last is None else moved(self.last[1], maps, self.last[0], step)
+        speed = np.full(maps.shape[1:3], np.nan)
+        if self.last is not None:
+            speed = total_variation(self.last[1], maps) / np.log((step + 1) / (self.last[0] + 1))
         self.last = step, maps
         about = {"units": "1/log step", "definition": "total variation of attention since the last look, over the log of the steps"}
         return {"speed": (("layer", "head"), speed, about)}

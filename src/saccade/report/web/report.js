@@ -43,13 +43,14 @@
     Player.use(clock, pace, record.clockLabel, record.events);
   }
 
-  /** What the second view begins with: another seed of the same record if there is one, else the next record. */
+  /** What the second view begins with: another seed of the same record, else the next record, else another choice in this one. */
   function other(state) {
     const axes = View.choicesOf(data.records[state.record]);
-    const axis = axes.get("seed")?.length > 1 ? "seed" : [...axes].find(([, labels]) => labels.length > 1)?.[0];
+    const next = data.records.length > 1 ? undefined : [...axes].find(([, labels]) => labels.length > 1)?.[0];
+    const axis = axes.get("seed")?.length > 1 ? "seed" : next;
     if (axis) {
-      const next = ((state.choice[axis] ?? 0) + 1) % axes.get(axis).length;
-      return { record: state.record, choice: { ...state.choice, [axis]: next } };
+      const place = ((state.choice[axis] ?? 0) + 1) % axes.get(axis).length;
+      return { record: state.record, choice: { ...state.choice, [axis]: place } };
     }
     return { record: (state.record + 1) % data.records.length, choice: {} };
   }

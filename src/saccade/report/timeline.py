@@ -1,0 +1,112 @@
+"""Every head of a watched model over time in one picture: a row each, coloured by what it does, pale once it is frozen.
+
+What it shows, and from which numbers, is in `records/when.py`.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from saccade.records.when import NAMED, PLACE_NAMES, STATES, Timeline, when
+from saccade.report.style import new_figure
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+COLOURS = dict(zip(STATES, ("#e4e4e4", "#b5b5b5", "#56b4e9", "#000000", "#e69f00", "#0072b2", "#cc79a7", "#d55e00"), strict=True))
+LEGEND = (
+    f"Every row is a head, coloured by where its attention goes (a place needs at least {NAMED:g} of it, beyond what uniform "
+    "attention would give), pale once it is frozen; a bar marks when it took its place. The axis is logarithmic, step 0 first."
+)
+_MOST_SENTENCES = 12  # on the page; `saccade.when(record)` has all
+_TALLEST, _ROW = 14.0, 0.19  # inches
+_MOST_LABELS = 48  # rows that can have a label each; of more, layers have
+
+
+def sentences_of(timeline: Timeline) -> str:
+    """The sentences, a line each, and what the colours mean; of many the first, and the last."""
+    told = timeline.sentences
+    if len(told) > _MOST_SENTENCES + 3:
+        left = len(told) - _MOST_SENTENCES - 2
+        told = [*told[:_MOST_SENTENCES], f"… and {left} more sentences: print(saccade.when(record)).", *told[-2:]]
+    return "\n".join([*told, "", LEGEND])
+
+
+def shown_timeline(record: xr.Dataset) -> tuple[str, str]:
+    """As an SVG, and in words."""
+    timeline = when(record)
+    content = io.StringIO()
+    with rc_context({"svg.hashsalt": "saccade"}):
+        timeline_figure(timeline).savefig(content, format="svg", metadata={"Date": None})
+    text = content.getvalue()
+    return text[text.index("<svg") :], sentences_of(timeline)
+
+
+def timeline_figure(timeline: Timeline) -> Figure:
+    rows = [of for of in np.ndindex(timeline.states.shape[1:]) if (timeline.states[(slice(None), *of)] >= 0).any()]
+    figure = new_figure(width=11.0, height=min(_TALLEST, 1.5 + _ROW * len(rows)))
+    axes = figure.subplots()
+    states = np.stack([timeline.states[:, layer, head] for layer, head in rows])
+    end = _end(timeline.steps)
+    edges = np.append(timeline.steps, end)
+    norm = BoundaryNorm(np.arange(-0.5, len(STATES)), len(STATES))
+    shown = np.ma.masked_less(states, 0)
+    colours = ListedColormap(list(COLOURS.values()))
+    axes.pcolormesh(edges, np.arange(len(rows) + 1), shown, cmap=colours, norm=norm, edgecolors="face", linewidth=0.4)
+    _mark(axes, timeline, rows, end)
+    axes.set_xscale("symlog", linthresh=1, linscale=0.3)
+    axes.set(xlim=(timeline.steps[0], end), ylim=(len(rows), 0), xlabel="step")
+    axes.set_title("What heads do, and since when", loc="left")
+    _label(axes, timeline, rows)
+    axes.spines[["top", "right"]].set_visible(False)
+    _legend(axes, timeline, states)
+    return figure
+
+
+def _end(steps: np.ndarray) -> float:
+    """A little beyond the last observation, so that it is seen."""
+    return max(float(steps[-1]) * 1.15, float(steps[-1]) + 0.5)
+
+
+def _mark(axes: Any, timeline: Timeline, rows: list[tuple[int, ...]], end: float) -> None:
+    """Frozen heads pale, and a bar where a head takes a place, changes it, or collapses."""
+    places = {of: place for place, of in enumerate(rows)}
+    for of, place in places.items():
+        since = timeline.frozen[of]
+        if np.isfinite(since):
+            axes.barh(place + 0.5, end - since, left=since, height=1.0, color="white", alpha=0.6, lw=0)
+    for event in timeline.events:
+        place = places[event.layer, event.head]
+        if event.name in (*PLACE_NAMES, "collapsed") and np.isfinite(event.before):
+            axes.plot([event.step, event.step], [place + 0.08, place + 0.92], color="black", lw=1.6, solid_capstyle="butt")
+    for place, (_, head) in enumerate(rows):
+        axes.axhline(place, color="white", lw=1.6 if head == 0 else 0.4 if len(rows) <= 4 * _MOST_LABELS else 0)
+
+
+def _label(axes: Any, timeline: Timeline, rows: list[tuple[int, ...]]) -> None:
+    if len(rows) <= _MOST_LABELS:
+        axes.set_yticks(np.arange(len(rows)) + 0.5, [f"{timeline.layers[layer]} head {head}" for layer, head in rows], fontsize=8)
+    else:
+        first = [(place, layer) for place, (layer, head) in enumerate(rows) if head == 0]
+        kept = first[:: max(1, len(first) // _MOST_LABELS + 1)]
+        axes.set_yticks([place for place, _ in kept], [timeline.layers[layer] for _, layer in kept], fontsize=8)
+    axes.tick_params(axis="y", length=0)
+
+
+def _legend(axes: Any, timeline: Timeline, states: np.ndarray) -> None:
+    known = [name for number, name in enumerate(STATES) if (states == number).any()]
+    handles: list[Any] = [Patch(color=COLOURS[name], label=name) for name in known]
+    if np.isfinite(timeline.frozen).any():
+        handles.append(Patch(facecolor="#dbe7ef", edgecolor="#0072b2", label="pale: frozen", lw=0.5))
+    if timeline.events:
+        handles.append(Line2D([], [], color="black", lw=1.6, marker="|", ls="", markersize=9, label="takes its place"))
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(handles), fontsize=8, frameon=False)
+    axes.set_title(axes.get_title(loc="left"), loc="left", pad=26)

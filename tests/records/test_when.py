@@ -1,0 +1,112 @@
+"""What `saccade.when` says of heads whose states are known, with noise that is known too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import saccade
+from saccade.errors import InputError
+from saccade.records.when import COLLAPSED, EVEN, NAMED, STATES, when
+
+STEPS = [0, *(2**power for power in range(11))]
+MEASURES = ["relative_entropy", "sink_mass", "previous_mass", "induction_mass", "duplicate_mass"]
+PLACES = MEASURES[1:]
+
+
+def record(**heads: Any) -> xr.Dataset:
+    """A layer in which each head has given curves; entropy .7 and nothing on any place if not said otherwise."""
+    names = list(heads)
+    axes = ("time", "layer", "head")
+    variables = {}
+    for measure in (*MEASURES, "moved"):
+        default = {"relative_entropy": 0.7, "moved": 0.2}.get(measure, 0.05)
+        curves = [np.broadcast_to(heads[name].get(measure, default), len(STEPS)) for name in names]
+        variables[measure] = (axes, np.stack(curves, -1)[:, None].astype(float))
+    shape = len(STEPS), 1, len(names)
+    variables["uniform_mass"] = ((*axes, "place"), np.full((*shape, len(PLACES)), 0.05))
+    errors = np.stack([np.broadcast_to(heads[name].get("error", 0.0), len(STEPS)) for name in names], -1)[:, None, :, None]
+    variables["standard_error"] = ((*axes, "measure"), np.broadcast_to(errors, (*shape, len(MEASURES))).astype(float))
+    return xr.Dataset(variables, {"time": STEPS, "layer": ["attn"], "place": PLACES, "measure": MEASURES})
+
+
+def rising(low: float, high: float, at: int) -> np.ndarray:
+    return np.where(np.array(STEPS) >= at, high, low)
+
+
+@pytest.mark.parametrize(
+    ("curves", "state"),
+    [
+        ({"relative_entropy": 0.99}, "uniform"),
+        ({"relative_entropy": 0.7}, "uneven"),
+        ({"relative_entropy": 0.4}, "focused"),
+        ({"relative_entropy": 0.01}, "collapsed"),
+        ({"relative_entropy": 0.01, "previous_mass": 0.97}, "previous token"),
+        ({"sink_mass": 0.5, "relative_entropy": 0.97}, "first token"),
+        ({"sink_mass": 0.4, "induction_mass": 0.6}, "induction"),
+        ({"duplicate_mass": 0.6, "induction_mass": 0.4}, "duplicate"),
+        ({"sink_mass": NAMED + 0.01}, "uneven"),  # uniform attention gives .05 of it already
+    ],
+)
+def test_a_head_is_in_the_state_that_its_numbers_say(curves, state):
+    assert set(when(record(head=curves)).state(0, 0)) == {state}
+
+
+def test_sentences_say_what_became_of_each_head_and_when():
+    sharp = {"previous_mass": rising(0.1, 0.52, 128), "moved": np.where(np.array(STEPS) < 512, 0.3, 0.0)}
+    found = saccade.when(record(a={}, b=sharp, c={"relative_entropy": rising(0.9, 0.01, 512)}))
+    assert found.sentences == [
+        "Attn head 1 became a previous-token head at step 128 (.52 of its attention), froze at about step 230.",
+        "Attn head 2 collapsed to one key at step 512.",
+        "Of the other 1, at the end: 1 uneven; none frozen.",
+        "1 of 3 collapsed.",
+    ]
+    assert str(found) == "\n".join(found.sentences)
+    (became,) = (event for event in found.events if event.name == "previous token")
+    assert (became.layer, became.head, became.step, became.before, became.value) == (0, 1, 128, 64, 0.52)
+    assert saccade.when(record(a={}, b={"relative_entropy": 0.99})).sentences[0].startswith("No head has a place of its own: of 2")
+    assert saccade.when(record(a={})).sentences[-1] == "Nothing collapsed."
+
+
+def test_a_head_that_changes_and_one_that_was_there_from_the_start():
+    turned = {"sink_mass": np.where(np.array(STEPS) < 64, 0.8, 0.05), "induction_mass": rising(0.05, 0.9, 256)}
+    first = saccade.when(record(head=turned)).sentences[0]
+    assert first == (
+        "Attn head 0 is a first-token sink from the first observation (.80 of its attention), was so no longer at step 64, "
+        "became an induction head at step 256 (.90 of its attention)."
+    )
+
+
+def test_noise_makes_no_events():
+    """A head whose share lies at the level and jumps by its standard error changes its state once at most."""
+    rng = np.random.default_rng(3)
+    level, error = NAMED * 0.95 + 0.05, 0.04
+    wobbling = [level + error * rng.standard_normal(len(STEPS)) for _ in range(200)]
+    known = when(record(**{f"h{i}": {"previous_mass": curve, "error": error} for i, curve in enumerate(wobbling)}))
+    blind = when(record(**{f"h{i}": {"previous_mass": curve} for i, curve in enumerate(wobbling)}))
+    assert len(known.events) < 60
+    assert len(blind.events) > 600
+    clear = when(record(head={"previous_mass": rising(0.05, level + 3 * error, 64), "error": error}))
+    assert [event.step for event in clear.events] == [64]
+
+
+def test_one_sequence_is_said_to_tell_no_noise():
+    alone = record(head={"error": np.nan})
+    assert when(alone).sentences[-1] == "The probe has one sequence, so noise is not known and every crossing counts."
+
+
+def test_heads_that_a_layer_has_not_are_missing_and_other_records_are_refused():
+    some = record(a={}, b={"relative_entropy": np.nan})
+    assert set(when(some).states[:, 0, 1]) == {-1}
+    assert not any(event.head == 1 for event in when(some).events)
+    for other in (xr.Dataset({"loss": ("time", [1.0])}), "record"):
+        with pytest.raises(InputError, match="watched model"):
+            when(other)  # type: ignore[arg-type]
+
+
+def test_levels_are_in_order_and_states_have_names():
+    assert 0 < COLLAPSED < 0.5 < EVEN < 1
+    assert len(set(STATES)) == 8
