@@ -428,7 +428,7 @@ INVARIANTS = _ours(
 )
 CYCLE = _ours(
     "cycles to the end",
-    "Focus and dilution repeat until the embedding has one direction fewer than tokens",
+    "Focus and dilution repeat until the embedding has d - 1 directions",
     (r"\mathrm{rank} W_0 \le d - 1",),
     (_FLOW, _SMALL),
     "extends chen2026, section 4.1",
