@@ -4,9 +4,6 @@ Puts tiny query and key matrices at the unigram point and follows the flow; then
 random starts, which reach the point by themselves. Stage II lasts until attention on the frequent token is highest. The paper
 states it for equally frequent low tokens, the third law here; for the others it is ours.
 Expect: growth at the rate c, attention logits along π πᵀ, and a stage that is longer by 1/c for each e-fold of a smaller start.
-
-Tolerances were set with the derivations, before any run: 1e-8, 1e-14, 0.5 %, 1e-4, 2 %. The plateau's loss is held to three digits
-and the effective rank to two, as a replication has them, powers to 0.05. Not here: all modes around the point (`next_direction`).
 """
 
 from __future__ import annotations
@@ -71,6 +68,9 @@ for _name, _unit, _meaning in (
     VARIABLES[f"curve_{_name}"] = Variable("law init_scale seed sample", _unit, f"{_meaning}, from a random start")
 
 
+# Tolerances were set with the derivations, before any run: 1e-8, 1e-14, 0.5 %, 1e-4, 2 %. The plateau's loss is held to three
+# digits and the effective rank to two, as a replication has them, powers to 0.05. Not here: all modes around the point
+# (`next_direction`).
 @dataclass(frozen=True)
 class Settings:
     stays: tuple[float, float, float] = (0.3, 0.5, 0.5)

@@ -5,8 +5,7 @@ low tokens, and compares it with each step of Theorem 3.7: the velocities of eqs
 contrast (1 - π₁)γ₁ - (d - 1)π₁γ_l (eqs. 157 to 159), and our closed form of it. Then asks what the sentence "γ₁ and γ_l cannot move
 in the same direction" says of chains with more tokens, and what becomes of eq. 20 where queries and keys differ in size.
 Expect: the closed form to 1e-3 while the strength is below 1e-3, eq. 159 to 0.5 % while it is below 1e-3 λ (its rate is of order
-λ, what it leaves out is not); a γ₁ that falls with γ_l, from five tokens on (the notes say six: at five λ must be small).
-The letter c of Theorem 3.7 is a fresh one: it is twice that of Proposition 3.4, which ours is.
+λ, what it leaves out is not); a γ₁ that falls with γ_l, from five tokens on (at five only for small λ).
 """
 
 from __future__ import annotations
@@ -59,6 +58,7 @@ VARIABLES = {
 }
 
 
+# The letter c of Theorem 3.7 is a fresh one: it is twice that of Proposition 3.4, which ours is.
 @dataclass(frozen=True)
 class Settings:
     attention_size: float = 1e-4

@@ -5,8 +5,7 @@ them with closed forms: Propositions 3.3, 3.4 and C.7 for equally frequent low t
 from small starts past it.
 Expect: rates to 1e-8, with their multiplicities; a block of attention with decaying modes as fast as the growing ones; a flow that
 comes no closer than ε^(ρ/(ρ+c)), since attention grows while the rest still relaxes; in the flow a loss that has fallen to the
-entropy of the token frequencies before attention moves; under Adam it has not (`focus-dilution-published`). The power of the
-closest distance is a limit: 0.01, between starts of 1e-9 and 1e-11.
+entropy of the token frequencies before attention moves; under Adam it has not (`focus-dilution-published`).
 """
 
 from __future__ import annotations
@@ -72,6 +71,7 @@ VARIABLES = {
 }
 
 
+# The power of the closest distance is a limit: 0.01, between starts of 1e-9 and 1e-11.
 @dataclass(frozen=True)
 class Settings:
     d_model: int = 5

@@ -5,8 +5,7 @@ flow. Then breaks one hypothesis of Lemma 3.1 at a time, in small systems solved
 x² past the window that the proof needs, a start whose share of the growing mode shrinks with its size.
 Expect: an error of second order in the displacement, of third at the origin, where the velocity has no quadratic term; an error
 below the lemma's bound in the corrected window; a flow that turns to the projection of its start onto the growing modes, as many as
-the width. L is the largest value among random displacements, a lower bound, so that the test is stricter. The tolerance on powers
-is 0.05.
+the width.
 """
 
 from __future__ import annotations
@@ -58,6 +57,7 @@ VARIABLES = {
 }
 
 
+# L is the largest value among random displacements, a lower bound, so that the test is stricter. The tolerance on powers is 0.05.
 @dataclass(frozen=True)
 class Settings:
     stays: tuple[float, float] = (0.3, 0.5)

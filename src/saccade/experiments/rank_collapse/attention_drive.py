@@ -3,7 +3,7 @@
 Trains one-layer models of three heads on tasks of our own: the label is the token at position 1, that at position 3, or drawn at
 random. Every 20 updates `saccade.attention_drive` reads F; once it has settled, order, time and direction of opening are forecast
 and held against the run. Baselines at the same moment: the largest gradient norm, and chance. The bound of "settled" was fixed on
-other tasks; shares and factors asked for are those of the notes, from NumPy runs of the same kind.
+other tasks; shares and factors asked for come from an independent replication in NumPy.
 """
 
 from __future__ import annotations

@@ -5,9 +5,7 @@ draws from P(l|m,n). Four distances to infinite contexts: of the token shares, o
 training, and of what the theorem's own model has learned. For independent draws Lemmas 2 and 18 of [tian2023] give the power -1/2
 of T. What is learned is a mean over many windows: its noise falls as T^-1/2, the bias of a nonlinear gradient as 1/T (ours). Expect
 these powers for draws only: text has topics and bursts. So the data model itself fails on text, and the lemmas that assume it are
-outside their assumptions; their numbers are shown with simultaneous intervals over parts of the text. Claims were written before
-any distance was measured. After a first run "early" became 20 updates instead of 200, and the gradient's distance is divided by the
-spread of one draw and judged on text only where it is linear in the shares. Windows may cross the ends of articles.
+outside their assumptions; their numbers are shown with simultaneous intervals over parts of the text.
 """
 
 from __future__ import annotations
@@ -67,6 +65,9 @@ VARIABLES = {
 }
 
 
+# Claims were written before any distance was measured. After a first run "early" became 20 updates instead of 200, and the
+# gradient's distance is divided by the spread of one draw and judged on text only where it is linear in the shares. Windows may
+# cross the ends of articles.
 @dataclass(frozen=True)
 class Settings:
     """Settings; the defaults are the quick ones."""

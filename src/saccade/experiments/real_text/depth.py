@@ -5,8 +5,6 @@ measured on windows of validation text. [tian2023] proves results for one layer;
 attention may pick a few tokens first and higher layers compose them. We read this, before the runs, as: layer 0 becomes sparse
 before the others, stays sparser, and slows before them. At a constant rate noise keeps attention moving, so whether it freezes
 cannot be tested: a layer has slowed when its speed is half-way from its peak to its floor, the final speed.
-Sizes, rate and the threshold for sparse were chosen from one run of another seed. The floor was added when no layer had frozen, and
-the condition that it lies below half the peak when one seed had shown layers that never slow.
 """
 
 from __future__ import annotations
@@ -50,6 +48,8 @@ MEASURES = {
 _TIMES = ("started", "sparse", "slowed")  # whose spread is a factor
 
 
+# Sizes, rate and the threshold for sparse were chosen from one run of another seed. The floor was added when no layer had frozen,
+# and the condition that it lies below half the peak when one seed had shown layers that never slow.
 @dataclass(frozen=True)
 class Settings:
     """Settings; the defaults are the quick ones."""

@@ -6,7 +6,6 @@ models are trained as usual, with batches, and the forecasts are scored. Where t
 the claim cannot be told; so small and large batches are both tried. The simplest rival is frequency. With SGD stages come when
 predicted, though queries and keys grow more slowly than in the closed form, which holds on the plateau; under Adam attention first
 turns to the most frequent token, whatever the forecast for SGD says.
-Bounds were set before any run of this form: half of the ranks for tokens; for the stages see `claims`.
 """
 
 from __future__ import annotations
@@ -69,6 +68,7 @@ VARIABLES = {
 _FROM_STAGES = ("condensation_rate", "focus_rate", *EVENTS, "turn_time", "turn_height", "on_frequent", "query_path")
 
 
+# Bounds were set before any run of this form: half of the ranks for tokens; for the stages see `claims`.
 @dataclass(frozen=True)
 class Settings:
     """Settings; the defaults are the quick ones. The second half is on the stages of the embedded model."""

@@ -1,17 +1,10 @@
 """With learned or rotary positions a Transformer attends to much the same tokens as without; for others it cannot be told.
 
-An ordinary one-layer Transformer learns text with each encoding; plain sinusoids are far larger than embeddings at the start, so
-they are tried again with embeddings of equal size (`matched sinusoidal`). Two questions: do the same tokens gain attention as
-without positions (rank correlation of gains; its ceiling is the agreement of two seeds), and do distinct tokens outgrow common ones
-(Theorem 2, whose assumptions neither text nor Adam nor positions meet)? Whether attention freezes is not asked: at a constant rate
-of Adam the noise of batches keeps it moving. Intervals are simultaneous over all claims.
-
-The theory of positional priors is asked too. Of these encodings ALiBi is a prior as the theory has it: a bias on distance, added to
-scores. A token then counts e^b at each place, so the first force of such counts must give the order of gains; with plain counts it
-must not (the control). Asked of the theorem's own model without noise, at the steepest slope of ALiBi, then of the Transformer,
-outside the assumptions: is what ALiBi changes there what it adds to the first force, each head at its own slope?
-Bounds: .2, set when two seeds of a trial had agreed at .3 and half of the ranks was out of reach; .85 at ten steps, that of
-`first-force-text`; and more than 0.
+An ordinary one-layer Transformer learns text with each encoding. Do the same tokens gain attention as without positions, and do
+distinct tokens outgrow common ones (Theorem 2, outside its assumptions)? Then the theory of positional priors: ALiBi is such a
+prior, a bias on distance added to scores, so a token counts e^b at each place, and the first force of such counts must give the
+order of gains; plain counts must not (the control). Asked of the theorem's own model without noise, and of the Transformer.
+Expect agreement with learned and rotary positions, and the prior's order in the theorem's model.
 """
 
 from __future__ import annotations
@@ -70,6 +63,10 @@ VARIABLES = {
 }
 
 
+# Plain sinusoids are far larger than embeddings at the start, so they are tried again with embeddings of equal size (`matched
+# sinusoidal`). Whether attention freezes is not asked: at a constant rate of Adam the noise of batches keeps it moving. Bounds:
+# .2, set when two seeds of a trial had agreed at .3 and half of the ranks was out of reach; .85 at ten steps, that of `first-
+# force-text`; and more than 0.
 @dataclass(frozen=True)
 class Settings:
     """Settings; the defaults are the quick ones."""

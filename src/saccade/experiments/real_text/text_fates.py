@@ -6,9 +6,6 @@ at every update; `repetitions` samples that share no window), the same reading t
 (seeds, large batches). Which tokens are distinct or common comes from counts (`token_groups.py`).
 The ceiling of a score is how far two samples, or two seeds, agree in the same units. Intervals are simultaneous over all claims.
 The theorems' claims carry their assumptions, which text does not meet: they say whether the numbers agree all the same.
-Bounds of ±.1 were set when two samples of the theorem's model had been seen, before any run of the other two; a first run with
-12,000 windows, 200 tokens and four repetitions could not tell who wins, and sizes were raised. Whether of two distinct tokens the
-more frequent gains more (Theorem 2(a)) is drawn and not claimed: it rests on a dozen tokens of one query.
 """
 
 from __future__ import annotations
@@ -47,6 +44,9 @@ VARIABLES = {
 }
 
 
+# Bounds of ±.1 were set when two samples of the theorem's model had been seen, before any run of the other two; a first run with
+# 12,000 windows, 200 tokens and four repetitions could not tell who wins, and sizes were raised. Whether of two distinct tokens
+# the more frequent gains more (Theorem 2(a)) is drawn and not claimed: it rests on a dozen tokens of one query.
 @dataclass(frozen=True)
 class Settings:
     """Settings; the defaults are the quick ones."""

@@ -4,10 +4,6 @@ Section 8 of Scan and Snap, on Syn-Medium with one query and both rates 1: entro
 momentum .9 for 100 steps, without momentum for ten times as long or at ten times the rate, and with momentum from the uniform
 start of the paper's code. Expect momentum to leave attention sparser than any rescaling, and the published entropy and its spread
 to need the uniform start.
-
-The evidence on the start is weaker than two errata suggest. The setting was picked after all 32 published ones had been seen (with
-three queries the two starts hardly differ), and the spread is compared in logarithms because a first version that compared standard
-deviations could not reject the zero start.
 """
 
 from __future__ import annotations
@@ -50,6 +46,9 @@ _REPLICATION_TOLERANCE = 0.015
 PUBLISHED_MEAN, PUBLISHED_STD, PUBLISHED_SEEDS = 1.871, 0.052, 10
 
 
+# The evidence on the start is weaker than two errata suggest. The setting was picked after all 32 published ones had been seen
+# (with three queries the two starts hardly differ), and the spread is compared in logarithms because a first version that
+# compared standard deviations could not reject the zero start.
 @dataclass(frozen=True)
 class Settings:
     """Settings; the defaults are the published ones."""

@@ -5,8 +5,7 @@ classes of one query whose tokens have positions: rare distinct tokens are near,
 two others are near in one class and far in the other. The prior falls linearly with distance. The plain flow (B) simulates the
 positions, the theory's flow (C) uses the effective frequencies. Expect: both agree; the order of distinct tokens reverses at one
 slope; beyond another the placed common tokens gain at first; the prior does not change when attention is fastest in (C), and makes
-it earlier in (B), through the overlap. The last claim is for slow attention; it replaced one that failed, a snap between t0' and t0
-at any rate.
+it earlier in (B), through the overlap.
 """
 
 from __future__ import annotations
@@ -71,6 +70,7 @@ VARIABLES = {
 }
 
 
+# The last claim is for slow attention; it replaced one that failed, a snap between t0' and t0 at any rate.
 @dataclass(frozen=True)
 class Settings:
     n_vocab: Annotated[int, Range(20, 10_000)] = 300
