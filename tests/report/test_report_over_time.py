@@ -170,6 +170,7 @@ def test_a_large_watched_run_is_small_and_opens_within_two_seconds(browser, larg
 
 def test_heads_are_coloured_by_the_value_at_this_step(visit, large):
     page = visit(large)
+    page.locator(".plot-heads").scroll_into_view_if_needed()
     page.locator(".plot-heads rect").first.wait_for()
     fills = "cells => cells.map(cell => cell.getAttribute('fill'))"
     cells = page.locator(".plot-heads .chart-svg > rect:not(.chart-cell)")
@@ -184,6 +185,7 @@ def test_heads_are_coloured_by_the_value_at_this_step(visit, large):
 
 def test_a_head_is_chosen_for_the_text_by_keyboard(visit, large):
     page = visit(large)
+    page.locator(".plot-text").scroll_into_view_if_needed()
     page.locator(".plot-text .token").first.wait_for()
     page.locator(".plot-heads svg").press("ArrowDown")
     page.locator(".plot-heads svg").press("ArrowRight")
@@ -193,6 +195,7 @@ def test_a_head_is_chosen_for_the_text_by_keyboard(visit, large):
 
 def test_screen_readers_are_told_of_a_head_once_the_slider_rests(visit, large):
     page = visit(large)
+    page.locator(".plot-heads").scroll_into_view_if_needed()
     page.locator(".plot-heads rect").first.wait_for()
     spoken = page.locator(".plot-heads [role=status]")
     until(page, "document.querySelector('.plot-heads [role=status]').textContent !== ''")
@@ -206,6 +209,7 @@ def test_screen_readers_are_told_of_a_head_once_the_slider_rests(visit, large):
 
 def test_a_text_of_1024_tokens_shows_its_attention_without_freezing(visit, large, large_record):
     page = visit(large)
+    page.locator(".plot-text").scroll_into_view_if_needed()
     page.locator(".plot-text .token").first.wait_for()
     assert page.locator(".plot-text .token").count() == 1024
     worst = page.evaluate("""async () => {

@@ -46,7 +46,7 @@ def test_sources_of_all_kinds_go_into_one_page(results, tmp_path):
     assert "2 runs" in found[2].about["statement"]
     assert "net" in found[3].about["statement"]
     page = write_report([results / "growth", tmp_path], tmp_path / "report.html").read_text("utf-8")
-    assert page.count('<section class="result"') == 4
+    assert page.count('class="card result"') == 4
 
 
 def test_a_sweep_shows_its_table(visit, tmp_path):

@@ -17,7 +17,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saccade.errors import InputError, checked_choice
 
@@ -151,9 +151,11 @@ def module_of(name: str) -> str:
     return f"saccade.experiments.{entry.part}.{entry.file}"
 
 
-def part_of(name: str) -> str:
-    """Under which heading an experiment is shown; that of a user's own file has its own."""
-    return _PARTS[EXPERIMENTS[name].part] if name in EXPERIMENTS else "Your own"
+def place_of(name: str) -> dict[str, Any]:
+    """Where a report shows an experiment: under which heading, and at which place; that of a user's own file comes last."""
+    if name not in EXPERIMENTS:
+        return {"part": "Your own", "place": len(EXPERIMENTS)}
+    return {"part": _PARTS[EXPERIMENTS[name].part], "place": list(EXPERIMENTS).index(name)}
 
 
 def _entry(name: str) -> Entry:

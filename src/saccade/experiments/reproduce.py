@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError
-from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, finding_of, own_file, part_of
+from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, finding_of, own_file, place_of
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome
 from saccade.processes import LostProcessError, Worker, computed, cores
@@ -46,7 +46,7 @@ def reproduce(
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         outcome = Outcome(asked.name, finding_of(name), folder, record, list(asked.claims(record)))
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
-        said = {"statement": outcome.finding, "command": by, "part": part_of(asked.name)}
+        said = {"statement": outcome.finding, "command": by, **place_of(asked.name)}
         asked.write(unfinished, record, outcome.claims, said)
     return outcome
 

@@ -48,7 +48,7 @@ _SCRIPTS = (
 )
 _OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, within so many bytes
 _STYLES = ("theme.css", "report.css")
-_NOT_FACTS = ("statement", "caption", "command", "part", "picture")
+_NOT_FACTS = ("statement", "caption", "command", "part", "place", "picture")
 _TABLE = '<div class="table-place"></div>'
 
 
@@ -76,7 +76,8 @@ def _is_ours(page: Path) -> bool:
 
 def page_of(results: list[Result]) -> str:
     """The whole page as text."""
-    (data, blobs), (claims, of_claims) = page_data(results), claims_of(results, _web("claims.html"))
+    claims, of_claims = claims_of(results, _web("claims.html"))
+    data, blobs = page_data(results, claims)
     script = "\n".join(_web(name) for name in _SCRIPTS)
     parts = {
         "title": escape(_title(results)),
@@ -90,7 +91,7 @@ def page_of(results: list[Result]) -> str:
         "menu": menu(results) if len(results) > 1 else "",
         "section": _section(results[0]) if len(results) == 1 else _commands(results),
         "blobs": blobs,
-        "data": json_text(data | {"claims": claims}),
+        "data": json_text(data),
         "script": script,
     }
     return filled(_web("report.html"), parts)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.records.events import Event, stage_bands
+from saccade.records.json_files import json_ready
 from saccade.records.when import freezing_steps, is_watched
 from saccade.report.maps import text_map
 from saccade.report.packing import Packed, packed, packed_text, packed_times
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+_MOST_POINTS = 600  # of a line in a panel: one a pixel; the record has all
 _BY_MOMENTS = 0.25  # share of a film that goes by moments alone, so that rest can be seen as rest
 
 
-def page_data(results: list[Result]) -> tuple[dict[str, Any], str]:
-    """Results and their records as JSON has them, and the HTML of the blobs that they name."""
+def page_data(results: list[Result], claims: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:
+    """Results, their records and claims as JSON has them, and the HTML of the blobs that they name."""
     blobs = _Blobs()
     data = {
+        "claims": blobs.add(packed_text(json.dumps(json_ready(claims), allow_nan=False))),
         "results": [_result_data(result, blobs) for result in results],
         "records": [found for place, result in enumerate(results) if (found := _record_data(place, result, blobs)) is not None],
     }
@@ -68,8 +71,11 @@ def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers as a chart needs them: six digits halve the page, and what is not finite is missing."""
+    """Numbers as a chart needs them: six digits halve the page, what is not finite is missing, and long lines have fewer points."""
     if isinstance(value, dict):
+        step = math.ceil(len(value["x"]) / _MOST_POINTS) if isinstance(value.get("x"), list) else 1
+        if step > 1:
+            value = {key: [*item[:-1:step], item[-1]] if isinstance(item, list) else item for key, item in value.items()}
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_rounded(item) for item in value]

@@ -6,7 +6,7 @@
 | `summary.csv` or `dataset.zarr`        | a sweep: its table and figure                          |
 | `observations`, no `checksums.json`    | a watched run that goes on, or was killed              |
 | `NAME.zarr`, or a folder that is Zarr  | a bare record, with claims if it was saved with some   |
-| none of these                          | a tree: everything of these kinds in it, oldest first  |
+| none of these                          | a tree: all of these kinds in it (`_place`: the order) |
 
 Hidden folders are leftovers of killed processes and are passed over. A file that is not what was written is not shown, and named.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -117,7 +118,13 @@ def _results(path: Path) -> list[Result]:
     if own is not None:
         return [own]
     folders = sorted(_folders(path, _DEPTH), key=lambda folder: folder.stat().st_mtime_ns)
-    return [result for folder in folders if (result := _read(folder)) is not None]
+    return sorted((result for folder in folders if (result := _read(folder)) is not None), key=_place)
+
+
+def _place(result: Result) -> float:
+    """Experiments come in the order of their registry; all else after them, oldest first."""
+    place = result.about.get("place")
+    return float(place) if isinstance(place, int | float) else math.inf
 
 
 def _folders(path: Path, depth: int) -> Iterator[Path]:

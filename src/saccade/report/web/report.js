@@ -88,6 +88,7 @@
       html("p", "warning", "This browser cannot unpack the figures; Chrome 80, Firefox 113, Safari 16.4 or later can.", place("story"));
       return;
     }
+    data.claims = JSON.parse(await Packed.text(data.claims));
     await films();
     Claims.attach(data.claims, (cell, claim) => ClaimDetail.fill(cell, claim, data.claims));
     const view = await overTime();

@@ -86,7 +86,7 @@ ERRATUM_3_10 = Correction(
 ERRATUM_3_11 = Correction(
     "3.11",
     (r"A_2 = \text{number of } (i, j: \langle W_{v,i} W^{[1],i}, W_{v,j} W^{[1],j} \rangle > 0) \text{, columns}",),
-    (r"A_2 = \text{number of } (i, j: \langle W_{v,i} W^{[1]}_i, W_{v,j} W^{[1]}_j \rangle > 0) \text{, rows}",),
+    (r"A_2 = \text{number of } (i, j: \langle W_{v,i} W_i^{[1]}, W_{v,j} W_j^{[1]} \rangle > 0) \text{, rows}",),
     "Assumption 1 is about rows of the hidden matrix; columns weighted by W_v point to both sides for ever.",
     title="Fig. 2 counts columns where it means rows",
 )
