@@ -62,6 +62,7 @@ _PUBLIC = {
     "Lines": "saccade.lab.panel",
     "Bars": "saccade.lab.panel",
     "Heat": "saccade.lab.panel",
+    "Film": "saccade.lab.film",
     "save_record": "saccade.records.store",
     "load_record": "saccade.records.store",
     "write_report": "saccade.report.page",
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from saccade.lab.experiment import Measured as Measured
     from saccade.lab.experiment import Variable as Variable
     from saccade.lab.experiment import grid as grid
+    from saccade.lab.film import Film as Film
     from saccade.lab.panel import Bars as Bars
     from saccade.lab.panel import Heat as Heat
     from saccade.lab.panel import Line as Line
