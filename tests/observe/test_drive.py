@@ -105,6 +105,25 @@ def test_weights_gradients_modes_and_generators_are_left_as_they_were(ids):
     assert all(torch.equal(parameter.grad, slope) for parameter, slope in zip(model.parameters(), slopes, strict=True))
 
 
+def test_a_backward_pass_that_is_still_to_come_does_not_notice(ids):
+    model = Model().double()
+    value = loss(model, ids)
+    saccade.attention_drive(model, loss, ids)
+    value.backward()  # would raise if a weight had been written in a way that autograd counts
+    assert model.low.c_attn.weight.grad.abs().sum() > 0
+
+
+def test_a_head_that_is_open_does_not_open_first(ids):
+    model = Model().double()
+    drive = saccade.attention_drive(model, loss, ids)
+    level = float(np.median(drive.amplitude))
+    layer, head = drive.first(level=level)
+    assert drive.amplitude[drive.layers.index(layer), head] < level
+    assert np.isnan(drive.wait(0.1, level)).sum() == (drive.amplitude >= level).sum() > 0
+    with pytest.raises(InputError, match="none is left to open"):
+        drive.first(level=float(drive.amplitude.min()))
+
+
 def test_weights_are_put_back_when_the_loss_fails(ids):
     model, calls = made(), []
 

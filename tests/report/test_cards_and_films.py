@@ -10,6 +10,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.lab.film import N_FRAMES, Film, frames
 from saccade.report.page import write_report
+from saccade.report.page_data import _rounded
 from tests.report.made_results import snap, turning, written
 
 WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
@@ -38,6 +39,19 @@ def test_a_film_interpolates_and_leaves_out_what_theory_does_not_say():
     assert turning().spec()["kind"] == "heat"
     with pytest.raises(InputError, match="a film of 2 tokens"):
         Film("Wrong.", [0, 1], np.zeros((2, 3)), ["a", "b"]).spec()
+    with pytest.raises(InputError, match="at least two times"):
+        Film("Short.", [0], np.zeros((1, 2)), ["a", "b"]).spec()
+
+
+def test_long_lines_are_thinned_and_points_and_broken_lines_are_not():
+    x = list(range(2000))
+    line = {"x": x, "y": [0.5 * value for value in x], "style": "line"}
+    thin = _rounded(line)
+    assert len(thin["x"]) <= 601
+    assert (thin["x"][0], thin["x"][-1]) == (0, 1999)
+    assert all(y == 0.5 * at for at, y in zip(thin["x"], thin["y"], strict=True))
+    for kept in (line | {"style": "points"}, line | {"y": [None, *line["y"][1:]]}):
+        assert len(_rounded(kept)["x"]) == 2000
 
 
 @pytest.mark.parametrize("width, height", WIDTHS)
@@ -89,6 +103,7 @@ def test_a_card_shows_the_finding_and_the_verdicts_under_its_theory(visit, repor
         "Focus and Dilution",
         "cycle",
         "All claims",
+        "↑ Top",
     ]
 
 

@@ -31,7 +31,7 @@ class Film:
     | `queries`  | names of the queries, for a map                                                                     |
     | `theory`   | what theory predicts (time, token), drawn as outlines; NaN where it says nothing                    |
     | `outlines` | what the outlines are: "Theorem 3"                                                                  |
-    | `roles`    | the role of each token, "common" or "distinct": one colour for each role; none: all alike           |
+    | `roles`    | the role of each token, one colour a role; "common tokens" are grey; none: all alike                 |
     | `marks`    | moments with a name: time -> "winner emerges"                                                       |
     | `clock`    | what time is: "t (steps)"                                                                           |
     """
@@ -51,7 +51,9 @@ class Film:
         """The film as plain data: a row of numbers for each frame."""
         time, values = np.asarray(self.time, float), np.asarray(self.values, float)
         axes = (len(time), len(self.queries), len(self.tokens)) if self.queries else (len(time), len(self.tokens))
-        if values.shape != axes or len(time) < 2:
+        if len(time) < 2:
+            raise InputError(f"a film needs at least two times; it has {len(time)}.")
+        if values.shape != axes:
             raise InputError(f"a film of {len(self.tokens)} tokens needs values of the shape {axes}; it has {values.shape}.")
         flat = values.reshape(len(time), -1)
         at = frames(time, flat)
@@ -67,7 +69,7 @@ class Film:
             "values": _rows(flat, time, at),
             "theory": told,
             "outlines": self.outlines,
-            "marks": [{"time": float(when), "label": name} for when, name in self.marks.items()],
+            "marks": [{"time": float(when), "label": name} for when, name in sorted(self.marks.items())],
         }
 
 

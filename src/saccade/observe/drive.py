@@ -64,16 +64,21 @@ class AttentionDrive:
     )
 
     def wait(self, lr: float, level: float = 0.2, momentum: float = 0.0) -> Array:
-        """Steps of gradient descent until the amplitude of each head reaches `level`: ln(level / amplitude) / (lr s1)."""
+        """Steps of gradient descent until the amplitude of each head reaches `level`: ln(level / amplitude) / (lr s1).
+
+        NaN for a head that is there already.
+        """
         step = checked_number("lr", lr, low=0.0, open_low=True) / (1 - checked_number("momentum", momentum, low=0.0, high=0.999))
         with np.errstate(divide="ignore"):
-            return np.maximum(np.log(checked_number("level", level, low=0.0, open_low=True) / self.amplitude), 0.0) / (
-                step * self.rate
-            )
+            wait = np.log(checked_number("level", level, low=0.0, open_low=True) / self.amplitude) / (step * self.rate)
+        return np.where(self.amplitude < level, wait, np.nan)
 
     def first(self, lr: float = 1.0, level: float = 0.2) -> tuple[str, int]:
-        """Layer and head that open first."""
-        layer, head = np.unravel_index(np.nanargmin(self.wait(lr, level)), self.rate.shape)
+        """Layer and head that open first, of those that are not open yet."""
+        wait = self.wait(lr, level)
+        if np.isnan(wait).all():
+            raise InputError(f"all heads have an amplitude of {level:g} or more: none is left to open; give a higher `level`.")
+        layer, head = np.unravel_index(np.nanargmin(wait), self.rate.shape)
         return self.layers[layer], int(head)
 
     def moved(self, before: AttentionDrive, steps: float, lr: float) -> float:
@@ -117,7 +122,7 @@ def attention_drive(model: nn.Module, loss: Callable[[nn.Module, Any], Tensor], 
     if not callable(loss):
         raise InputError("`loss` must be a function of the model and the batch that gives one number.")
     with undisturbed(inner), torch.enable_grad():
-        reading = _Reading(inner, list(heads.values()), lambda: loss(model, batch))
+        reading = _Reading(inner, list(heads.values()), lambda: loss(inner, batch))
         now = [_Now(each.query.detach().clone(), each.key.detach().clone()) for each in heads.values()]
         slopes = reading.slopes()
         with reading.kept():
@@ -165,9 +170,8 @@ class _Reading:
         try:
             yield
         finally:
-            with torch.no_grad():
-                for each, value in zip(written, values, strict=True):
-                    each.copy_(value)
+            for each, value in zip(written, values, strict=True):
+                each.data.copy_(value)
 
     def slopes(self) -> list[Tensor]:
         """-dL/dW_Q of every module, (head, width of a head, width in), in float64 on the CPU."""
@@ -194,12 +198,15 @@ class _Reading:
 
     @torch.no_grad()
     def _put(self, keys: Callable[[Tensor], Tensor]) -> None:
-        """No queries, and these keys. A bias of the keys shifts all logits of a query alike, and so changes nothing."""
+        """No queries, and these keys. A bias of the keys shifts all logits of a query alike, and so changes nothing.
+
+        Through `.data`, which autograd does not count: a loss whose backward pass is still to come must not notice.
+        """
         for each in self._heads:
-            each.query.zero_()
-            each.key.copy_(keys(each.key))
+            each.query.data.zero_()
+            each.key.data.copy_(keys(each.key))
         for bias, rows in self._query_biases:
-            bias.index_fill_(0, rows, 0.0)
+            bias.data.index_fill_(0, rows, 0.0)
 
     def drives(self) -> list[Tensor]:
         """F of every module (head, width in, width in), checked at random keys."""

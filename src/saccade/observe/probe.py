@@ -58,9 +58,8 @@ class Probe:
     def run(self, model: nn.Module, **more: Any) -> Any:
         """The model's answer, called as it is with the probe: another call may mean another mask."""
         named = self._named | more
-        device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         with _without_cache(model):
-            return model(*_moved(self._args, device), **_moved(named, device))
+            return model(*on_device_of(model, self._args), **on_device_of(model, named))
 
     def first(self) -> Probe:
         """The first sequence alone."""
@@ -282,9 +281,14 @@ def _first_tokens(is_token: Tensor) -> Tensor:
     return is_token.int().argmax(dim=1, keepdim=True).expand_as(is_token)
 
 
+def on_device_of(model: nn.Module, value: Any) -> Any:
+    """Tensors, and containers of them, where the model's parameters are."""
+    return _moved(value, next((parameter.device for parameter in model.parameters()), torch.device("cpu")))
+
+
 def _moved(values: Any, device: torch.device) -> Any:
     if isinstance(values, Mapping):
         return {name: _moved(value, device) for name, value in values.items()}
-    if isinstance(values, tuple):
-        return tuple(_moved(value, device) for value in values)
+    if isinstance(values, tuple | list):
+        return type(values)(_moved(value, device) for value in values)
     return values.to(device) if isinstance(values, Tensor) else values

@@ -27,7 +27,7 @@ from saccade.observe.forwarding import forwarders
 from saccade.observe.guard import Guard, guarded, say, warn
 from saccade.observe.look import Look, look, map_rows
 from saccade.observe.movement import Movement
-from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe
+from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe, on_device_of
 from saccade.observe.self_check import WORST, Check, self_check, tried
 from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import check_whole, unwrapped
@@ -144,10 +144,12 @@ class Recorder:
         drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
         label: str = "",
     ) -> None:
-        self._drive = None if drive is None else partial(attention_drive, model, drive, probe)
+        if not (drive is None or callable(drive)):
+            raise InputError(f"`drive` must be a function of the model and the probe that gives the loss; got {shortened(drive)}.")
         self._model = unwrapped(checked_kind("model", model, nn.Module))
         check_whole(self._model)
         self._probe = Probe(probe, batch_axis, documents)
+        self._drive = None if drive is None else partial(attention_drive, self._model, drive, on_device_of(self._model, probe))
         self._maps = _sequences(maps, self._probe.n_batch)
         self._due = schedule(every)
         self._budget = Budget(budget)
@@ -189,10 +191,10 @@ class Recorder:
             started = time.perf_counter()
             tried(self._model, self._probe)
             self.check = self_check(self._model, self._probe, self._tokens)
-            if self._drive is not None:
-                self._drive()  # what it cannot read, it says now
             self._repeated = self._checked_repeated()
             self._budget.start(self._counting + time.perf_counter() - started)
+            if self._drive is not None:
+                self._drive()  # what it cannot read, it says now
             seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
             dropped = "" if self.check.output is not None else " (its output not compared: it drops weights at random)"
             where = f"the page will be {self._page}" if self._out is not None else "nothing is written; for a page, pass `out`"

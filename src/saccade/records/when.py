@@ -265,7 +265,7 @@ def _of_others(states: NDArray[np.int8], events: list[HeadEvent], others: list[t
     collapsed = {(event.layer, event.head) for event in events if event.name == "collapsed"}
     return [
         *sentences,
-        f"{len(collapsed)} of {states.shape[1] * states.shape[2]} collapsed." if collapsed else "Nothing collapsed.",
+        f"{len(collapsed)} of {(states >= 0).any(axis=0).sum()} collapsed." if collapsed else "Nothing collapsed.",
     ]
 
 

@@ -38,7 +38,7 @@ def menu(results: list[Result]) -> str:
         for number, (name, members) in enumerate(parts(results).items())
     )
     claims = '<p><a href="#claims">All claims</a></p>' if any(result.claims for result in results) else ""
-    return f'<nav class="menu" aria-label="Experiments">{groups}{claims}</nav>'
+    return f'<nav class="menu" aria-label="Experiments">{groups}{claims}<p><a href="#top">↑ Top</a></p></nav>'
 
 
 def _link(place: int, result: Result) -> str:
@@ -48,7 +48,7 @@ def _link(place: int, result: Result) -> str:
 def _card(place: int, result: Result, body: str) -> str:
     head = (
         f'<span class="card-picture" aria-hidden="true" inert></span>'
-        f'<span class="card-said">{escape(str(result.about["statement"]))}</span>'
+        f'<h3 class="card-said">{escape(str(result.about["statement"]))}</h3>'
         f'<span class="card-name">{escape(result.name)}</span>{strip(result)}'
     )
     return (

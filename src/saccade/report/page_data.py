@@ -70,11 +70,23 @@ def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
     }
 
 
+def _is_long_line(value: dict[str, Any]) -> bool:
+    """An unbroken line of more points than a chart has pixels; of points and pieces none may go."""
+    lists = [item for item in value.values() if isinstance(item, list)]
+    return (
+        isinstance(value.get("x"), list)
+        and value.get("style") not in ("points", "rings")
+        and len(value["x"]) > _MOST_POINTS
+        and all(len(item) == len(value["x"]) for item in lists)
+        and not any(number is None for item in lists for number in item)
+    )
+
+
 def _rounded(value: Any) -> Any:
     """Numbers as a chart needs them: six digits halve the page, what is not finite is missing, and long lines have fewer points."""
     if isinstance(value, dict):
-        step = math.ceil(len(value["x"]) / _MOST_POINTS) if isinstance(value.get("x"), list) else 1
-        if step > 1:
+        if _is_long_line(value):
+            step = math.ceil(len(value["x"]) / _MOST_POINTS)
             value = {key: [*item[:-1:step], item[-1]] if isinstance(item, list) else item for key, item in value.items()}
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -120,7 +132,8 @@ def _pace(found: list[Figure], clock: np.ndarray) -> np.ndarray:
         return place
     figure = found[0]
     run = (0,) * len(figure["choices"])
-    values, times = np.nan_to_num(figure["values"][run]), figure["time"][run] if figure["time"].ndim > 1 else figure["time"]
+    values = np.nan_to_num(figure["values"][run], posinf=0.0, neginf=0.0)
+    times = figure["time"][run] if figure["time"].ndim > 1 else figure["time"]
     moved = np.concatenate([[0.0], np.abs(np.diff(values.reshape(len(values), -1), axis=0)).sum(axis=1).cumsum()])
     known = np.isfinite(times)
     way = np.interp(clock, times[known], moved[known]) if known.any() else moved[:1]

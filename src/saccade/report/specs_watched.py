@@ -27,7 +27,7 @@ def watched_figures(record: xr.Dataset) -> list[Figure]:
     """Every figure that the record has the numbers for."""
     found = [heads(record), _entropy(record), _some_times(record, "loss"), _deciles(record), _masses(record), frozen(record)]
     found += [_by_layer(record, name) for name in _RANKS]
-    found += [_some_times(record, name) for name in ("embedding_singular_values", "unembedding_singular_values")]
+    found += [_some_times(record, name) for name in ("sink_share", "embedding_singular_values", "unembedding_singular_values")]
     return [figure for figure in found if figure is not None]
 
 

@@ -11,7 +11,7 @@ $r_n = P(l|m,n)$, every next token weighed alike, as the classes of the paper ar
 
 Both must hold by two standard errors of Poisson counts, $\sqrt{N + 1}$ for a count N: a count of none is not certain either. The
 rest is neither: too rare to tell, or in between. Words come in bursts, so true errors are larger than these; shuffled text is the
-check (tests/data/test_text_context.py). One half is the least share that only one next token can have; it was chosen before any
+check (tests/data/text/test_context_law.py). One half is the least share that only one next token can have; it was chosen before any
 corpus was looked at, as was the factor of two.
 """
 

@@ -16,8 +16,6 @@ Mask = NDArray[np.bool_]
 FACTOR = 2.0  # a time was forecast if it is right to within this factor; set before any run
 MOVED = 0.1  # a token has moved if it has by this part of its query's largest move; set before any run
 DRAWS = 1000  # the ends of an interval then lie on 25 draws each
-_LEAST = 3  # tokens that have an order worth the name: two are right by chance every other time
-_SPEED_WINDOWS = 60  # log-spaced, [t, 2t]: wide enough to average the noise of batches
 EVENTS = {
     "condensed_time": "embeddings lie along one direction",
     "plateau_time": "token frequencies are learnt",

@@ -63,7 +63,7 @@ const Film = (() => {
     }
   }
 
-  /** @param {Element} container @param {Object} film as in film.json @param {string} name of the result, for its link */
+  /** @param {Element} container @param {Object} film as in film.json @param {{name: string, link: ?string}} result where it is from */
   function create(container, film, { name, link }) {
     const figure = html("figure", "film", undefined, container);
     html("figcaption", "film-sentence", film.sentence, figure);
@@ -86,7 +86,7 @@ const Film = (() => {
       slider.value = String(Math.round(place));
       const time = frameAt(film.times.map((one) => [one]), place)[0];
       const past = film.marks.filter((mark) => mark.time <= time * (1 + 1e-9)).at(-1);
-      readout.textContent = `${film.clock.split(" ")[0]} = ${Charts.format(time, 2)}: ${past ? past.label : "start"}`;
+      readout.textContent = `${film.clock.split(" ")[0]} = ${Charts.format(time, 2)}${film.marks.length ? `: ${past ? past.label : "start"}` : ""}`;
       slider.setAttribute("aria-valuetext", readout.textContent);
     }
 
@@ -121,7 +121,6 @@ const Film = (() => {
     }).observe(figure);
     show();
     play(!matchMedia("(prefers-reduced-motion: reduce)").matches);
-    return { element: figure, play, go: (to) => { play(false); place = to; show(); } };
   }
 
   return Object.freeze({ create });

@@ -64,19 +64,20 @@
     const first = View.create(place("views"), data.records, { record: 0, choice: {} }, useClock);
     let second = null;
     const button = place("compare");
-    button.addEventListener("click", () => {
+    function compare(on) {
       if (second) second = second.destroy() ?? null;
-      else second = View.create(place("views"), data.records, other(first.state));
+      if (on) second = View.create(place("views"), data.records, other(first.state));
       place("views").classList.toggle("two", second !== null);
       button.setAttribute("aria-pressed", String(second !== null));
-    });
-    return first;
+    }
+    button.addEventListener("click", () => compare(second === null));
+    return { show(index) { compare(false); first.show(index); } };
   }
 
   /** Move the view over time into a card. @param {number} result @param {Element} into */
   async function showRecord(view, result, into) {
     const index = data.records.findIndex((record) => record.result === result);
-    if (!view || index < 0) return;
+    if (!view || index < 0 || !data.claims.length) return; // without claims it stands in the page for all records
     into.append(place("over-time"));
     place("over-time").hidden = false;
     await useClock(data.records[index]);

@@ -72,7 +72,7 @@ const Stills = (() => {
 
   /** How far a time is from a moment to the next, from 0 to 1. */
   const shareOf = (times, moment, time) => (
-    moment + 1 < times.length && time > times[moment] ? Math.min(1, (time - times[moment]) / (times[moment + 1] - times[moment] || 1)) : 0);
+    moment + 1 < times.length && Number.isFinite(times[moment + 1]) && time > times[moment] ? Math.min(1, (time - times[moment]) / (times[moment + 1] - times[moment] || 1)) : 0);
 
   /** What moves in bars and heat maps. */
   function moving(loaded, choice, moment, share = 0) {
@@ -84,9 +84,9 @@ const Stills = (() => {
     return { groups };
   }
 
-  const NARROWEST = 0.1; // of an axis against its largest number; why is in axes.py
+  const NARROWEST = 0.1; // of an axis against its largest number; why is in report/specs.py
 
-  /** The vertical axis of one run: `fitted` of report/axes.py. */
+  /** The vertical axis of one run: `_fitted` of report/specs.py. */
   function axisOf(axis, series) {
     if (axis.fixed) return axis;
     const { label } = axis;

@@ -57,11 +57,6 @@ class TwoClue:
         p, q = self.first, self.second
         return float(2 * self.share * np.sqrt(p * (1 - p)) + 2 * (1 - self.share) * np.sqrt(q * (1 - q)))
 
-    @property
-    def ray_relaxation(self) -> float:
-        r"""Rate at which $\beta_0$ settles, three equal factors: $\frac43 \beta_0^{*4/3}\sqrt{\bar p(1-\bar p)}$."""
-        return float(4 / 3 * self.beta_star ** (4 / 3) * np.sqrt(self.right * (1 - self.right)))
-
     def drive(self, beta: float) -> Array:
         r"""F at uniform attention: rows 1 and 2, with $f = \rho_q \beta_0 / 3\sqrt5$, $A = 2p_q - 1$,
         $B = p_q e^{-2\beta_0/3} - (1-p_q) e^{2\beta_0/3}$: own clue $f(3A+B)/6$, other clue $f(B-3A)/6$, question $-fB/3$.
