@@ -68,7 +68,7 @@ def test_a_damaged_record_is_named_and_the_page_is_made_of_the_others(medium, tm
     assert one_sentence(err)
     assert f"{record.parent}: record.zarr/entropy/0.0.0.0 is not what was written; the page shows the rest." in err
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert page.count('<section class="result"') == 2
+    assert page.count('class="card result"') == 2
     assert "record.zarr/entropy/0.0.0.0 is not what was written" in page
 
 

@@ -485,7 +485,7 @@ def test_claims_saved_with_a_record_are_in_its_report_and_are_no_part_of_the_rec
     save_record(small, tmp_path / "mine.zarr", claims=[claim])
     assert load_record(tmp_path / "mine.zarr").identical(small)
     assert results_of([tmp_path / "mine.zarr"])[0].claims == json.loads(json.dumps([claim.as_dict()]))
-    assert "loss at the end (rate 2)" in write_report(tmp_path / "mine.zarr", tmp_path / "page.html").read_text()
+    assert "loss at the end</span><small>rate 2" in write_report(tmp_path / "mine.zarr", tmp_path / "page.html").read_text()
     assert store.damaged_records(tmp_path) == ({}, 1)
     (tmp_path / "mine.zarr" / "claims.json").write_text("[]")
     damaged, _ = store.damaged_records(tmp_path)

@@ -160,7 +160,11 @@ def _places(folder: Path, sweeps: Collection[Path]) -> list[Path]:
 
 
 def _is_part(inner: Path, outer: Path) -> bool:
-    """Whether the checksums of a folder cover one in it, so that it is no place of its own; a user may put results anywhere."""
+    """Whether a folder belongs to one above it, so that it is no place of its own: by its name, or as the checksums above say. A user
+    may put results anywhere.
+    """
+    if inner.parent == outer and inner.name in _PARTS:
+        return True
     try:
         return f"{inner.relative_to(outer).as_posix()}/{CHECKSUMS}" in listed(outer)
     except InputError:  # they are lost, which is told already, or not written yet
