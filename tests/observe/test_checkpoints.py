@@ -252,7 +252,7 @@ def test_without_a_text_a_tokenizer_reads_our_own_paragraph(folder):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "needs a folder of checkpoints"),
+        ([], "SOURCE folder of checkpoints"),
         (["nowhere"], "there is no folder nowhere"),
         (["a folder that is not here", "--revisions", "x"], "neither a folder here nor the name of a model"),
         (["{run}", "--revisions", "x"], "`revisions` are those of a model on the hub"),

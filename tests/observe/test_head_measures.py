@@ -74,9 +74,10 @@ def test_the_largest_logit_is_that_of_keys_a_query_may_see(by_hand):
     model, probe = Fused(by_hand), zoo.ids()
     probe[:, 0], probe[:, -1] = 50, 51
     with torch.no_grad():  # the first query would like the last key best of all, if it could see it
-        model.embedding.weight[50], model.embedding.weight[51] = 3.0, -3.0
+        model.embedding.weight[50] = torch.tensor([6.0, 0.0] * 4)
+        model.embedding.weight[51] = torch.tensor([0.0, 6.0] * 4)
         model.query.weight.copy_(torch.eye(8))
-        model.key.weight.copy_(-torch.eye(8))
+        model.key.weight.copy_(torch.eye(8).roll(1, dims=1) * torch.tensor([[1.0], [0.0]] * 4))  # from odd to even components
     with saccade.watch(model, probe) as recorder:
         recorder.observe(0)
     logits = model.logits(probe)[0].detach()

@@ -106,6 +106,7 @@ def test_an_event_can_be_jumped_to_and_stages_are_shaded(visit, cycle, results):
     record = load_record(results / "cycle" / "record.zarr")
     nearest = int(np.abs(record.time.values - float(events[2]["time"])).argmin())
     assert page.locator(SLIDER).input_value() == str(nearest)
+    page.locator('[data-figure="loss"]').scroll_into_view_if_needed()
     page.locator('[data-figure="loss"] .chart-band').first.wait_for(state="attached")
 
 

@@ -210,6 +210,8 @@ def _trained(
         raise InputError(f"`checkpoints` holds a run of {first} steps, more than `steps`, {last}; give it a new folder.")
     if resumed is not None and first == last:
         return resumed.record
+    if resumed is not None:
+        looks.resume(resumed.record, first)
 
     guard = Guard()  # a disk that is full from the start is a mistake; one that fills up does not end training
 

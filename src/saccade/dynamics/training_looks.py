@@ -68,6 +68,11 @@ class Looks:
             every = sorted(self.steps)
             self._recorder = watch(model, (probe, last_only, True), every=every, budget=budget, weights=weights)
 
+    def resume(self, record: xr.Dataset, step: int) -> None:
+        """The run goes on at a step; `record` is of the part before it."""
+        if self._recorder is not None:
+            self._recorder.recall(record, step)
+
     def look(self, step: int, loss: float) -> None:
         """`loss`: of the batch that is about to be learned from."""
         if self._recorder is not None:

@@ -206,6 +206,15 @@ class Recorder:
                 )
             self._log.about["config"]["check"] = self.check.as_dict()
 
+    def recall(self, record: xr.Dataset, before: int) -> None:
+        """Go on from what an earlier part of this run saw until a step: movement is measured against the maps of half the step."""
+        if "attention_map" not in record:
+            return
+        maps = record.attention_map.transpose("time", *_AXES["attention_map"])
+        for step, seen in zip(record.time.values.tolist(), maps.values, strict=True):
+            if step < before and not np.isnan(seen).all():
+                self._movement.add(int(step), seen)
+
     def _checked_repeated(self) -> RepeatedProbe | None:
         """The repeated probe, if there can be one and the model takes it."""
         repeated = RepeatedProbe.of(self._probe)

@@ -160,8 +160,9 @@ def _places(folder: Path, sweeps: Collection[Path]) -> list[Path]:
 
 
 def _is_part(inner: Path, outer: Path) -> bool:
-    """Whether a folder belongs to one above it, so that it is no place of its own: by its name, or as the checksums above say. A user
-    may put results anywhere.
+    """Whether a folder belongs to one above it, and is no place of its own: by its name, or as the checksums above it say.
+
+    A user may put results anywhere.
     """
     if inner.parent == outer and inner.name in _PARTS:
         return True

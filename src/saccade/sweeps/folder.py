@@ -99,14 +99,13 @@ class SweepFolder:
         content = as_bytes(outcomes)
         checksum = hashlib.sha256(content).hexdigest()
         file = f"{checksum[:_DIGITS]}.npz"
-        if file == self._begun and file in self.checksums:  # Ctrl-C came while its line was written, and it is given again
+        if file == self._begun and file in self.checksums:  # Ctrl-C came before its outcomes were let go, and they are given again
             return
         self._begun = file
         try:
             with whole_file(self.path / "runs" / file) as whole:
                 whole.write(content)
             self._add_line({"file": file, "sha256": checksum, "runs": [outcome.entry() for outcome in outcomes]})
-            self._begun = ""
         except (OSError, InputError) as error:
             why = error if isinstance(error, InputError) else f"cannot write to {self.path}: {error.strerror or error}."
             raise InputError(

@@ -109,4 +109,5 @@ def plane_length_and_angle(plane: Array) -> Array:
 
 def maps(weights: Weights, places: Any) -> Array:
     """Cosines of the first rows of each matrix; the embedding has fewer rows, the rest is NaN."""
-    return np.array([padded([cosines(part[k])[:ROWS, :ROWS] for part in weights]) for k in places])
+    found = [padded([cosines(part[k])[:ROWS, :ROWS] for part in weights]) for k in places]
+    return np.array(found) if found else np.empty((0, len(weights), ROWS, ROWS))
