@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from saccade.errors import InputError
+from saccade.report.pace import pace, travelled
 
 N_FRAMES = 180  # six seconds at thirty frames a second
-_REST = 0.25  # share of the film that goes by the clock alone, so that rest can be seen as rest
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,7 @@ class Film:
 
 def frames(time: np.ndarray, values: np.ndarray, n_frames: int = N_FRAMES) -> np.ndarray:
     """Times of the frames, the first and the last sample among them, from values (time, anything)."""
-    place = np.arange(len(time)) / (len(time) - 1)
-    travelled = np.concatenate([[0.0], np.abs(np.diff(np.nan_to_num(values), axis=0)).sum(axis=1).cumsum()])
-    way = travelled / travelled[-1] if travelled[-1] > 0 else place
-    pace = _REST * place + (1 - _REST) * way  # strictly ascending, from 0 to 1
-    return np.interp(np.linspace(0, 1, n_frames), pace, time)
+    return np.interp(np.linspace(0, 1, n_frames), pace(travelled(values)), time)
 
 
 def _rows(values: np.ndarray, time: np.ndarray, at: np.ndarray) -> list[list[float | None]]:

@@ -16,6 +16,7 @@ from saccade.records.events import Event, stage_bands
 from saccade.records.json_files import json_ready
 from saccade.records.when import freezing_steps, is_watched
 from saccade.report.maps import text_map
+from saccade.report.pace import pace, travelled
 from saccade.report.packing import Packed, packed, packed_text, packed_times
 from saccade.report.sources import Result
 from saccade.report.specs import Figure, figures, is_log, labels_of
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _MOST_POINTS = 600  # of a line in a panel: one a pixel; the record has all
-_BY_MOMENTS = 0.25  # share of a film that goes by moments alone, so that rest can be seen as rest
 
 
 def page_data(results: list[Result], claims: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:
@@ -124,20 +124,15 @@ def _main_clock(found: list[Figure]) -> np.ndarray:
 
 
 def _pace(found: list[Figure], clock: np.ndarray) -> np.ndarray:
-    """How far a film of the record is at each moment of the clock, from 0 to 1: most of it goes by how far the first figure moves,
-    in its first run, the rest by moments.
-    """
-    place = np.arange(len(clock)) / max(1, len(clock) - 1)
+    """When each moment of the clock is played, from 0 to 1, by how far the first figure moves in its first run."""
     if not found:
-        return place
+        return pace(np.zeros(len(clock)))
     figure = found[0]
     run = (0,) * len(figure["choices"])
-    values = np.nan_to_num(figure["values"][run], posinf=0.0, neginf=0.0)
     times = figure["time"][run] if figure["time"].ndim > 1 else figure["time"]
-    moved = np.concatenate([[0.0], np.abs(np.diff(values.reshape(len(values), -1), axis=0)).sum(axis=1).cumsum()])
     known = np.isfinite(times)
-    way = np.interp(clock, times[known], moved[known]) if known.any() else moved[:1]
-    return _BY_MOMENTS * place + (1 - _BY_MOMENTS) * way / way[-1] if way[-1] > 0 else place
+    moved = travelled(figure["values"][run])[known]
+    return pace(np.interp(clock, times[known], moved) if known.any() else np.zeros(len(clock)))
 
 
 def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
