@@ -187,7 +187,7 @@ def test_a_record_that_packs_so_well_that_it_would_be_refused_is_written_as_it_i
     large = numbered(1).assign(loss=("step", np.zeros(2**18)), more=("step", np.full(2**18, np.nan)))
     save_record(large, tmp_path / "r.zarr")
     xr.testing.assert_identical(load_record(tmp_path / "r.zarr"), large)
-    monkeypatch.setattr(store, "_check_zarr", lambda folder: None)
+    monkeypatch.setattr(store, "_check_files", lambda folder, files: None)
     save_record(large, tmp_path / "r.zarr")
     with pytest.raises(InputError, match="would take"):
         load_record(tmp_path / "r.zarr")
@@ -221,13 +221,12 @@ def test_a_failure_while_writing_leaves_the_old_record_and_no_leftovers(small, t
     path = tmp_path / "r.zarr"
     save_record(small, path)
 
-    def half_way(_record, folder, **_options):
-        (Path(folder) / "loss").mkdir()
-        (Path(folder) / "loss" / "0").write_bytes(b"half")
+    def half_way(folder, name, held):
+        (folder / name).write_bytes(held[: len(held) // 2])
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(xr.Dataset, "to_zarr", half_way)
+        patch.setattr(store, "add_file", half_way)
         expected = InputError if isinstance(error, OSError) else type(error)
         with pytest.raises(expected, match="cannot write to .*r.zarr: No space left" if expected is InputError else None):
             save_record(numbered(2), path)
@@ -260,26 +259,26 @@ import os, signal, sys
 from pathlib import Path
 import numpy as np
 from saccade import save_record
+from saccade.records import store
 from saccade.records.schema import make_record
-from zarr.storage import LocalStore
 
-write, target = LocalStore.set, Path(sys.argv[1])
+write, target = store.add_file, Path(sys.argv[1])
 record = make_record(dynamics="none", variables={"loss": (("time",), np.full(5, 2.0)), "stop_reason": ((), "finished")},
                      coords={"time": np.arange(5)}, time_unit="updates", config={"value": 2}, wall_time=0.0)
 
 def saved_in_a_child(kill_at):
     n_written = 0
 
-    async def counted(self, key, value, *rest, **named):
+    def counted(*given):
         nonlocal n_written
         n_written += 1
         if n_written == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
-        await write(self, key, value, *rest, **named)
+        write(*given)
 
     child = os.fork()
     if not child:
-        LocalStore.set = counted
+        store.add_file = counted
         save_record(record, target / f"killed-{kill_at}" / "r.zarr")
         os._exit(0)
     return os.waitpid(child, 0)[1]

@@ -8,7 +8,6 @@ values, and a file that is not listed is never read.
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from saccade.records.expansion import RATIO, check_expansion
 from saccade.records.json_files import misfit, parsed_json, read_json, write_json
 from saccade.records.observation_log import OBSERVATIONS, unfinished, watched_damage
 from saccade.records.schema import settings_text
-from saccade.records.writing import CHECKSUMS, clear_drafts
+from saccade.records.writing import CHECKSUMS, add_file, clear_drafts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -52,16 +51,27 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
 
 
 def _write_zarr(record: xr.Dataset, folder: Path) -> None:
-    """Packed; or, if that is so tight that it would be taken for a bomb when it is read, as it is."""
-    options: Any = {"mode": "w-", "zarr_format": 2, "consolidated": True}  # mode "w" makes the folder anew, without its lock
-    record.to_zarr(folder, **options)
+    """Packed; or, if that is so tight that it would be taken for a bomb when it is read, as it is.
+
+    Packed in memory first: Zarr's own threads still write for a while after the disk was full, into a folder that is being removed.
+    """
+    files = _packed(record)
     try:
-        _check_zarr(folder)
+        _check_files(folder, files)
     except InputError:
-        for part in folder.iterdir():
-            shutil.rmtree(part) if part.is_dir() else part.unlink()
         as_they_are = {name: {"compressors": None} for name in record.variables}
-        record.to_zarr(folder, **options, write_empty_chunks=True, encoding=as_they_are)
+        files = _packed(record, write_empty_chunks=True, encoding=as_they_are)
+    for name, held in files.items():
+        add_file(folder, name, held)
+
+
+def _packed(record: xr.Dataset, **options: Any) -> dict[str, bytes]:
+    """The files of a record, by their names in its folder."""
+    from zarr.storage import MemoryStore
+
+    held: dict[str, Any] = {}
+    record.to_zarr(MemoryStore(held), mode="w-", zarr_format=2, consolidated=True, **options)
+    return {name: file.to_bytes() for name, file in held.items()}
 
 
 class OtherResultError(InputError):
@@ -188,12 +198,12 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     return xr.open_zarr(store, consolidated=True, zarr_format=2, chunks=None).load()
 
 
-def _check_zarr(folder: Path) -> None:
-    """An `InputError` if what lies in a folder would be refused for what it unpacks to."""
-    sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
-    arrays = _arrays((folder / _METADATA).read_bytes())
+def _check_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """An `InputError` if these files in a folder would be refused for what they unpack to."""
+    sizes = {name: len(held) for name, held in files.items()}
+    arrays = _arrays(files[_METADATA])
     _check_claimed(folder, arrays, sizes)
-    _check_chunks(folder, arrays, sizes, {name: _start(folder / name) for name in sizes})
+    _check_chunks(folder, arrays, sizes, files)
 
 
 def _checked_files(folder: Path) -> dict[str, bytes]:
@@ -263,8 +273,3 @@ def _n_chunks(about: Mapping[str, Any]) -> int:
 def _blosc_size(start: bytes) -> int:
     """The size of what is packed, from the head that Blosc writes: four bytes, then three sizes of four."""
     return int.from_bytes(start[4:8], "little")
-
-
-def _start(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(16)
