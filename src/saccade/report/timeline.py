@@ -29,6 +29,8 @@ LEGEND = (
 _MOST_SENTENCES = 12  # on the page; `saccade.when(record)` has all
 _TALLEST, _ROW = 14.0, 0.19  # inches
 _MOST_LABELS = 48  # rows that can have a label each; of more, layers have
+_MOST_SHAPES = 2000  # that are drawn as shapes; more, as pixels: a page of 30,000 shapes takes a second longer to open
+_DPI = 150  # of those pixels
 
 
 def sentences_of(timeline: Timeline) -> str:
@@ -45,7 +47,7 @@ def shown_timeline(record: xr.Dataset) -> tuple[str, str]:
     timeline = when(record)
     content = io.StringIO()
     with rc_context({"svg.hashsalt": "saccade"}):
-        timeline_figure(timeline).savefig(content, format="svg", metadata={"Date": None})
+        timeline_figure(timeline).savefig(content, format="svg", dpi=_DPI, metadata={"Date": None})
     text = content.getvalue()
     return text[text.index("<svg") :], sentences_of(timeline)
 
@@ -60,7 +62,8 @@ def timeline_figure(timeline: Timeline) -> Figure:
     norm = BoundaryNorm(np.arange(-0.5, len(STATES)), len(STATES))
     shown = np.ma.masked_less(states, 0)
     colours = ListedColormap(list(COLOURS.values()))
-    axes.pcolormesh(edges, np.arange(len(rows) + 1), shown, cmap=colours, norm=norm, edgecolors="face", linewidth=0.4)
+    mesh = axes.pcolormesh(edges, np.arange(len(rows) + 1), shown, cmap=colours, norm=norm, edgecolors="face", linewidth=0.4)
+    mesh.set_rasterized(states.size > _MOST_SHAPES)
     _mark(axes, timeline, rows, end)
     axes.set_xscale("symlog", linthresh=1, linscale=0.3)
     axes.set(xlim=(timeline.steps[0], end), ylim=(len(rows), 0), xlabel="step")
@@ -83,10 +86,13 @@ def _mark(axes: Any, timeline: Timeline, rows: list[tuple[int, ...]], end: float
         since = timeline.frozen[of]
         if np.isfinite(since):
             axes.barh(place + 0.5, end - since, left=since, height=1.0, color="white", alpha=0.6, lw=0)
-    for event in timeline.events:
-        place = places[event.layer, event.head]
-        if event.name in (*PLACE_NAMES, "collapsed") and np.isfinite(event.before):
-            axes.plot([event.step, event.step], [place + 0.08, place + 0.92], color="black", lw=1.6, solid_capstyle="butt")
+    marked = [
+        (event.step, places[event.layer, event.head])
+        for event in timeline.events
+        if event.name in (*PLACE_NAMES, "collapsed") and np.isfinite(event.before)
+    ]
+    steps, at = np.array(marked).T if marked else np.empty((2, 0))
+    axes.vlines(steps, at + 0.08, at + 0.92, color="black", lw=1.6, rasterized=len(marked) > _MOST_SHAPES)
     for place, (_, head) in enumerate(rows):
         axes.axhline(place, color="white", lw=1.6 if head == 0 else 0.4 if len(rows) <= 4 * _MOST_LABELS else 0)
 
