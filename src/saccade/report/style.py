@@ -34,5 +34,6 @@ def save_figure(figure: Figure, stem: Path) -> None:
         whole_file(stem.with_suffix(".svg")) as file,
     ):  # its identifiers are random otherwise
         figure.savefig(file, format="svg", metadata={"Date": None})
+    figure.set_layout_engine("none")  # it has its places: finding them again takes as long as drawing
     with whole_file(stem.with_suffix(".png")) as file:
         figure.savefig(file, format="png", dpi=150)

@@ -180,7 +180,7 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
         for name, values in {
             "rank correlation of gain and frequency": fates.frequency_following(of_kind, groups),
             "rank correlation of gains with SGD's": alike(of_kind, gain["SGD"], groups),
-            "distinct tokens outgain common tokens: share of pairs": fates.separation_share(of_kind, groups).by_seed,
+            "distinct tokens outgain common tokens: share of pairs": fates.separation_share(of_kind, groups),
         }.items()
     ]
 

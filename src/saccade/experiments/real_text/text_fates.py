@@ -10,8 +10,9 @@ The theorems' claims carry their assumptions, which text does not meet: they say
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,25 +111,50 @@ def _followed(settings: Settings, model: str, repetition: int) -> dict[str, Arra
     return {"gain": token_runs.gains(token_runs.scored_run(text, model, training))}
 
 
-class Asked(NamedTuple):
-    """One measure of one model at one look: by repetition, its ceiling, what chance exceeds once in forty, and its scale."""
+class Measure(NamedTuple):
+    """A measure of gains (repetition, query, token): its title and statement, by repetition, its ceiling, and where it is even.
 
-    by_run: Array
-    ceiling: float
-    chance: float = 0.0
+    `matched` is for shares of pairs, for which shuffled labels say what chance gives.
+    """
+
+    title: str
+    statement: Statement
+    by_run: Callable[[Array, TokenGroups], Array]
+    ceiling: Callable[[Array, TokenGroups], float]
     even: float = 0.0
+    matched: bool | None = None
 
 
-def asked(gain: Array, groups: TokenGroups) -> dict[str, Asked]:
-    """Four measures of gains (repetition, query, token)."""
-    distinct, matched = fates.separation_share(gain, groups), fates.matched_share(gain, groups)
-    order = fates.frequency_order(gain, groups)
-    return {
-        "frequency": Asked(fates.frequency_following(gain, groups), fates.gain_agreement(gain, groups)),
-        "distinct": Asked(distinct.by_seed, fates.pair_agreement(gain, groups), distinct.chance, 0.5),
-        "matched": Asked(matched.by_seed, fates.pair_agreement(gain, groups, matched=True), matched.chance, 0.5),
-        "order": Asked(order.by_seed, fates.order_agreement(gain, groups), order.chance),
-    }
+MEASURES = {
+    "frequency": Measure(
+        "rank correlation of gain and frequency, 100 tokens per query",
+        FATES_ON_TEXT,
+        fates.frequency_following,
+        fates.gain_agreement,
+    ),
+    "distinct": Measure(
+        "distinct tokens outgain common tokens: share of pairs",
+        THEOREM_2B,
+        fates.separation_share,
+        fates.pair_agreement,
+        0.5,
+        matched=False,
+    ),
+    "matched": Measure(
+        "distinct tokens outgain equally frequent others: share of pairs",
+        DISTINCT_ON_TEXT,
+        fates.matched_share,
+        partial(fates.pair_agreement, matched=True),
+        0.5,
+        matched=True,
+    ),
+    "order": Measure(
+        "rank correlation of gain and frequency, distinct tokens of one next token",
+        THEOREM_2A,
+        fates.frequency_order,
+        fates.order_agreement,
+    ),
+}
 
 
 def look_of(record: xr.Dataset, model: str, when: str) -> int:
@@ -140,12 +166,6 @@ def gain_at(record: xr.Dataset, model: str, look: int) -> Array:
     return record["gain"].sel(model=model).isel(look=look).transpose("repetition", "query", "token").values
 
 
-_TITLES: dict[str, tuple[str, Statement]] = {
-    "frequency": ("rank correlation of gain and frequency, 100 tokens per query", FATES_ON_TEXT),
-    "distinct": ("distinct tokens outgain common tokens: share of pairs", THEOREM_2B),
-    "matched": ("distinct tokens outgain equally frequent others: share of pairs", DISTINCT_ON_TEXT),
-    "order": ("rank correlation of gain and frequency, distinct tokens of one next token", THEOREM_2A),
-}
 CLAIMED = ("frequency", "distinct", "matched")
 _FAILING = {  # seen in the quick run
     ("query added", "last", "frequency"),
@@ -158,52 +178,52 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     reach once in forty. Whole simultaneous 95 % intervals over samples or seeds decide.
     """
     groups, given = TokenGroups.of_record(record), token_runs.assumptions(record)
-    cells = [(model, when) for model in map(str, record.model.values) for when in WHEN]
-    found = {cell: asked(gain_at(record, cell[0], look_of(record, *cell)), groups) for cell in cells}
-    intervals = simultaneous({(*cell, name): all_of[name].by_run for cell, all_of in found.items() for name in CLAIMED})
-    for (model, when), measures in found.items():
+    cells = [(model, when, name) for model in map(str, record.model.values) for when in WHEN for name in CLAIMED]
+    gains = {cell: gain_at(record, cell[0], look_of(record, *cell[:2])) for cell in cells}
+    intervals = simultaneous({cell: MEASURES[cell[2]].by_run(gain, groups) for cell, gain in gains.items()})
+    for cell, gain in gains.items():
+        model, when, name = cell
+        title, statement, _, ceiling, even, matched = MEASURES[name]
         step = int(record["step"].sel(model=model).values[look_of(record, model, when)])
-        for name in CLAIMED:
-            one, (title, statement) = measures[name], _TITLES[name]
-            case = Case({"model": model, "update": step}).under(Ceiling(REPEATED[model], one.ceiling, MORE[model], one.even))
-            value, expected = intervals[model, when, name], FAILS if (model, when, name) in _FAILING else HOLDS
-            if name == "matched":
-                told = "A distinct token gains more than equally frequent ones, so frequency alone does not explain its gain."
-                yield case.at_least(statement, title, value, one.chance, strict=True, expected=expected, sentence=told)
-            elif name == "frequency" and when == "first":
-                yield case.at_most(
-                    statement, title, value, -SIZE, expected=expected, sentence="Frequent tokens lose attention first."
-                )
-            elif name == "frequency":
-                yield case.at_least(
-                    WINNERS_ON_TEXT,
-                    title,
-                    value,
-                    SIZE,
-                    expected=expected,
-                    sentence="In the end frequent tokens have won attention.",
-                )
-            else:
-                also = [met("plain descent, no positions", model != "ordinary")]
-                yield case.but(given=[*given, *also]).at_least(statement, title, value, one.chance, strict=True, expected=expected)
+        case = Case({"model": model, "update": step}).under(Ceiling(REPEATED[model], ceiling(gain, groups), MORE[model], even))
+        chance = np.nan if matched is None else fates.share_by_chance(gain, groups, matched=matched)
+        value, expected = intervals[cell], FAILS if cell in _FAILING else HOLDS
+        if name == "matched":
+            told = "A distinct token gains more than equally frequent ones, so frequency alone does not explain its gain."
+            yield case.at_least(statement, title, value, chance, strict=True, expected=expected, sentence=told)
+        elif name == "frequency" and when == "first":
+            yield case.at_most(statement, title, value, -SIZE, expected=expected, sentence="Frequent tokens lose attention first.")
+        elif name == "frequency":
+            yield case.at_least(
+                WINNERS_ON_TEXT,
+                title,
+                value,
+                SIZE,
+                expected=expected,
+                sentence="In the end frequent tokens have won attention.",
+            )
+        else:
+            also = [met("plain descent, no positions", model != "ordinary")]
+            yield case.but(given=[*given, *also]).at_least(statement, title, value, chance, strict=True, expected=expected)
 
 
 def over_time(record: xr.Dataset, model: str, name: str) -> tuple[Array, Array]:
     """A measure by look and repetition, and its ceiling by look; the start, where nothing has moved, is left out."""
     groups = TokenGroups.of_record(record)
-    found = [asked(gain_at(record, model, look), groups)[name] for look in range(1, record.sizes["look"])]
-    return np.array([one.by_run for one in found]), np.array([one.ceiling for one in found])
+    gains = [gain_at(record, model, look) for look in range(1, record.sizes["look"])]
+    measure = MEASURES[name]
+    return np.array([measure.by_run(gain, groups) for gain in gains]), np.array([measure.ceiling(gain, groups) for gain in gains])
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
     """Every measure of every model at every look, with its ceiling."""
     rows = []
     for model in map(str, record.model.values):
-        for name, (title, _) in _TITLES.items():
+        for name, measure in MEASURES.items():
             values, ceiling = over_time(record, model, name)
             for step, by_run, top in zip(record["step"].sel(model=model).values[1:], values, ceiling, strict=True):
                 ends = {"mean": by_run.mean(), "lowest": by_run.min(), "highest": by_run.max(), "ceiling": top}
-                rows.append({"model": model, "update": int(step), "measure": title, **ends})
+                rows.append({"model": model, "update": int(step), "measure": measure.title, **ends})
     return rows
 
 

@@ -7,7 +7,6 @@ stratum of equally frequent tokens, for all seeds at once. How far repetitions a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,13 +21,6 @@ CHANCE = 0.975  # what chance exceeds in one of forty draws: one side of a 95 % 
 ENOUGH = 5  # distinct tokens of one next token for a rank correlation to mean something: by chance it has a spread of 1/2
 
 
-class Compared(NamedTuple):
-    """A measure by seed, and what one in forty shufflings exceeds (NaN: not asked)."""
-
-    by_seed: Array
-    chance: float = np.nan
-
-
 class _Cell(NamedTuple):
     """Tokens that are compared with each other: how often one wins, by seed (seed, winner, loser), and which are ours."""
 
@@ -36,36 +28,41 @@ class _Cell(NamedTuple):
     ours: NDArray[np.bool_]
 
 
-def separation_share(gain: Array, groups: TokenGroups) -> Compared:
-    """Share of a query's common tokens that a distinct token gains on, mean over distinct tokens: 1/2 is chance."""
-    return _share(gain, groups.distinct, groups.common, np.zeros_like(groups.own))
+def separation_share(gain: Array, groups: TokenGroups) -> Array:
+    """Share of a query's common tokens that a distinct token gains on, mean over distinct tokens (seed): 1/2 is chance."""
+    return _share(_cells(gain, groups, matched=False), len(gain))
 
 
-def matched_share(gain: Array, groups: TokenGroups) -> Compared:
+def matched_share(gain: Array, groups: TokenGroups) -> Array:
     """The same against all tokens of the distinct token's own stratum that are not distinct: what frequency does not explain."""
-    return _share(gain, groups.distinct, ~groups.distinct & (groups.frequency > 0), groups.strata)
+    return _share(_cells(gain, groups, matched=True), len(gain))
 
 
-def _share(gain: Array, ours: NDArray[np.bool_], others: NDArray[np.bool_], stratum: NDArray[np.int64]) -> Compared:
-    cells = list(_cells(gain, ours, others, stratum))
-    n_tokens = sum(int(cell.ours.sum()) for cell in cells)
-    if not n_tokens:
-        return Compared(np.full(len(gain), np.nan))
-    by_seed = sum(_won(cell.wins, cell.ours) for cell in cells) / n_tokens
+def share_by_chance(gain: Array, groups: TokenGroups, *, matched: bool) -> float:
+    """What the mean of a share over seeds exceeds in one of forty shufflings of which tokens are called distinct."""
+    cells = [_Cell(cell.wins.mean(axis=0, keepdims=True), cell.ours) for cell in _cells(gain, groups, matched=matched)]
     rng = np.random.default_rng(0)  # of the shuffling alone
-    means = [_Cell(cell.wins.mean(axis=0, keepdims=True), cell.ours) for cell in cells]
-    shuffled = [sum(_won(wins, rng.permutation(ours))[0] for wins, ours in means) / n_tokens for _ in range(DRAWS)]
-    return Compared(np.asarray(by_seed), float(np.quantile(shuffled, CHANCE)))
+    shuffled = [_share([_Cell(wins, rng.permutation(ours)) for wins, ours in cells], 1)[0] for _ in range(DRAWS)]
+    return float(np.quantile(shuffled, CHANCE))
 
 
-def _cells(gain: Array, ours: NDArray[np.bool_], others: NDArray[np.bool_], stratum: NDArray[np.int64]) -> Iterator[_Cell]:
+def _share(cells: list[_Cell], n_seeds: int) -> Array:
+    n_tokens = sum(int(cell.ours.sum()) for cell in cells)
+    return np.asarray(sum(_won(*cell) for cell in cells) / n_tokens) if n_tokens else np.full(n_seeds, np.nan)
+
+
+def _cells(gain: Array, groups: TokenGroups, *, matched: bool) -> list[_Cell]:
+    """A query's distinct and common tokens; `matched`, all of its tokens of one stratum."""
+    ours, others = groups.distinct, ~groups.distinct & (groups.frequency > 0) if matched else groups.common
+    stratum, found = groups.strata if matched else np.zeros_like(groups.own), []
     for query in range(gain.shape[1]):
         for number in np.unique(stratum[query][ours[query]]):
             tokens = np.flatnonzero((stratum[query] == number) & (ours[query] | others[query]))
             if others[query][tokens].any():
                 values = gain[:, query, tokens]
                 above, below = values[:, :, None], values[:, None, :]
-                yield _Cell((above > below) + 0.5 * (above == below), ours[query][tokens])
+                found.append(_Cell((above > below) + 0.5 * (above == below), ours[query][tokens]))
+    return found
 
 
 def _won(wins: Array, ours: NDArray[np.bool_]) -> Array:
@@ -82,19 +79,11 @@ def classes(groups: TokenGroups) -> list[tuple[int, NDArray[np.int64]]]:
     return found
 
 
-def frequency_order(gain: Array, groups: TokenGroups) -> Compared:
-    """Rank correlation of gain with P(l|m,n) among the distinct tokens of a next token, mean over next tokens: theory says 1."""
+def frequency_order(gain: Array, groups: TokenGroups) -> Array:
+    """Rank correlation of gain with P(l|m,n) among the distinct tokens of a next token, mean over them (seed): theory says 1."""
     members = classes(groups)
-    if not members:
-        return Compared(np.full(len(gain), np.nan))
-    shares = [groups.own_share[query, tokens] for query, tokens in members]
-    by_seed = np.array([_mean_correlation([of_seed[q, tokens] for q, tokens in members], shares) for of_seed in gain])
-    rng = np.random.default_rng(0)
-    shuffled = []
-    for _ in range(DRAWS):
-        mixed = [rng.permutation(share) for share in shares]
-        shuffled.append(_mean_correlation([gain[:, q, tokens].mean(axis=0) for q, tokens in members], mixed))
-    return Compared(by_seed, float(np.quantile(shuffled, CHANCE)))
+    shares = [groups.own_share[at] for at in members]
+    return np.array([_mean_correlation([of_seed[at] for at in members], shares) for of_seed in gain])
 
 
 def frequency_following(gain: Array, groups: TokenGroups) -> Array:
