@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saccade.errors import InputError, checked_choice
+from saccade.theory.papers import PAPERS
 
 if TYPE_CHECKING:
     from saccade.lab.experiment import Experiment
@@ -113,12 +114,7 @@ REAL_TEXT = {  # need the extras `torch` and `text`
 }
 SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
-_PARTS = {
-    "scan_and_snap": "Scan and Snap",
-    "focus_and_dilution": "Focus and Dilution",
-    "rank_collapse": "Rank collapse",
-    "real_text": "Real text",
-}
+_PARTS = {paper.part: paper.theory for paper in PAPERS} | {"real_text": "Real text"}
 
 
 def experiment(name: str) -> Experiment:
