@@ -14,18 +14,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from saccade.experiments import EXPERIMENTS, FOCUS_AND_DILUTION, RANK_COLLAPSE, REAL_TEXT, SCAN_AND_SNAP, experiment
+from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC, experiment
 from saccade.lab.claim import CALCULUS, CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, UNDECIDED
 from saccade.lab.findings import filled
 from saccade.records.store import CLAIMS, load_claims
 from saccade.records.writing import CHECKSUMS
+from saccade.theory.papers import PAPERS
 
 _KINDS = {
-    "scan-and-snap": SCAN_AND_SNAP,
-    "focus-and-dilution": FOCUS_AND_DILUTION,
-    "rank-collapse": RANK_COLLAPSE,
-    "real-text": REAL_TEXT,
-}
+    paper.part.replace("_", "-"): [name for name, entry in SYNTHETIC.items() if entry.part == paper.part] for paper in PAPERS
+} | {"real-text": list(REAL_TEXT)}
 _WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside", CANNOT_TELL: "cannot be told"}
 
 

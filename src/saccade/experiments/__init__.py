@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saccade.errors import InputError, checked_choice
+from saccade.theory.papers import PAPERS
 
 if TYPE_CHECKING:
     from saccade.lab.experiment import Experiment
@@ -101,7 +102,7 @@ REAL_TEXT = {  # need the extras `torch` and `text`
     "first-force-text": Entry("real_text", "first_force_text", "first move of attention on text, from counts", 50),
     "text-cycle": Entry("real_text", "text_cycle", "Focus and Dilution on text: the four stages", 210),
     "text-first-move": Entry("real_text", "text_first_move", "which way attention turns first on text", 60),
-    "text-cycle-published": Entry("real_text", "text_cycle_published", "Fig. 3 at the published settings", 170),
+    "text-cycle-published": Entry("real_text", "text_cycle_published", "Fig. 3 at the published settings", 195),
     "positions": Entry("real_text", "positions", "do positions change which tokens gain?", 60),
     "optimisers": Entry("real_text", "optimisers", "do SGD and Adam favour the same tokens?", 65),
     "depth": Entry("real_text", "depth", "which layer slows first?", 55),
@@ -113,12 +114,7 @@ REAL_TEXT = {  # need the extras `torch` and `text`
 }
 SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
-_PARTS = {
-    "scan_and_snap": "Scan and Snap",
-    "focus_and_dilution": "Focus and Dilution",
-    "rank_collapse": "Rank collapse",
-    "real_text": "Real text",
-}
+_PARTS = {paper.part: paper.theory for paper in PAPERS} | {"real_text": "Real text"}
 
 
 def experiment(name: str) -> Experiment:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from saccade.lab.claim import Claim
 from saccade.lab.relation import Erratum, number
+from saccade.theory.papers import PAPERS
 from saccade.theory.statement import Correction
 from saccade.theory.statements import MISPRINTS
 
@@ -16,7 +17,6 @@ _ERRATA = (
     "no number. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; *true*, against *as "
     "assumed*, marks a hypothesis that is not met. Written by `saccade reproduce`; do not edit.\n"
 )
-_PAPERS = {"tian2023": "Scan and Snap", "chen2026": "Focus and Dilution", "chen2025": "From Condensation to Rank Collapse"}
 _DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
 _MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
 
@@ -29,11 +29,11 @@ def errata_page(claims: Sequence[Claim]) -> str:
             order = tuple(int(part) for part in claim.relation.number.split("."))
             found.setdefault((claim.statement.paper, order), []).append(claim)
     parts = [_ERRATA]
-    for paper in _PAPERS:
-        if errata := [found[key] for key in sorted(found) if key[0] == paper]:
-            misprints = "".join(f"| {' | '.join(map(_cell, misprint))} |\n" for misprint in MISPRINTS[paper])
+    for paper in PAPERS:
+        if errata := [found[key] for key in sorted(found) if key[0] == paper.key]:
+            misprints = "".join(f"| {' | '.join(map(_cell, misprint))} |\n" for misprint in MISPRINTS[paper.key])
             contents = "".join(map(_entry, errata))
-            parts += [f"\n## {_PAPERS[paper]}\n\n", contents, *map(_erratum, errata), _MISPRINTS + misprints if misprints else ""]
+            parts += [f"\n## {paper.title}\n\n", contents, *map(_erratum, errata), _MISPRINTS + misprints if misprints else ""]
     return "".join(parts)
 
 
@@ -55,7 +55,7 @@ def _forms(claims: Sequence[Claim]) -> Correction:
 def _entry(claims: Sequence[Claim]) -> str:
     """One line of the list of contents."""
     forms, numbers = _forms(claims), dict.fromkeys(claim.statement.number for claim in claims)
-    kind = "" if forms.instead == "corrected" else f"; {forms.instead}"
+    kind = {"corrected": "", "true": "; a hypothesis that is not met"}.get(forms.instead, f"; {forms.instead}")
     return f"- {_heading(claims)} ({', '.join(numbers)}{kind})\n"
 
 

@@ -137,7 +137,7 @@ def test_a_tiny_run_has_all_its_numbers(tiny: xr.Dataset) -> None:
     np.testing.assert_allclose(run.probe.sum(axis=2), 1, atol=1e-9)
     assert len(EXPERIMENT.rows(tiny)) == 2 * len(run.step)
     assert EXPERIMENT.figure(tiny).axes
-    assert "sotu" in EXPERIMENT.caption_of(tiny)
+    assert "sotu: 1 of the 3 words of the probe are not in the vocabulary: “nonesuch”." in EXPERIMENT.caption_of(tiny)
 
 
 def test_lists_of_different_lengths_are_refused() -> None:

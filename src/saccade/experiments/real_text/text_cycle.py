@@ -9,6 +9,7 @@ shorter runs end before the second focus. An independent replication with batche
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +65,7 @@ class Settings:
     steps: tuple[int, ...] = (12_000, 15_000)
     """updates"""
     probes: tuple[tuple[str, ...], ...] = ((UNKNOWN, "the", ",", "been", "continue"), ("the", ",", "a", "full", "been"))
-    """words of the heat-maps; those that a text does not have are left out"""
+    """words of the heat-maps; those that a text does not have are left out, and named in the record"""
     d_model: int = 64
     """width"""
     batch: int = 128
@@ -93,7 +94,8 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         width = max(len(cycle[name]) for cycle in firsts)
         values[name] = [[*cycle[name], *[""] * (width - len(cycle[name]))] for cycle in firsts]
     values |= {name: [cycle[name] for cycle in firsts] for name in ("share", "frequent")}
-    return Measured(values, {"text": list(settings.texts), "seed": seeds})
+    left_out = [cycle["left_out"] for cycle in firsts if cycle["left_out"]]
+    return Measured(values, {"text": list(settings.texts), "seed": seeds}, {"left_out": json.dumps(left_out)})
 
 
 def _jobs(settings: Settings, seeds: list[int]) -> list[tuple[Training, tuple[str, ...]]]:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.training import train_text
+from saccade.experiments.real_text.probe_words import lacking, probe_tokens, spelt
 from saccade.experiments.real_text.resuming import checkpoints
 from saccade.experiments.real_text.token_scores import mean_attention
 from saccade.model.transformer import Transformer
@@ -61,13 +62,8 @@ def cycle_run(training: Training, words: tuple[str, ...]) -> dict[str, Any]:
         "frequent": text.vocabulary[0],
         "query_word": [text.vocabulary[token] for token in spread_ranks(text.n_vocab, training.n_queries)],
         "probe_word": [text.vocabulary[token] for token in probe],
+        "left_out": lacking(training.text, words, spelt(text, words)),
     }
-
-
-def probe_tokens(text: Corpus, words: tuple[str, ...]) -> NDArray[np.intp]:
-    """The words that the text has, most frequent first; the two most frequent tokens if it has fewer than two of them."""
-    known = sorted({text.id_of(word) for word in words if word in text.vocabulary})
-    return np.array(known if len(known) > 1 else [0, 1], np.intp)
 
 
 def spread_ranks(n_vocab: int, n_queries: int) -> NDArray[np.intp]:
