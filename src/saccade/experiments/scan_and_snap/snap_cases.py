@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_number
-from saccade.experiments.scan_and_snap.snap_growth import SnapTheory, exponent, leader, obstacle, one_common_token, onset
+from saccade.experiments.scan_and_snap.snap_growth import Leader, SnapTheory, exponent, leader, one_common_token, onset
 from saccade.lab.claim import Case
 from saccade.lab.experiment import Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, DOTS, POINTS, Line, Lines
@@ -146,19 +146,41 @@ def _own(settings: CaseSettings) -> SequenceClasses:
 
 def measured(setups: Sequence[Setup], follow: Callable[[Setup], Mapping[str, Any]], on_progress: Progress, own: bool) -> Measured:
     """What `follow` finds in every case; nothing but the reason where nothing can be said of growth. `own`: a user's classes."""
-    task, said = setups[0].task, obstacle(setups[0].task, setups[0].theory)
+    task, found = setups[0].task, leader(setups[0].task.token_prob)
     occurs, names = task.token_prob.any(axis=0), np.array(task.labels)
     values: dict[str, Any] = {"token_prob": task.token_prob[:, occurs]}
     coords: dict[str, Any] = {"class": names[task.next_token], "token": names[occurs]}
-    if said:
+    if said := _obstacle(task, setups[0].theory, found, names[task.next_token]):
         return Measured(values, coords, {"obstacle": said, "left_out": json.dumps([said])})
-    theories, found = [setup.theory for setup in setups], leader(task.token_prob)
+    theories = [setup.theory for setup in setups]
     coords |= {name: ("case", [getattr(setup, name) for setup in setups]) for name in ("group", "role")}
     for name in ("n_classes", "n_vocab", "lr_decoder", "lr_attention", "scan_time", "snap_time"):
         coords[name] = ("case", [getattr(one, name) for one in theories])
     # A user knows tokens and classes by their names, which stand in place of the numbers of classes and tokens.
     whose = {"token": names[found.token], "class": names[task.next_token[found.n]]} if own and found else {}
     return Measured(values | grid(follow, on_progress, case=setups), coords, {"obstacle": "", "whose": json.dumps(whose)})
+
+
+def _obstacle(task: SequenceClasses, at: SnapTheory, found: Leader | None, names: NDArray[np.str_]) -> str:
+    """Why nothing at all can be said of growth; empty if something can. `names` of the classes."""
+    said = ""
+    if at.n_classes < 2:
+        said = "with a single class there is nothing to tell apart, and attention has no drive."
+    elif found is None:
+        said = "every token occurs in several classes, so none is distinct and none can grow."
+    elif mixed := names[_mixed(task.token_prob)].tolist():
+        said = f"of the classes {', '.join(mixed)} one is a mixture of the others, for which the theory's flow is not defined."
+    elif not np.isfinite(at.normaliser):
+        said = f"class {names[found.n]}, which has the most frequent distinct token, overlaps no other, so its drive is zero."
+    elif not np.isfinite(at.snap_time):
+        said = "the onset of snapping is not defined for a vocabulary of fewer than four tokens."
+    return f"All claims are left out: {said}" if said else ""
+
+
+def _mixed(prob: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Classes of which one is a mixture of the others."""
+    weights = np.linalg.svd(prob @ prob.T)[0][:, np.linalg.matrix_rank(prob) :]
+    return np.flatnonzero(np.abs(weights).max(axis=1, initial=0.0) > 1e-6)
 
 
 def window(at: SnapTheory | Flow, t: NDArray[np.float64], side: str) -> NDArray[np.bool_]:

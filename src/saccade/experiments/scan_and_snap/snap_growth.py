@@ -105,7 +105,7 @@ class SnapTheory:
 
     def growth_with_factor_only(self, t: ArrayLike) -> NDArray[np.float64]:
         """B with the common token falling through all classes and nothing else mended."""
-        return theory.self_consistent_growth_bound(t, **(self._settings | {"distinct_concentration": 0.0}))
+        return self._without_floor(t, 0.0)
 
     def printed_growth(self, t: ArrayLike) -> NDArray[np.float64]:
         """Theorem 4's B. Its rate is eta_Z / K, as training steps count it, so that only its own factor K is in question."""
@@ -121,7 +121,10 @@ class SnapTheory:
     def depth_at(self, t: float) -> float:
         """The argument of growth's logarithm, less 1: well above 1 growth is logarithmic, below it is still linear in Gamma."""
         kappa = self.n_classes + self.concentration
-        return float(np.expm1(4 * kappa * theory.self_consistent_growth_bound(t, **self._settings)))
+        return float(np.expm1(4 * kappa * self._without_floor(t, self.concentration)))
+
+    def _without_floor(self, t: ArrayLike, concentration: float) -> NDArray[np.float64]:
+        return theory.self_consistent_growth_bound(t, **(self._settings | {"distinct_concentration": concentration}))
 
     @property
     def depth(self) -> float:
@@ -154,30 +157,6 @@ def leader(token_prob: NDArray[np.float64]) -> Leader | None:
         return None
     n, token = np.unravel_index(np.argmax(np.where(distinct, feature, 0.0)), feature.shape)
     return Leader(int(n), int(token), feature, distinct[n])
-
-
-def obstacle(task: SequenceClasses, at: SnapTheory) -> str:
-    """Why nothing at all can be said of growth; empty if something can."""
-    found, said = leader(task.token_prob), ""
-    if at.n_classes < 2:
-        said = "with a single class there is nothing to tell apart, and attention has no drive."
-    elif found is None:
-        said = "every token occurs in several classes, so none is distinct and none can grow."
-    elif mixed := _mixed(task):
-        said = f"of the classes {', '.join(mixed)} one is a mixture of the others, for which the theory's flow is not defined."
-    elif not np.isfinite(at.normaliser):
-        name = task.labels[task.next_token[found.n]]
-        said = f"class {name}, which has the most frequent distinct token, overlaps no other, so its drive is zero."
-    elif not np.isfinite(at.snap_time):
-        said = "the onset of snapping is not defined for a vocabulary of fewer than four tokens."
-    return f"All claims are left out: {said}" if said else ""
-
-
-def _mixed(task: SequenceClasses) -> list[str]:
-    """Names of the classes of which one is a mixture of the others."""
-    rank = np.linalg.matrix_rank(task.token_prob)
-    weights = np.linalg.svd(task.token_prob @ task.token_prob.T)[0][:, rank:]
-    return [task.labels[task.next_token[n]] for n in np.flatnonzero(np.abs(weights).max(axis=1, initial=0.0) > 1e-6)]
 
 
 def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
