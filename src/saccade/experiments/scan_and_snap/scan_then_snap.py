@@ -50,6 +50,14 @@ from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
 from saccade.laboratory import reduced_flow
 from saccade.theory.condition import Condition
+from saccade.theory.scan_and_snap.assumptions import (
+    ALIKE_COMMON_TOKENS,
+    ALIKE_DISTINCT_TOKENS,
+    DISTINCT_FOR_EACH_QUERY,
+    EQUAL_CLASSES,
+    ONE_COMMON_TOKEN,
+    ONE_QUERY,
+)
 from saccade.theory.scan_and_snap.statements import (
     COROLLARY_2,
     FROZEN_ENTROPY,
@@ -66,10 +74,10 @@ FATES = {
     "rising_common": "common tokens whose logit is positive at the end",
     "out_of_order": "pairs of distinct tokens of a class of which the rarer has the larger logit at the end",
 }
-CONTROLS = {"one class drawn four times as often": "T1 uniform classes", "two common tokens": "T2(b) one common token"}
+CONTROLS = {"one class drawn four times as often": EQUAL_CLASSES, "two common tokens": ONE_COMMON_TOKEN}
 SIDES = {"scanning": "log growth per ln t from t0'/3 to t0'", "snapping": "log growth per ln ln(M η_Y t / K) from t0 on"}
-FOR_THEOREM_2B = (*FOR_THEOREM_2, "T2(b) one common token", "T2(b) bare queries")
-FOR_COROLLARY_2 = ("C2(1) one query", "C2(2) matching distinct tokens", "C2(3) alike common tokens")
+FOR_THEOREM_2B = (*FOR_THEOREM_2, ONE_COMMON_TOKEN, DISTINCT_FOR_EACH_QUERY)
+FOR_COROLLARY_2 = (ONE_QUERY, ALIKE_DISTINCT_TOKENS, ALIKE_COMMON_TOKENS)
 # The bound holds fixed how concentrated distinct tokens are. With few classes growth is of order one and they concentrate on the
 # way (K = 2: the sum of f^4 goes from .38 to .65), which leaves its late slope 7 % high.
 MANY_CLASSES, WITHIN_FEW_CLASSES = 5, 0.10
@@ -253,7 +261,7 @@ def _onset(flow: Flow, case: Case) -> Claim:
 
 def _fates(record: xr.Dataset, given: Mapping[str, Condition]) -> Iterator[Claim]:
     """At the end: who rose, who fell, in what order. A flow with any such token is one exception."""
-    ends, one_common = record.isel(case=record.group.values != "control"), given["T2(b) one common token"].holds
+    ends, one_common = record.isel(case=record.group.values != "control"), given[ONE_COMMON_TOKEN].holds
     has_pairs = bool(np.isfinite(ends.gain_error).all())  # of distinct tokens with different frequencies
     rows = (
         ("falling_distinct", "distinct tokens gain attention in every flow", THEOREM_2A, FOR_THEOREM_2),
@@ -303,7 +311,7 @@ def _control(flow: Flow, case: Case) -> Iterator[Claim]:
     """
     for side in SIDES:
         yield _corrected_slope(flow, side, case)
-    if case.breaks == "T1 uniform classes":
+    if case.breaks == EQUAL_CLASSES:
         yield _onset(flow, case)
 
 

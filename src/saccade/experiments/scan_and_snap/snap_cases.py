@@ -17,13 +17,32 @@ from numpy.typing import NDArray
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_number
-from saccade.experiments.scan_and_snap.snap_growth import Leader, SnapTheory, exponent, leader, one_common_token, onset
+from saccade.experiments.scan_and_snap.snap_growth import (
+    SCANS_FIRST,
+    VOCABULARY,
+    Leader,
+    SnapTheory,
+    exponent,
+    leader,
+    one_common_token,
+    onset,
+)
 from saccade.lab.claim import Case
 from saccade.lab.experiment import Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, DOTS, POINTS, Line, Lines
 from saccade.observe import fits
 from saccade.records.json_files import parsed_json
 from saccade.theory.condition import Condition
+from saccade.theory.scan_and_snap.assumptions import (
+    ALIKE_DISTINCT_TOKENS,
+    DISTINCT_FOR_EACH_QUERY,
+    EQUAL_CLASSES,
+    FAST_DECODER,
+    NO_ISOLATED_CLASS,
+    ONE_COMMON_TOKEN,
+    ONE_QUERY,
+    WEAK_OVERLAPS,
+)
 
 STEPS = "steps of SGD"
 ALONG = "case sample"
@@ -47,16 +66,15 @@ DECODERS = ("slower decoder", "base", "faster decoder")
 BOTH = ("both slower", "base", "both faster")
 ONSET = "onset of the snap lies between t0' and t0"
 WITHIN = 0.05  # of theory: our tolerance for slopes, growth and entropy lost
-_OF_A_CONDITION = ("name", "value", "relation", "bound", "why")
 FEWEST = 3  # samples in a window for a slope to be fitted
 
 # Names of the validator's conditions, and two of our own. Not asked of flow (C), and not met by the default cases: 1(c), which the
 # flow has built in; Assumption 2's lower bound on eigenvalues, which guards against a term of -1/M in beta, a misprinted sign;
 # and a decoder rate below 1, which only keeps discrete steps near the continuous height. Theorem 1's M >> 100 is read as M >= 100.
-FOR_THEOREM_2 = ("2 largest eigenvalue", "2 isolated classes")
-_SHAPE = ("T2(b) one common token", "T2(b) bare queries", "C2(1) one query", "C2(2) matching distinct tokens", "vocabulary")
-FOR_PLAIN = ("1(c) fast decoder", "2 largest eigenvalue", "T1 uniform classes", *_SHAPE)
-FOR_THEOREM_4 = (*FOR_PLAIN[1:], "scans before it snaps")
+FOR_THEOREM_2 = (WEAK_OVERLAPS, NO_ISOLATED_CLASS)
+_SHAPE = (ONE_COMMON_TOKEN, DISTINCT_FOR_EACH_QUERY, ONE_QUERY, ALIKE_DISTINCT_TOKENS, VOCABULARY)
+FOR_PLAIN = (FAST_DECODER, WEAK_OVERLAPS, EQUAL_CLASSES, *_SHAPE)
+FOR_THEOREM_4 = (*FOR_PLAIN[1:], SCANS_FIRST)
 
 
 @dataclass(frozen=True)
@@ -200,10 +218,7 @@ class Flow:
         self.n_classes, self.n_vocab = int(self.run.n_classes), int(self.run.n_vocab)
         self.scan_time, self.snap_time = float(self.run.scan_time), float(self.run.snap_time)
         self.whose = parsed_json(record.attrs["whose"])
-        self.given = {
-            row["name"]: Condition(*(row[key] for key in _OF_A_CONDITION))
-            for row in parsed_json(str(self.run.conditions.values), list)
-        }
+        self.given = {row["name"]: Condition.of(row) for row in parsed_json(str(self.run.conditions.values), [dict])}
         self.t, names = self.run.steps.values[1:], [name for name in record if str(name).endswith("_growth")]
         self.curves = {str(name).removesuffix("_growth"): self.run[name].values[1:] for name in names}
         self.exponents = {name: exponent(curve, self.t) for name, curve in self.curves.items()}

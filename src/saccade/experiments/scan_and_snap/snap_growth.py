@@ -24,6 +24,7 @@ from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_least
 
 ROUNDING = 1e-9  # logits closer than this, about the solver's own error, count as equal
+VOCABULARY, SCANS_FIRST = "ours, large vocabulary", "ours, scans before it snaps"  # names of two conditions of our own
 LEAST_VOCABULARY = 100  # Theorem 1 has M >> 100; at 100 the terms it drops are 1 %
 DEPTH = 10.0  # how far above 1 the argument of growth's logarithm must be by t0' for growth to have been logarithmic at all
 
@@ -161,10 +162,12 @@ def leader(token_prob: NDArray[np.float64]) -> Leader | None:
 
 def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
     """What a case keeps of its flow, with theory beside it."""
-    t, why = path.time.values, "M: context tokens, queries and next tokens; Theorem 1 drops terms of 1/M"
+    t = path.time.values
     own = (
-        at_least("vocabulary", at.n_vocab, LEAST_VOCABULARY, why),
-        at_least("scans before it snaps", at.depth, DEPTH, "argument of growth's logarithm at t0', less 1"),
+        at_least(
+            VOCABULARY, at.n_vocab, LEAST_VOCABULARY, "M", "context tokens, queries and next tokens; Theorem 1 drops terms of 1/M"
+        ),
+        at_least(SCANS_FIRST, at.depth, DEPTH, "argument of growth's logarithm at t0', less 1"),
     )
     given = [*parsed_json(path.attrs["assumptions"], list)[0]["conditions"], *map(asdict, own)]
     return growth(path)._asdict() | {
