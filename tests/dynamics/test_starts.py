@@ -39,7 +39,7 @@ def test_a_flow_that_goes_on_from_a_record_ends_where_one_flow_does():
 
 def test_the_validator_knows_that_the_start_is_not_zero():
     record = saccade.flow(TASK, t1=1.0, n_times=2, start={"attention_logits": Z})
-    (zero,) = [one for one in json.loads(record.attrs["assumptions"])[0]["conditions"] if one["name"] == "T1 zero start"]
+    (zero,) = [one for one in json.loads(record.attrs["assumptions"])[0]["conditions"] if one["name"] == "Theorem 1, start at zero"]
     assert not zero["holds"]
 
 

@@ -26,7 +26,7 @@ def test_every_verdict_is_the_expected_one(record):
 
 def test_only_claims_at_fast_attention_are_outside_and_only_for_assumption_1c(record):
     outside = [claim for claim in EXPERIMENT.claims(record) if claim.verdict == OUTSIDE]
-    assert {condition.name for claim in outside for condition in claim.unmet} == {"1(c) fast decoder"}
+    assert {condition.name for claim in outside for condition in claim.unmet} == {"Assumption 1(c), decoder faster than attention"}
 
 
 def test_a_plain_flow_that_followed_theory_would_contradict_us(record):

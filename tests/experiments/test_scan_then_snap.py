@@ -111,9 +111,13 @@ def test_a_user_s_classes_name_the_assumptions_they_break(tmp_path):
     assert all(claim.as_expected or claim.verdict == OUTSIDE for claim in claims)
     slopes = [claim for claim in claims if claim.title.startswith("log growth per")]
     assert {claim.verdict for claim in slopes} == {OUTSIDE}
-    assert [condition.name for condition in slopes[0].unmet] == ["2 largest eigenvalue", "T2(b) one common token", "vocabulary"]
+    assert [condition.name for condition in slopes[0].unmet] == [
+        "Assumption 2, classes overlap little",
+        "Theorem 2(b), one common token",
+        "vocabulary",
+    ]
     corollary = next(claim for claim in claims if claim.statement.number == "Corollary 2")
-    assert [condition.name for condition in corollary.unmet] == ["C2(3) alike common tokens"]
+    assert [condition.name for condition in corollary.unmet] == ["Corollary 2(3), common tokens alike in all classes"]
     assert {claim.verdict for claim in claims if claim.statement.number == "Theorem 3"} == {HOLDS}
 
 

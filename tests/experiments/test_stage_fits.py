@@ -54,5 +54,5 @@ def test_a_chain_without_memory_is_named_as_one_on_which_attention_does_not_move
 def test_an_anti_persistent_chain_does_not_meet_what_focus_assumes_and_is_asked_only_about_its_stages():
     chain = saccade.MarkovChain.zipf(6, -0.05)
     found = stage_fits.conditions(chain, ("I", "II"), init_scale=1e-3)
-    assert [condition.name for condition in found if not condition.holds] == ["II positive focus rate"]
+    assert [condition.name for condition in found if not condition.holds] == ["stage II, positive focus rate"]
     assert all(condition.holds for condition in stage_fits.conditions(chain, ("I",), init_scale=1e-3))

@@ -84,7 +84,7 @@ def test_every_statement_names_its_method_its_source_and_its_assumptions(small):
     for said in predictions(small):
         assert all((said.text, said.method, said.source.startswith("["), said.under_adam, said.assumptions))
     unmet = {condition.name for said in predictions(small) for condition in said.unmet}
-    assert "2 largest eigenvalue" in unmet  # Syn-Small overlaps by .72 where 1/K = .5 is allowed
+    assert "Assumption 2, classes overlap little" in unmet  # Syn-Small overlaps by .72 where 1/K = .5 is allowed
 
 
 def test_the_folder_holds_record_table_page_and_figure(small, tmp_path):

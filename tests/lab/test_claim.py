@@ -77,7 +77,7 @@ def test_a_relation_is_judged_and_said(claim, verdict, says):
 
 
 def test_outside_its_assumptions_a_claim_still_says_whether_the_numbers_agree():
-    given = [below("2 largest eigenvalue", 0.57, 1 / 3), met("one query", True), at_most("bare queries", 1, 0)]
+    given = [below("Assumption 2", 0.57, 1 / 3, "largest eigenvalue"), met("one query", True), at_most("bare queries", 1, 0)]
     agreeing = Case(given=given).near(LEMMA, "x", 1.0, 1.0, within=0.1)
     off = Case(given=given).near(LEMMA, "x", 1.4, 1.0, within=0.1)
     assert agreeing.verdict == off.verdict == OUTSIDE
@@ -85,8 +85,8 @@ def test_outside_its_assumptions_a_claim_still_says_whether_the_numbers_agree():
     assert off.verdict_says == "outside (2 of 3 assumptions); off by 40 %"
     assert not off.is_surprise
     assert [str(condition) for condition in off.unmet] == [
-        "2 largest eigenvalue: 0.57, needed < 0.3333",
-        "bare queries: 1, needed <= 0",
+        "Assumption 2: largest eigenvalue is 0.57, must be below 0.3333",
+        "bare queries: 1, must be at most 0",
     ]
 
 

@@ -37,7 +37,7 @@ FIG_4 = Statement("tian2023", "Fig. 4", "loss and attention on Syn-Small", kind=
 INVARIANTS = Statement("saccade", "invariants", "what the flow keeps", kind=OURS)
 
 STEPS = np.arange(0, 49, 2)
-MET, UNMET = below("1(b) largest eigenvalue", 0.2, 1 / 3, "of the overlap matrix"), above("T4 rate of the decoder", 0.5, 1.0)
+MET, UNMET = below("Assumption 2", 0.2, 1 / 3, "largest eigenvalue", "of E"), above("rate of the decoder", 0.5, 1.0)
 
 
 def descent() -> xr.Dataset:

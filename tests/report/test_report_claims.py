@@ -179,8 +179,8 @@ def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit
     assert detail.locator("math").count() >= 1
     assert detail.locator("code").inner_text() == "saccade reproduce descent"
     met, unmet = detail.locator(".assumptions li").all()
-    assert met.inner_text() == "met: 1(b) largest eigenvalue: 0.2, needed < 0.3333\nof the overlap matrix"
-    assert unmet.inner_text() == "not met: T4 rate of the decoder: 0.5, needed > 1"
+    assert met.inner_text() == "met: Assumption 2: largest eigenvalue is 0.2, must be below 0.3333\nof E"
+    assert unmet.inner_text() == "not met: rate of the decoder: 0.5, must be above 1"
     page.locator(".opener[aria-expanded=true]").press("Enter")  # by keyboard
     assert page.locator("tr.detail").count() == 0
     assert opened(page, "growth bound at zero").locator("math").count() == 3  # the statement, as printed, corrected

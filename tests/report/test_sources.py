@@ -17,7 +17,8 @@ from saccade.lab.claim import Case
 from saccade.records.checksums import seal
 from saccade.records.observation_log import ObservationLog
 from saccade.records.store import load_claims, save_record
-from saccade.report.page import json_text, write_page, write_report
+from saccade.report.page import write_page, write_report
+from saccade.report.page_data import json_text
 from saccade.report.sources import results_of
 from tests.report.made_results import THEOREM_4, written
 from tests.report.watched_records import watched_record

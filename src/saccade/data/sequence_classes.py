@@ -157,19 +157,22 @@ class SequenceClasses:
             return cls.from_table(rows, normalise=normalise, name=Path(path).stem)
 
 
-def _token_ids(name: str, values: ArrayLike, n_classes: int) -> NDArray[np.int64]:
+def _one_each(name: str, values: ArrayLike, n_classes: int, what: str) -> NDArray[np.float64]:
     numbers = checked_numbers(name, values, n_axes=1)
     if len(numbers) != n_classes:
-        raise InputError(f"`{name}` must have one token for each of the {n_classes} classes; got {len(numbers)}.")
+        raise InputError(f"`{name}` must have one {what} for each of the {n_classes} classes; got {len(numbers)}.")
+    return numbers
+
+
+def _token_ids(name: str, values: ArrayLike, n_classes: int) -> NDArray[np.int64]:
+    numbers = _one_each(name, values, n_classes, "token")
     if (numbers < 0).any() or (numbers != np.floor(numbers)).any() or (numbers > 2**31).any():
         raise InputError(f"`{name}` must hold token ids: whole numbers from 0 on; got {shortened(values)}.")
     return numbers.astype(np.int64)
 
 
 def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
-    weight = checked_numbers("class_weight", values, n_axes=1)
-    if len(weight) != n_classes:
-        raise InputError(f"`class_weight` must have one weight for each of the {n_classes} classes; got {len(weight)}.")
+    weight = _one_each("class_weight", values, n_classes, "weight")
     if (weight <= 0).any():
         raise InputError("`class_weight` must be positive: leave out a class that is never drawn.")
     weight = weight / weight.max()  # first, so that no sum overflows

@@ -20,7 +20,7 @@ from saccade.dynamics.optimiser import checked_optimiser
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.train import MOST_STEPS, train
-from saccade.dynamics.trajectory import kept_names, trajectory
+from saccade.dynamics.trajectory import trajectory
 from saccade.errors import InputError, checked_choice, checked_count, checked_number, checked_size, is_list_like
 from saccade.model.pairwise import Pairwise, Rows, attention_seen
 from saccade.model.system import Seen
@@ -49,7 +49,7 @@ def _train(
 ) -> xr.Dataset:
     """One run for each seed and each pair of rates, all of one seed on the same data; arguments as in `saccade.train`."""
     began = time.perf_counter()
-    kept = kept_names(system, keep)
+    kept = system.kept(keep)
     lr_decoder = system.lr_decoder if lr_decoder is None else lr_decoder
     lr_attention = system.lr_attention if lr_attention is None else lr_attention
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)

@@ -25,7 +25,6 @@ from saccade.dynamics.optimiser import DIVERGED, checked_optimiser
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.train import MOST_STEPS, Plan, descend, descent_record, train
-from saccade.dynamics.trajectory import kept_names
 from saccade.errors import InputError, checked_choice, checked_count, checked_size
 from saccade.model.embedded import Embedded, Weights, composite, context_log_prob, context_loss, population_loss
 
@@ -80,7 +79,7 @@ def _train(
 ) -> xr.Dataset:
     """Attention in the record is the population's; arguments as in `saccade.train`."""
     began = time.perf_counter()
-    kept = kept_names(system, keep)
+    kept = system.kept(keep)
     rates = _first(lr_decoder, system.lr_decoder, _RATE), _first(lr_attention, system.lr_attention, _RATE)
     system, chain = replace(system, lr_decoder=rates[0], lr_attention=rates[1]), system.task
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)

@@ -23,7 +23,7 @@ from jax.flatten_util import ravel_pytree
 from scipy.integrate import solve_ivp
 
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
-from saccade.dynamics.trajectory import kept_names, trajectory
+from saccade.dynamics.trajectory import trajectory
 from saccade.errors import InputError, checked_choice, checked_count, checked_list, checked_number
 from saccade.model.system import Equations, Solver, System, rates_by_leaf
 
@@ -50,7 +50,7 @@ def flow(
     """From t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times, or at given `times`; arguments as in `saccade.flow`."""
     began = time.perf_counter()
     usual = system.solver
-    kept = kept_names(system, keep)
+    kept = system.kept(keep)
     names, runs = _runs(system, seeds, seed)
     starts = _starts(system, names, start)
     rate = max(*jax.tree.leaves(rates_by_leaf(system, starts[0])), 1e-30)

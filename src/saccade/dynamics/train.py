@@ -24,7 +24,7 @@ from saccade.dynamics.flow import checked_parameters
 from saccade.dynamics.optimiser import DIVERGED, Optimiser, checked_optimiser
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.schedule import save_steps
-from saccade.dynamics.trajectory import kept_names, trajectory
+from saccade.dynamics.trajectory import trajectory
 from saccade.dynamics.workers import workers
 from saccade.errors import InputError, checked_count
 from saccade.model.system import System, rates_by_leaf
@@ -81,7 +81,7 @@ def train(
 ) -> xr.Dataset:
     """Train on the system's batches, or on its population loss if it has none, in float64; arguments as in `saccade.train`."""
     began = time.perf_counter()
-    kept = kept_names(system, keep)
+    kept = system.kept(keep)
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
     given = None if start is None else checked_parameters("start", system, start)
     equations = system.equations()

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from saccade.errors import checked_kept
 from saccade.model.system import Seen, System
 from saccade.records.schema import make_record
-
-
-def kept_names(system: System, keep: Any) -> tuple[str, ...]:
-    """What to keep, checked before the work: by default what the system says."""
-    possible = system.observable()
-    wanted = (possible if system.keep is None else system.keep) if keep is None else keep
-    checked_kept(wanted, possible)
-    return tuple(wanted)
 
 
 def trajectory(

@@ -19,7 +19,7 @@ from saccade.dynamics.flow import checked_parameters
 from saccade.dynamics.optimiser import DIVERGED, Optimiser, checked_optimiser
 from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.train import MOST_STEPS, train
-from saccade.dynamics.trajectory import kept_names, trajectory
+from saccade.dynamics.trajectory import trajectory
 from saccade.errors import checked_choice, checked_count
 from saccade.model.pairwise_text import PairwiseText, TextParameters
 from saccade.model.system import Seen
@@ -44,7 +44,7 @@ def _train(
     `dtype` is that of the products with the decoder; parameters and sums over windows are float64.
     """
     began = time.perf_counter()
-    kept = kept_names(system, keep)
+    kept = system.kept(keep)
     n_steps = checked_count("steps", steps, low=0, high=MOST_STEPS)
     used, saves = checked_optimiser(optimiser, momentum, epsilon), save_steps(n_steps, save)
     dtype = checked_choice("dtype", dtype, ("float32", "float64"))

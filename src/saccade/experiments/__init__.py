@@ -147,11 +147,14 @@ def module_of(name: str) -> str:
     return f"saccade.experiments.{entry.part}.{entry.file}"
 
 
-def place_of(name: str) -> dict[str, Any]:
-    """Where a report shows an experiment: under which heading, and at which place; that of a user's own file comes last."""
+def told_of(name: str) -> dict[str, Any]:
+    """What a report says of an experiment: the sentence its file opens with, the heading it stands under and its place there; one
+    in a file of the user's comes last, with the whole path of the file.
+    """
     if name not in EXPERIMENTS:
-        return {"part": "Your own", "place": len(EXPERIMENTS)}
-    return {"part": _PARTS[EXPERIMENTS[name].part], "place": list(EXPERIMENTS).index(name)}
+        return {"statement": finding_of(name), "part": "Your own", "place": len(EXPERIMENTS), "file": own_file(name)}
+    part = _PARTS[EXPERIMENTS[name].part]
+    return {"statement": finding_of(name), "part": part, "place": list(EXPERIMENTS).index(name), "file": ""}
 
 
 def _entry(name: str) -> Entry:

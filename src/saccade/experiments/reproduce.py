@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError
-from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, finding_of, own_file, place_of
+from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, told_of
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome
 from saccade.processes import LostProcessError, Worker, computed, cores
@@ -31,10 +31,10 @@ def reproduce(
 
     The folder appears whole when everything is written. An earlier result with other settings is replaced only if `replace`.
     """
-    asked = experiment(name)
+    asked, told = experiment(name), told_of(name)
     settings, folder = asked.settings() if config is None else config, Path(out) / asked.name
     with (
-        _own_mistakes(own := own_file(name)),
+        _own_mistakes(own := told.pop("file")),
         _values_first(asked, settings),
         result_folder(folder, settings, file=own, replace=replace) as unfinished,
     ):  # before the work: a wrong place is found out at once
@@ -44,10 +44,9 @@ def reproduce(
             record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
-        outcome = Outcome(asked.name, finding_of(name), folder, record, list(asked.claims(record)))
+        outcome = Outcome(asked.name, told["statement"], folder, record, list(asked.claims(record)))
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
-        said = {"statement": outcome.finding, "command": by, **place_of(asked.name)}
-        asked.write(unfinished, record, outcome.claims, said)
+        asked.write(unfinished, record, outcome.claims, told | {"command": by})
     return outcome
 
 
@@ -88,8 +87,9 @@ def reproduce_all(
     cores, one after the other: those on text spread their own runs over all cores. `on_progress` is told the fraction and what is
     under way.
     """
-    at_once = cores() if all(job.name in SYNTHETIC for job in jobs) or len(jobs) >= cores() else 1
-    if min(at_once, len(jobs)) == 1:
+    several = len(jobs) > 1 and (all(job.name in SYNTHETIC for job in jobs) or len(jobs) >= cores())
+    at_once = cores() if several else 1
+    if at_once == 1:
         for job in jobs:
             yield reproduce(job.name, out, job.config, job.command, partial(on_progress, label=job.name), replace)
         return

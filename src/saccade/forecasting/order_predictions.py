@@ -14,6 +14,7 @@ from saccade.data.sequence_classes import SequenceClasses
 from saccade.forecasting.prediction import CLOSED_FORM, FLOW, Prediction, chosen, listed
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import Condition
+from saccade.theory.scan_and_snap.assumptions import ZERO_START
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -71,7 +72,7 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction
             method=FLOW,
             source="[tian2023, Theorem 2(a) and Theorem 3]",
             under_adam=_ADAM_ORDER,
-            assumptions=chosen(conditions, ("1(", "2 ", "T1 zero")),
+            assumptions=chosen(conditions, ("Assumption 1", "Assumption 2", ZERO_START)),
         ),
         Prediction(
             about=name,
@@ -80,7 +81,7 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction
             method=FLOW,
             source="[tian2023, Theorem 2(b) and Corollary 2]",
             under_adam=_ADAM_LOSS,
-            assumptions=chosen(conditions, ("1(", "2 ", "T2", "C2")),
+            assumptions=chosen(conditions, ("Assumption 1", "Assumption 2", "Theorem 2", "Corollary 2")),
         ),
     ]
 
@@ -103,5 +104,5 @@ def _clock(record: xr.Dataset, conditions: list[Condition]) -> Prediction:
         method=CLOSED_FORM,
         source="[tian2023, Lemma 9 and Theorem 4], with the share of each class for 1/K",
         under_adam=_ADAM_CLOCK,
-        assumptions=chosen(conditions, ("1(c)", "2 ", "T1")),
+        assumptions=chosen(conditions, ("Assumption 1(c)", "Assumption 2", "Theorem 1")),
     )

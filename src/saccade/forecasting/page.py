@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from saccade.forecasting.forecast import predictions
 from saccade.forecasting.prediction import Prediction
 from saccade.records.json_files import parsed_json
+from saccade.theory.condition import tally
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,12 +44,9 @@ def page(record: xr.Dataset) -> str:
 
 
 def _assumptions(said: list[Prediction]) -> list[str]:
-    """Each condition once, those not met first, with its number and bound."""
-    asked = {condition.name: condition for one in said for condition in one.assumptions}
-    unmet = [c for c in asked.values() if not c.holds]
-    lines = [f"## Assumptions: {len(asked) - len(unmet)} of {len(asked)} met", ""]
-    lines += [f"- not met: {c.name}: {c.value:.3g}, bound {c.bound:.3g} ({c.why})" for c in unmet]
-    return lines
+    """How many there are, and each that is not met, with its number and bound."""
+    opening, *unmet = tally("These predictions", [condition for one in said for condition in one.assumptions]) or ["All are met."]
+    return ["## Assumptions", "", opening, "", *(f"- {sentence}" for sentence in unmet)]
 
 
 def _adam(said: list[Prediction]) -> list[str]:

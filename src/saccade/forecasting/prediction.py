@@ -38,11 +38,7 @@ class Prediction:
 
 def prediction_of(entry: dict[str, Any]) -> Prediction:
     """A prediction as it was kept in a record."""
-    conditions = tuple(
-        Condition(**{**condition, "value": float(condition["value"]), "bound": float(condition["bound"])})
-        for condition in entry["assumptions"]
-    )
-    return Prediction(**{**entry, "assumptions": conditions})
+    return Prediction(**{**entry, "assumptions": tuple(map(Condition.of, entry["assumptions"]))})
 
 
 def chosen(conditions: Iterable[Condition], prefixes: Sequence[str]) -> tuple[Condition, ...]:

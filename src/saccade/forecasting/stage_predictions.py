@@ -48,16 +48,22 @@ def chain_conditions(
 
 
 def stage_predictions(record: xr.Dataset, conditions: list[Condition]) -> list[Prediction]:
-    data, first = chosen(conditions, ("data",)), chosen(conditions, ("data stationary", "I "))
+    data, first = chosen(conditions, ("data",)), chosen(conditions, ("data, stationary", "stage I,"))
     frequent = str(record.word.values[int(record.frequency.values.argmax())])
     said = [
         _said("condensation", _condensation(record), CLOSED_FORM, "[chen2026, Theorem 3.2]", first),
-        _said("focus sign", _sign(record, frequent), CLOSED_FORM, "[derived, sign rule]", chosen(conditions, ("data", "I uneq"))),
+        _said(
+            "focus sign",
+            _sign(record, frequent),
+            CLOSED_FORM,
+            "[derived, sign rule]",
+            chosen(conditions, ("data", "stage I, unequal")),
+        ),
     ]
     if "focus_onset" not in record:
         return said
-    linear = (*data, *chosen(conditions, ("I small", "I frozen")))
-    opening = (*data, *chosen(conditions, ("IV",)))
+    linear = (*data, *chosen(conditions, ("stage I, small", "stage I, attention")))
+    opening = (*data, *chosen(conditions, ("stage IV",)))
     return [
         *said,
         _said("focus", _focus(record), RANK_ONE, "[chen2026, Propositions 3.3, 3.4]", linear),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from saccade.errors import InputError
-from saccade.report.pace import pace, travelled
+from saccade.report.pace import pace
 
 N_FRAMES = 180  # six seconds at thirty frames a second
 
@@ -75,7 +75,7 @@ class Film:
 
 def frames(time: np.ndarray, values: np.ndarray, n_frames: int = N_FRAMES) -> np.ndarray:
     """Times of the frames, the first and the last sample among them, from values (time, anything)."""
-    return np.interp(np.linspace(0, 1, n_frames), pace(travelled(values)), time)
+    return np.interp(np.linspace(0, 1, n_frames), pace(values, time, time), time)
 
 
 def _rows(values: np.ndarray, time: np.ndarray, at: np.ndarray) -> list[list[float | None]]:

@@ -5,7 +5,7 @@ assumptions said once on top.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, UNDECIDED, Claim
 from saccade.records.json_files import parsed_json
+from saccade.theory import condition as conditions
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,11 @@ def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> 
     took = f", {seconds:.1f} s" if isinstance(seconds, float) else ""
     terminal.print(f"[bold]{outcome.name}[/bold]: {escape(tally(outcome.claims))}{took}", soft_wrap=True, highlight=False)
     shown = outcome.claims if every_claim else [claim for claim in outcome.claims if claim.is_surprise]
-    for sentence in [*(_unmet(shown) if every_claim else ()), *_left_out(outcome)]:
-        terminal.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
+    assumed = [condition for claim in shown if not claim.breaks for condition in claim.given] if every_claim else []
+    opening, *unmet = conditions.tally("These claims", assumed) or [""]
+    for sentence in [opening, *(f"  {one}" for one in unmet), *_left_out(outcome)]:
+        if sentence:
+            terminal.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
     for key in dict.fromkeys(claim.statement.key for claim in shown):
         of_statement = [claim for claim in shown if claim.statement.key == key]
         terminal.print(f"  [bold]{escape(key)}[/bold]: {escape(of_statement[0].statement.title)}", soft_wrap=True, highlight=False)
@@ -64,13 +68,6 @@ def _line(claim: Claim) -> str:
     colour = "red" if kind == "surprise" else "yellow" if kind in UNDECIDED else "green"
     surprise = f" (expected: {claim.expected})" if kind == "surprise" else ""
     return f"    [{colour}]{escape(claim.verdict_says)}{surprise}[/{colour}]  {escape(str(claim))}"
-
-
-def _unmet(claims: Iterable[Claim]) -> list[str]:
-    """Once, what the claims below miss of their assumptions."""
-    given = dict.fromkeys(condition for claim in claims if not claim.breaks for condition in claim.given)
-    unmet = [condition for condition in given if not condition.holds]
-    return [f"{len(unmet)} of {len(given)} assumptions are not met: {'; '.join(map(str, unmet))}."] if unmet else []
 
 
 def _left_out(outcome: Outcome) -> list[str]:

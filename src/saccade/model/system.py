@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr, register_dataclass, tree_flatten_with_path, tree_map_with_path
 
-from saccade.errors import InputError, checked_choice, checked_number
+from saccade.errors import InputError, checked_choice, checked_kept, checked_number
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -165,6 +165,13 @@ class System(ABC):
         """Names that `keep` may list."""
         with jax.enable_x64(True):
             return tuple(jax.eval_shape(self._all_seen, self.start(np.random.default_rng(0))))
+
+    def kept(self, keep: Sequence[str] | None) -> tuple[str, ...]:
+        """What a record keeps, checked before the work: by default what the system says."""
+        possible = self.observable()
+        wanted = (possible if self.keep is None else self.keep) if keep is None else keep
+        checked_kept(wanted, possible)
+        return tuple(wanted)
 
     def observe_path(self, path: Any, keep: Sequence[str]) -> Mapping[str, Seen]:
         """What is seen of parameters with a leading axis of times, in one compiled call."""

@@ -78,7 +78,7 @@ class TokenBlocks:
         met = np.bincount(np.concatenate(members), minlength=task.n_vocab)
         shared = np.flatnonzero(met > 1)
         own = _padded([tokens[met[tokens] == 1] for tokens in members])
-        slots = np.concatenate([np.broadcast_to(shared, (task.n_classes, len(shared))), own], axis=1)
+        slots = np.concatenate([np.broadcast_to(shared, (len(own), len(shared))), own], axis=1)
         token_prob = np.where(slots == _REST, 0.0, np.take_along_axis(task.token_prob, np.maximum(slots, 0), axis=1))
         queries = np.unique(task.query)
         columns, column_size = _columns(task, equal_columns)

@@ -13,7 +13,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -154,21 +154,26 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def misfit(value: Any, shape: Any, place: str = "it") -> str:
+def misfit(value: Any, shape: Any) -> str:
     """What of a value is not of a shape, in words; nothing if all is."""
+    return f"it{wrong}" if (wrong := _misfit(value, shape)) else ""
+
+
+def _misfit(value: Any, shape: Any) -> str:
+    """The place within the value, and what is wrong there: `[2]['title'] is not text`."""
+    kinds = shape if isinstance(shape, tuple) else (type(shape),) if isinstance(shape, list | dict) else (shape,)
+    if not _is_of(value, kinds):
+        return f" is not {' or '.join(_NAMES[kind] for kind in kinds)}"
+    parts: Iterable[tuple[Any, Any, Any]] = ()  # place, item, its shape
     if isinstance(shape, list):
-        within = misfit(value, list, place) or [misfit(item, shape[0], f"{place}[{i}]") for i, item in enumerate(value)]
+        parts = ((place, item, shape[0]) for place, item in enumerate(value))
     elif isinstance(shape, dict) and str in shape:
-        within = misfit(value, dict, place) or [misfit(value[name], shape[str], f"{place}[{shortened(name)}]") for name in value]
+        parts = ((name, item, shape[str]) for name, item in value.items())
     elif isinstance(shape, dict):
-        within = misfit(value, dict, place) or [
-            misfit(value[name], inner, f"{place}[{name!r}]") if name in value else f"{place} does not say {name!r}"
-            for name, inner in shape.items()
-        ]
-    else:
-        kinds = shape if isinstance(shape, tuple) else (shape,)
-        return "" if _is_of(value, kinds) else f"{place} is not {' or '.join(_NAMES[kind] for kind in kinds)}"
-    return within if isinstance(within, str) else next(filter(None, within), "")
+        if missing := [name for name in shape if name not in value]:
+            return f" does not say {missing[0]!r}"
+        parts = ((name, value[name], inner) for name, inner in shape.items())
+    return next((f"[{shortened(place)}]{wrong}" for place, item, inner in parts if (wrong := _misfit(item, inner))), "")
 
 
 def _is_of(value: Any, kinds: tuple[type, ...]) -> bool:

@@ -81,8 +81,7 @@ def make_record(
             record[name].attrs = {"units": time_unit if name == "time" else unit, "definition": definition}
         elif name in record.data_vars:
             raise KeyError(f"variable {name!r} has no definition")
-    settings = json.dumps(json_ready(config, str), allow_nan=False)
-    record.attrs = {"dynamics": dynamics, "config": settings, "wall_time_s": round(wall_time, 3)} | provenance()
+    record.attrs = {"dynamics": dynamics, "config": _text(config), "wall_time_s": round(wall_time, 3)} | provenance()
     return record
 
 
@@ -93,7 +92,11 @@ def with_settings(record: xr.Dataset, config: Any) -> xr.Dataset:
 
 
 def settings_text(config: Any) -> str:
-    return json.dumps(json_ready(asdict(config), str), allow_nan=False)
+    return _text(asdict(config))
+
+
+def _text(config: Mapping[str, Any]) -> str:
+    return json.dumps(json_ready(config, str), allow_nan=False)
 
 
 def settings_of(record: xr.Dataset | Mapping[str, Any], kind: type[C]) -> C:

@@ -14,9 +14,8 @@ A claim is shown with its equations: the formula of its statement, and for an er
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -73,20 +72,16 @@ def _tile(kind: str, count: int) -> str:
     return f"{button}<b>{count}</b> {KINDS[kind]}</button>"
 
 
-def claims_of(results: list[Result], section: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """What a page knows of claims, and what it shows: tiles of verdicts, the table in its section, equations that rows copy."""
-    table, alone = _claims_table(results), len(results) == 1
-    parts = {"heading": "Claims" if alone else "All claims", "open": " open" if alone else "", "table": table}
+def claims_of(results: list[Result]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """What a page knows of claims, and what it shows: tiles of verdicts, the table with its heading, equations that rows copy."""
+    alone = len(results) == 1
     return _claim_data(results), {
         "verdicts": _verdicts(results),
-        "claims": filled(section, parts) if table else "",
+        "heading": "Claims" if alone else "All claims",
+        "open": " open" if alone else "",
+        "table": _claims_table(results),
         "equations": _equation_templates(results),
     }
-
-
-def filled(template: str, parts: Mapping[str, str]) -> str:
-    """A template with its `{{parts}}`, in one pass: data is never a template."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
 
 def _claims_table(results: list[Result]) -> str:

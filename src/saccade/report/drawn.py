@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from matplotlib.patheffects import withStroke
 
-from saccade.report.style import COMMON, categorical, new_figure, sequential
+from saccade.report.style import COMMON, categorical, colour_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,7 +119,7 @@ def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
             scale("log")
     named = {}
     for index, series in enumerate(spec["series"]):
-        colour = _colour(series, index, len(spec["series"]))
+        colour = colour_of(series, index, len(spec["series"]))
         across = _shown(series["x"], x.get("log"))
         if series.get("low") is not None:
             axes.fill_between(across, _shown(series["low"]), _shown(series["high"]), color=colour, alpha=0.2, lw=0)
@@ -144,7 +144,7 @@ def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         heights = _shown(group["values"])
         shift = 0.0 if is_stacked else (index - (len(groups) - 1) / 2) * width
         bottom = np.where(heights < 0, down, up) if is_stacked else None
-        colour = COMMON if group.get("tone", 0) is None else _colour(group, index, len(groups))  # black would hide all others
+        colour = COMMON if group.get("tone", 0) is None else colour_of(group, index, len(groups))  # black would hide all others
         bars = axes.bar(places + shift, heights, width, bottom=bottom, color=colour)
         up, down = up + np.fmax(heights, 0), down + np.fmin(heights, 0)
         named.append((bars, group["name"]))
@@ -170,15 +170,6 @@ def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     bar.ax.tick_params(labelsize=0.85 * cell.letters)
     unit = spec.get("unit") or ""
     bar.ax.set_ylabel("" if unit == "1" else unit, fontsize=cell.letters, parse_math=False)
-
-
-def _colour(item: dict[str, Any], index: int, n: int) -> Any:
-    """A shade from light to dark, a tone of its own, or black; by its place where nothing is said."""
-    if "shade" in item:
-        return sequential(item["shade"], 2)
-    if "tone" in item:
-        return "black" if item["tone"] is None else categorical(item["tone"])
-    return categorical(index) if n <= 6 else sequential(index, n)
 
 
 def _limits(axis: dict[str, Any], set_limits: Any) -> None:

@@ -7,13 +7,16 @@ import numpy as np
 _EVENLY = 0.25  # share of the time that goes evenly over the samples
 
 
-def travelled(values: np.ndarray) -> np.ndarray:
-    """How far values (time, ...) have moved since the start, at each sample; what is not a number stands still."""
+def pace(values: np.ndarray, times: np.ndarray, clock: np.ndarray) -> np.ndarray:
+    """Share of the playing time that is over at each moment of a clock, from 0 to 1, by how far values (time, ...) have moved until
+    then. Times that are not known are left out.
+    """
+    known, evenly = np.isfinite(times), np.arange(len(clock)) / max(1, len(clock) - 1)
+    way = np.interp(clock, times[known], _travelled(values)[known]) if known.any() else np.zeros(len(clock))
+    return _EVENLY * evenly + (1 - _EVENLY) * way / way[-1] if way[-1] > 0 else evenly
+
+
+def _travelled(values: np.ndarray) -> np.ndarray:
+    """How far values have moved since the start, at each sample; what is not a number stands still."""
     known = np.nan_to_num(values, posinf=0.0, neginf=0.0).reshape(len(values), -1)
     return np.concatenate([[0.0], np.abs(np.diff(known, axis=0)).sum(axis=1).cumsum()])
-
-
-def pace(way: np.ndarray) -> np.ndarray:
-    """Share of the playing time that is over at each sample, from 0 to 1, from the way travelled until then."""
-    evenly = np.arange(len(way)) / max(1, len(way) - 1)
-    return _EVENLY * evenly + (1 - _EVENLY) * way / way[-1] if way[-1] > 0 else evenly

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
+import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from saccade.records.json_files import json_ready
 from saccade.records.writing import write_text
 from saccade.report.cards import cards, menu
-from saccade.report.claims_table import claims_of, filled
+from saccade.report.claims_table import claims_of
 from saccade.report.page_data import page_data
 from saccade.report.sources import Result, results_of
 
@@ -76,7 +75,7 @@ def _is_ours(page: Path) -> bool:
 
 def page_of(results: list[Result]) -> str:
     """The whole page as text."""
-    claims, of_claims = claims_of(results, _web("claims.html"))
+    claims, of_claims = claims_of(results)
     data, blobs = page_data(results, claims)
     script = "\n".join(_web(name) for name in _SCRIPTS)
     parts = {
@@ -87,19 +86,20 @@ def page_of(results: list[Result]) -> str:
         "unread": _unread(results),
         "caption": _caption(results[0]) if len(results) == 1 else "",
         **of_claims,
+        "claims": filled(_web("claims.html"), of_claims) if of_claims["table"] else "",
         "cards": cards(results, [_body(result) for result in results]) if len(results) > 1 else "",
         "menu": menu(results) if len(results) > 1 else "",
         "section": _section(results[0]) if len(results) == 1 else _commands(results),
         "blobs": blobs,
-        "data": json_text(data),
+        "data": data,
         "script": script,
     }
     return filled(_web("report.html"), parts)
 
 
-def json_text(value: Any) -> str:
-    """JSON that cannot end the element it stands in; numbers that JSON has not are null."""
-    return json.dumps(json_ready(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """A template with its `{{parts}}`, in one pass: data is never a template."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
 
 def _web(name: str) -> str:

@@ -16,7 +16,7 @@ from saccade.records.events import Event, stage_bands
 from saccade.records.json_files import json_ready
 from saccade.records.when import freezing_steps, is_watched
 from saccade.report.maps import text_map
-from saccade.report.pace import pace, travelled
+from saccade.report.pace import pace
 from saccade.report.packing import Packed, packed, packed_text, packed_times
 from saccade.report.sources import Result
 from saccade.report.specs import Figure, figures, is_log, labels_of
@@ -29,15 +29,20 @@ if TYPE_CHECKING:
 _MOST_POINTS = 600  # of a line in a panel: one a pixel; the record has all
 
 
-def page_data(results: list[Result], claims: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:
-    """Results, their records and claims as JSON has them, and the HTML of the blobs that they name."""
+def page_data(results: list[Result], claims: list[dict[str, Any]]) -> tuple[str, str]:
+    """Results, their records and claims as JSON that may stand in a page, and the HTML of the blobs that they name."""
     blobs = _Blobs()
     data = {
-        "claims": blobs.add(packed_text(json.dumps(json_ready(claims), allow_nan=False))),
+        "claims": blobs.json(claims),
         "results": [_result_data(result, blobs) for result in results],
         "records": [found for place, result in enumerate(results) if (found := _record_data(place, result, blobs)) is not None],
     }
-    return data, blobs.html()
+    return json_text(data), blobs.html()
+
+
+def json_text(value: Any) -> str:
+    """JSON that cannot end the element it stands in; numbers that JSON has not are null."""
+    return json.dumps(json_ready(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 class _Blobs:
@@ -51,6 +56,15 @@ class _Blobs:
         self._data.append(pack["data"])
         return {key: value for key, value in pack.items() if key != "data"} | {"blob": len(self._data) - 1}
 
+    def text(self, text: str) -> dict[str, Any]:
+        return self.add(packed_text(text))
+
+    def json(self, value: Any) -> dict[str, Any]:
+        return self.text(json_text(value))
+
+    def times(self, times: np.ndarray) -> dict[str, Any]:
+        return self.add(packed_times(times))
+
     def html(self) -> str:
         return "".join(f'<script type="text/plain" id="blob-{place}">{data}</script>\n' for place, data in enumerate(self._data))
 
@@ -60,11 +74,11 @@ def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
     return {
         "name": result.name,
         "statement": str(result.about.get("statement", "")),
-        "film": blobs.add(packed_text(json.dumps(result.film, allow_nan=False))) if result.film else None,
+        "film": blobs.json(result.film) if result.film else None,
         "picture": result.about.get("picture", 0),
-        "panels": blobs.add(packed_text(json.dumps(_rounded(result.panels), allow_nan=False))) if result.panels else None,
-        "svg": blobs.add(packed_text(result.svg)) if result.svg and not result.panels else None,
-        "tables": {name: blobs.add(packed_text(rows)) for name, rows in result.tables.items()},
+        "panels": blobs.json(_rounded(result.panels)) if result.panels else None,
+        "svg": blobs.text(result.svg) if result.svg and not result.panels else None,
+        "tables": {name: blobs.text(rows) for name, rows in result.tables.items()},
         "table": next((name for name in ("summary.csv", "table.csv") if name in result.tables), None),
         "isSweep": "summary.csv" in result.tables,
     }
@@ -109,7 +123,7 @@ def _record_data(place: int, result: Result, blobs: _Blobs) -> dict[str, Any] | 
         "name": result.name,
         "clock": _times(clock, blobs),
         "clockLabel": found[0]["time_label"] if found else "step",
-        "pace": blobs.add(packed_times(_pace(found, clock))),
+        "pace": blobs.times(_pace(found, clock)),
         "events": _events_of(result.record, rows),
         "bands": _bands_of(rows, float(np.nanmax(clock))),
         "figures": [_figure_data(figure, blobs) for figure in found],
@@ -126,13 +140,11 @@ def _main_clock(found: list[Figure]) -> np.ndarray:
 def _pace(found: list[Figure], clock: np.ndarray) -> np.ndarray:
     """When each moment of the clock is played, from 0 to 1, by how far the first figure moves in its first run."""
     if not found:
-        return pace(np.zeros(len(clock)))
+        return pace(np.zeros(len(clock)), clock, clock)
     figure = found[0]
     run = (0,) * len(figure["choices"])
     times = figure["time"][run] if figure["time"].ndim > 1 else figure["time"]
-    known = np.isfinite(times)
-    moved = travelled(figure["values"][run])[known]
-    return pace(np.interp(clock, times[known], moved) if known.any() else np.zeros(len(clock)))
+    return pace(figure["values"][run], times, clock)
 
 
 def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
@@ -146,7 +158,7 @@ def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
 
 def _times(times: np.ndarray, blobs: _Blobs) -> dict[str, Any]:
     """Packed, with whether they are spread over decades: of runs with clocks of their own, the first run's."""
-    return blobs.add(packed_times(times)) | {"log": is_log(times.reshape(-1, times.shape[-1])[0])}
+    return blobs.times(times) | {"log": is_log(times.reshape(-1, times.shape[-1])[0])}
 
 
 def _text_data(text: dict[str, Any], record: xr.Dataset, blobs: _Blobs) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -259,11 +259,15 @@ def _read_watched(folder: Path) -> Result:
 
 def _label(about: dict[str, Any]) -> str:
     """What a watched run was called by whoever watched it; nothing if it was not."""
+    return str((_config(about) if "config" in about else about).get("label") or "")
+
+
+def _config(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a run, as its record keeps it; empty if that cannot be read."""
     try:
-        config = parsed_json(about.get("config", "{}")) if isinstance(about.get("config"), str) else about
+        return parsed_json(about.get("config", "{}"))
     except InputError:
-        return ""
-    return str(config.get("label") or "")
+        return {}
 
 
 def _timeline(record: xr.Dataset) -> tuple[str, dict[str, str]]:
@@ -276,11 +280,7 @@ def _timeline(record: xr.Dataset) -> tuple[str, dict[str, str]]:
 
 def _about_record(record: xr.Dataset) -> dict[str, Any]:
     """What a record says of itself, in the words of `about.json`."""
-    try:
-        config = parsed_json(record.attrs.get("config", "{}"))
-    except InputError:
-        config = {}
-    task = config.get("task", "a record")
+    task = _config(record.attrs).get("task", "a record")
     dynamics = str(record.attrs.get("dynamics", "a record"))
     return {"statement": f"{task}: {dynamics}.", "caption": "", "command": "", **record.attrs}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
@@ -25,6 +27,17 @@ def categorical(index: int) -> str:
 def sequential(index: int, count: int) -> tuple[float, float, float, float]:
     """Colour `index` of `count` that darkens with order."""
     return colormaps["viridis"](0.92 - 0.86 * index / max(1, count - 1))
+
+
+def colour_of(item: Mapping[str, Any], index: int, n: int) -> Any:
+    """The colour of one of n lines or bars: a shade from light to dark, a tone of its own, or black; by its place where nothing is
+    said.
+    """
+    if "shade" in item:
+        return sequential(item["shade"], 2)
+    if "tone" in item:
+        return "black" if item["tone"] is None else categorical(item["tone"])
+    return categorical(index) if n <= 6 else sequential(index, n)
 
 
 def save_figure(figure: Figure, stem: Path) -> None:

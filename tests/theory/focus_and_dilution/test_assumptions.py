@@ -26,13 +26,13 @@ def test_the_published_chain_and_the_default_one_meet_every_assumption(chain):
 @pytest.mark.parametrize(
     ("chain", "changed", "broken"),
     [
-        (lazy(PAPER_LAW, 0.3), {"n_context": 50}, "data long context"),
-        (lazy(PAPER_LAW, 0.3), {"init_scale": 0.1}, "I small start"),
-        (lazy(PAPER_LAW, 0.3), {"lr_attention": 30.0}, "I frozen attention"),
-        (lazy(PAPER_LAW, 0.3), {"d_model": 2}, "IV room for directions"),
-        (lazy(ZIPF, -0.05), {}, "II positive focus rate"),
-        (two_level(0.6, 4, 0.3), {}, "IV distinct masses"),
-        (irreversible(), {}, "data lazy chain"),
+        (lazy(PAPER_LAW, 0.3), {"n_context": 50}, "data, long contexts"),
+        (lazy(PAPER_LAW, 0.3), {"init_scale": 0.1}, "stage I, small start"),
+        (lazy(PAPER_LAW, 0.3), {"lr_attention": 30.0}, "stage I, attention at rest"),
+        (lazy(PAPER_LAW, 0.3), {"d_model": 2}, "stage IV, room for directions"),
+        (lazy(ZIPF, -0.05), {}, "stage II, positive focus rate"),
+        (two_level(0.6, 4, 0.3), {}, "stage IV, distinct frequencies"),
+        (irreversible(), {}, "data, lazy chain"),
     ],
 )
 def test_breaking_one_assumption_fails_that_condition_alone(chain, changed, broken):
@@ -41,25 +41,27 @@ def test_breaking_one_assumption_fails_that_condition_alone(chain, changed, brok
 
 def test_a_law_that_is_not_stationary_is_named():
     chain = irreversible() | {"stationary": np.array([0.5, 0.2, 0.15, 0.1, 0.05])}
-    assert "data stationary law" in failing(check(chain))
+    assert "data, stationary law" in failing(check(chain))
 
 
 def test_a_uniform_law_has_nothing_to_condense_to():
     conditions = check(lazy(np.full(5, 0.2), 0.3))
-    assert {"I unequal tokens", "II positive focus rate", "IV distinct masses"} <= failing(conditions)
-    assert "I frozen attention" not in conditions
+    assert {"stage I, unequal tokens", "stage II, positive focus rate", "stage IV, distinct frequencies"} <= failing(conditions)
+    assert "stage I, attention at rest" not in conditions
 
 
 def test_conditions_carry_the_rates_they_are_decided_by():
     scaled = {"phi_scale": 0.5, "lr_decoder": 2.0, "lr_attention": 3.0}
     conditions = check(CHAINS["zipf"], **scaled)
     rate = focus_rate(**CHAINS["zipf"], phi_scale=0.5, lr_attention=3.0)
-    assert conditions["II positive focus rate"].value == rate
-    assert conditions["I frozen attention"].value == pytest.approx(rate / condensation_rate(stationary=ZIPF, lr_decoder=2.0))
+    assert conditions["stage II, positive focus rate"].value == rate
+    assert conditions["stage I, attention at rest"].value == pytest.approx(
+        rate / condensation_rate(stationary=ZIPF, lr_decoder=2.0)
+    )
 
 
 def test_room_for_directions_is_left_out_when_unknown():
-    assert "IV room for directions" not in check(CHAINS["zipf"], d_model=None)
+    assert "stage IV, room for directions" not in check(CHAINS["zipf"], d_model=None)
 
 
 @pytest.mark.parametrize("stay", [0.3, -0.05])

@@ -154,7 +154,7 @@ def _growth_claims(at: xr.Dataset, case: Case, stationary: Array, scale: float) 
     yield first.near(THEOREM_3_2, "growth rate of the embedding's first singular value", small.rate, mu_0, relative=0.005)
     yield case.near(CONDENSATION_FROM_THE_START, later, delays, per_fold, relative=0.02)
     yield end.at_least(THEOREM_3_2, "|cos| of the embedding's token direction with π", read.embedding_cosine, 1 - 1e-4)
-    control = case.but(start=LARGE, at="end of stage I").breaking("I small start")
+    control = case.but(start=LARGE, at="end of stage I").breaking("stage I, small start")
     yield control.at_least(THEOREM_3_2, "|cos| of the embedding's token direction with π", at.large_cosine, 1 - 1e-4)
     yield end.at_least(THEOREM_3_2, "|cos| of the projection's token direction with π - 1/d", read.projection_cosine, 1 - 1e-4)
     yield end.at_least(

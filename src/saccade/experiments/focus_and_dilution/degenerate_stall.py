@@ -172,9 +172,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
     limit = theory.critical_stay(settings.high, settings.n_vocab)
     flows, at_points = settings.stays
-    stalls = Case({}, [below("IV stay below the critical one", flows, limit)])
+    stalls = Case({}, [below("stage IV, stay below the critical one", flows, limit)])
     yield from _of_stall(record, settings, stalls)
-    yield from _of_points(record, Case({}, [below("IV stay below the critical one", at_points, limit)]))
+    yield from _of_points(record, Case({}, [below("stage IV, stay below the critical one", at_points, limit)]))
     yield from _of_escapes(record, settings, stalls)
 
 

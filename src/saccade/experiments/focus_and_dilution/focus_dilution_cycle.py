@@ -178,7 +178,7 @@ def _of_stages(run: xr.Dataset, events: list[Event], settings: Settings) -> Iter
         len(STAGES),
         sentence="Every stage from condensation to the next cycle is seen, each before all that should follow.",
     )
-    yield Case({}, _conditions(run, settings, "I small start")).at_most(
+    yield Case({}, _conditions(run, settings, "stage I, small start")).at_most(
         CYCLE, "embedding directions beyond one fewer than tokens", max(0, n_directions - (len(run.stationary) - 1)), 0
     )
 
@@ -191,7 +191,7 @@ def _first_times(events: list[Event]) -> dict[str, float]:
 def _begins(run: xr.Dataset, settings: Settings) -> list[Condition]:
     """Where stages begin and can be seen: a width of 1 has one direction from the start, and samples may be too far apart."""
     return [
-        *_conditions(run, settings, "I small start", "I unequal tokens", "I frozen attention"),
+        *_conditions(run, settings, "stage I, small start", "stage I, unequal tokens", "stage I, attention at rest"),
         at_least("d_model", settings.d_model, 2),
         at_least("n_times", settings.n_times, LEAST_SAMPLES),
     ]

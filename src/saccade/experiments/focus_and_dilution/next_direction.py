@@ -215,7 +215,7 @@ def _opened(record: xr.Dataset) -> Any:
 
 
 def _of_opening(one: xr.Dataset, law: str, expected: str) -> Iterator[Claim]:
-    still = at_most("IV state hardly moves", float(one.opening_drift), STILL, "angle that B turns in an e-fold")
+    still = at_most("stage IV, state hardly moves", float(one.opening_drift), STILL, "angle that B turns in an e-fold")
     case = Case({"direction": one.opening.item(), "law": law}, [still])
     rate, cosines = float(one.opening_predicted_rate), np.minimum(one.opening_embedding_cosine, one.opening_other_cosine)
     yield case.near(

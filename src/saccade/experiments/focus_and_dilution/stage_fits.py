@@ -39,7 +39,7 @@ def chains(stays: Sequence[float]) -> dict[str, saccade.MarkovChain]:
 def conditions(chain: saccade.MarkovChain, stages: tuple[str, ...], init_scale: float = 0.0) -> list[Condition]:
     """What the theory assumes for these stages, with what this chain and start have."""
     found = theory.check_assumptions(chain.stationary, chain.transition, n_context=np.inf, init_scale=init_scale)
-    return [condition for condition in found if condition.name.split()[0] in stages]
+    return [condition for condition in found if condition.name.removeprefix("stage ").partition(",")[0] in stages]
 
 
 def focus_rate(chain: saccade.MarkovChain) -> float:

@@ -40,7 +40,7 @@ PARTING = (2e-3, 2e-2)  # spreads between which its growth is fitted
 NEARNESS = (1 / 3, 2 / 3)  # two of the degenerate points; the critical stay is the same at each
 GRID_STAYS = tuple(np.linspace(0.03, 0.98, 20).tolist())
 STRONG = 60.0  # exponent by which attention between token 0 and the others is suppressed: e^-60 is below rounding
-BELOW = "IV stay below the critical one"
+BELOW = "stage IV, stay below the critical one"
 
 STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
@@ -169,7 +169,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         run, limit, case = record.sel(flow=name), theory.critical_stay(high, n_vocab), Case({"d": n_vocab, "π₁": high, "λ": stay})
         stuck = [below(BELOW, stay, limit)]
         if stay > limit:
-            escapes = case.but(given=[above("IV stay above the critical one", stay, limit)])
+            escapes = case.but(given=[above("stage IV, stay above the critical one", stay, limit)])
             yield from _of_escape(run, escapes)
             rate = theory.parting_rate(theory.stall_point(high=high, n_vocab=n_vocab, stay=stay))
             title = "growth rate of the spread, predicted from π₁, d and λ alone"

@@ -242,7 +242,11 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     """On text the lemmas are judged under their own assumption, that one token of text is worth one draw."""
     delta, of_text = EXPERIMENT.settings_of(record).failure_prob, _over_parts(record)
     for source, contexts in SOURCES.items():
-        given = [at_least("independent tokens: draws that one is worth", of_text["worth"].mean, _WORTH)] if source == "text" else []
+        given = (
+            [at_least("independent tokens", of_text["worth"].mean, _WORTH, "draws that a token is worth")]
+            if source == "text"
+            else []
+        )
         case = Case({"contexts": contexts}, given=given)
         found = of_text if source == "text" else {name: powers(record, name, source).mean() for name in DISTANCES}
         for name in ("shares", "attention", "gradient"):
@@ -292,7 +296,7 @@ def _linear(record: xr.Dataset) -> Condition:
     """
     factor = _WITHIN * np.log(record["length"].values[-1] / record["length"].values[0])
     ratio = (curves(record, "gradient", "independent") / curves(record, "shares", "independent")).mean(axis=0)
-    return at_most("the gradient is linear in the shares: |ln ratio| of their distances", np.abs(np.log(ratio)).max(), factor)
+    return at_most("the gradient is linear in the shares", np.abs(np.log(ratio)).max(), factor, "|ln ratio| of their distances")
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:

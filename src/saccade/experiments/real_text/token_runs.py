@@ -111,7 +111,7 @@ def validator(text: Text, *, lr_decoder: float, lr_attention: float) -> str:
 
 def assumptions(record: xr.Dataset) -> list[Condition]:
     """What `validator` has found."""
-    return [Condition(**condition) for condition in parsed_json(record.attrs["assumptions"], [dict])]
+    return [Condition.of(condition) for condition in parsed_json(record.attrs["assumptions"], [dict])]
 
 
 def gains(record: xr.Dataset) -> Array:

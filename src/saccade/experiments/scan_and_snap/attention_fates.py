@@ -29,6 +29,7 @@ from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import Condition, at_least
+from saccade.theory.scan_and_snap.assumptions import LONG_CONTEXTS, NO_TINY_OVERLAPS, WEAK_OVERLAPS
 from saccade.theory.scan_and_snap.statements import ASSUMPTION_2, FIG_4, FINITE_LENGTH_FATES
 
 _LR, _MOMENTUM, _BATCH = 1.0, 0.9, 128  # as in Fig. 4
@@ -106,7 +107,7 @@ def _trained(settings: Settings, on_progress: Progress) -> tuple[dict[str, Any],
             on_progress=stretch(on_progress, i / n, (i + 1) / n),
         )
         logits.append(record.attention_logits.values[:, 0, 0][:, tokens])
-    long = [_conditions(task, "1(b)", length - 1)[0] for length in settings.lengths]
+    long = [_conditions(task, LONG_CONTEXTS, length - 1)[0] for length in settings.lengths]
     values = {
         "finite_logits": np.stack(logits),
         "rarest_count": [condition.value for condition in long],
@@ -132,8 +133,8 @@ def _conditions(task: saccade.SequenceClasses, kind: str, n_context: float) -> l
 def _published() -> tuple[dict[str, Any], dict[str, Any]]:
     """The paper's own synthetic tasks against its own Assumption 2, and the size of their vocabulary."""
     tasks = [saccade.SequenceClasses.syn_small(), *(saccade.SequenceClasses.syn_medium(n) for n in (1, 3, 5, 10))]
-    found = [{condition.name: condition for condition in _conditions(task, "2 ", math.inf)} for task in tasks]
-    largest, smallest = "2 largest eigenvalue", "2 smallest eigenvalue"
+    found = [{condition.name: condition for condition in _conditions(task, "Assumption 2", math.inf)} for task in tasks]
+    largest, smallest = WEAK_OVERLAPS, NO_TINY_OVERLAPS
     values = {
         "largest_eigenvalue": [one[largest].value for one in found],
         "smallest_eigenvalue": [one[smallest].value for one in found],
@@ -161,7 +162,7 @@ def _at_finite_length(record: xr.Dataset, settings: Settings) -> Iterator[Claim]
     share, lengths = falling(record), record.length.values.tolist()
     for i, length in enumerate(lengths):
         count, needed = float(record.rarest_count[i]), float(record.rarest_needed[i])
-        case = Case({"T": length}, [at_least("1(b) long context", count, needed, "expected count of the rarest token")])
+        case = Case({"T": length}, [at_least(LONG_CONTEXTS, count, needed, "expected count of the rarest token")])
         bound, expected = 0.0 if count >= _OFTEN else _SELDOM_FALLING, OUTSIDE if length in _TOO_SHORT else HOLDS
         title = "share of distinct tokens that lose attention in SGD"
         yield case.at_most(FINITE_LENGTH_FATES, title, share[i].mean(), bound, expected=expected)

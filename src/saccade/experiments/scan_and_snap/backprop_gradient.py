@@ -23,6 +23,7 @@ from saccade.lab.panel import POINTS, Layout, Line, Lines
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import below
+from saccade.theory.scan_and_snap.assumptions import LARGEST, WEAK_OVERLAPS
 from saccade.theory.scan_and_snap.statements import LEMMAS_13_TO_17, PLAIN_COUPLING, THEOREM_1, THEOREM_1A
 
 VARIABLES = {
@@ -154,7 +155,7 @@ class Theorem1:
             lr_attention=settings.lr_decoder,
             n_context=np.inf,
         )
-        self.conditions = [condition for condition in conditions if condition.name.startswith(("2 ", "T1 "))]
+        self.conditions = [condition for condition in conditions if condition.name.startswith(("Assumption 2", "Theorem 1"))]
 
 
 def _discrete_speed(rounds: NDArray[np.int64], n_vocab: int, lr_decoder: float) -> Array:
@@ -203,7 +204,7 @@ def _lemmas(record: xr.Dataset) -> Iterator[Claim]:
     second_order = np.where(np.eye(E.shape[1], dtype=bool), 0.0, np.abs(coupling - E)).max(axis=(1, 2))
     from_eigenpairs = (vectors**2 * (values**2 / (1 + values))[:, None, :]).sum(axis=2)
     sums = np.stack([(E * coupling).sum(axis=2) + own, from_eigenpairs + own])
-    given = [below("2 largest eigenvalue times K", (largest * E.shape[1]).max(), 1.0)]
+    given = [below(WEAK_OVERLAPS, (largest * E.shape[1]).max(), 1.0, f"K times the {LARGEST}")]
     case = Case({"random sets": len(E), "K": E.shape[1]}, given, CALCULUS)
     gap = np.abs(np.linalg.eigvalsh(coupling) - values / (1 + values))
     for title, measured, bound in (

@@ -147,7 +147,9 @@ def _given(settings: Any, name: str, kinds: tuple[str, ...], **rates: float) -> 
 
 def _joint_descent(record: xr.Dataset, settings: Any) -> Iterator[Claim]:
     rates = {"lr_attention": settings.lr_decoder * settings.descent_ratio, "n_steps": settings.descent_steps}
-    case = Case({"steps": settings.descent_steps}, _given(settings, "one_common", ("1(c)", "2 ", "T1"), **rates))
+    case = Case(
+        {"steps": settings.descent_steps}, _given(settings, "one_common", ("Assumption 1(c)", "Assumption 2", "Theorem 1"), **rates)
+    )
     measured, printed, corrected = final_logits(record)
     moving = corrected != 0
     yield case.erratum(
@@ -174,10 +176,10 @@ def _velocity(times: Array, logits: Array) -> Array:
 def _one_common(record: xr.Dataset, settings: Any) -> Iterator[Claim]:
     distinct, z = theory.distinct_tokens(context_prob(tasks(settings)["one_common"])), record.one_common.values
     gap = np.abs(_velocity(record.time.values, z) / np.where((p := _predicted_velocity(record, settings)) == 0, np.nan, p) - 1)
-    weak = Case(given=_given(settings, "one_common", ("2 ", "T1")))
+    weak = Case(given=_given(settings, "one_common", ("Assumption 2", "Theorem 1")))
     yield weak.none(THEOREM_2A, _GAINS, _not_rising(z[:, distinct]))
     yield weak.at_most(THEOREM_2A, "dz/dt of distinct tokens against f² ξ, largest relative gap", gap[:, distinct], _FORMULA)
-    single = Case(given=_given(settings, "one_common", ("2 ", "T1", "T2")))
+    single = Case(given=_given(settings, "one_common", ("Assumption 2", "Theorem 1", "Theorem 2")))
     yield single.none(THEOREM_2B, "the only common token always loses attention, flow (C)", _not_rising(-z[:, :, 0]))
     yield single.at_most(THEOREM_2B, "dz/dt of the common token against -Σ (1 - f²) ξ, largest gap", gap[:, :, 0], _FORMULA)
 
@@ -201,7 +203,7 @@ def _several_common(record: xr.Dataset, settings: Any) -> Iterator[Claim]:
     common = z[:, :n_common]
     matched = np.stack([np.roll(z[:, n_common + n * N_DISTINCT :][:, :N_DISTINCT], -n, axis=1) for n in range(len(prob))])
     gap = np.abs(_velocity(record.time.values, common) / _symmetric_velocity(record, settings, prob, n_common) - 1)
-    case = Case(given=_given(settings, "several_common", ("2 ", "T1", "C2")))
+    case = Case(given=_given(settings, "several_common", ("Assumption 2", "Theorem 1", "Corollary 2")))
     yield case.none(COROLLARY_2, "each of several common tokens loses attention, flow (C)", _not_rising(-common))
     yield case.at_most(
         COROLLARY_2, "distinct tokens matched by the bijection: largest spread of their logits", np.ptp(matched, axis=0), 1e-10

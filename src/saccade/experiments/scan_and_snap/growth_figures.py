@@ -152,7 +152,7 @@ def _fig_3(record: xr.Dataset) -> Iterator[Claim]:
         said = "The formula of t0, evaluated by Saccade and by an independent replication; nothing is integrated."
         yield case.near(FIG_3, "onset t0 (steps)", _snap_time(curve), expected, within=0.5, sentence=said)
     end = float(theory.growth_factor(record.bound.sel(panel="Fig. 3")[0, -1]))
-    read_off = equal("C_0, which the paper leaves open", constant, FIG_3_CONSTANT, "as the replication read it off the figure")
+    read_off = equal("C_0, which the paper leaves open", constant, FIG_3_CONSTANT, why="as the replication read it off the figure")
     case = Case({"η_Y": curves[0]["lr_decoder"], "t": PANELS["Fig. 3"].t_end}, [read_off], REPLICATION)
     yield case.near(FIG_3, "growth factor", end, FIG_3_END, within=1.0)
 

@@ -174,7 +174,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
     weak = one_common_token(overlap=settings.overlap, n_vocab=settings.n_vocab)
     rates = {"lr_decoder": settings.lr_decoder, "lr_attention": settings.lr_attention, "n_steps": settings.t1}
-    flow = Case({"flow": "C"}, conditions(weak, ("2 ", "T1", "T2"), **rates))
+    flow = Case({"flow": "C"}, conditions(weak, ("Assumption 2", "Theorem 1", "Theorem 2"), **rates))
     yield from _along_flow(record, settings, flow)
     yield from _in_descent(record, settings)
     yield flow.erratum(
@@ -241,7 +241,7 @@ def lag(record: xr.Dataset, ratio: float) -> float:
 def _in_descent(record: xr.Dataset, settings: Settings) -> Iterator[Claim]:
     task, title = saccade.SequenceClasses.syn_medium(1), "lag of a lead behind r(0) χ in plain joint descent, largest"
     for ratio in record.ratio.values.tolist():
-        given = conditions(task, ("1(",), lr_decoder=ratio, lr_attention=1.0, n_steps=settings.descent_steps)
+        given = conditions(task, ("Assumption 1",), lr_decoder=ratio, lr_attention=1.0, n_steps=settings.descent_steps)
         case = Case({"η_Y/η_Z": ratio, "steps": settings.descent_steps}, given)
         expected = HOLDS if ratio >= 100 else OUTSIDE  # known, whatever the validator says
         yield case.at_most(PLAIN_RELATIVE_GAIN, title, lag(record, ratio), 0.02, expected=expected)

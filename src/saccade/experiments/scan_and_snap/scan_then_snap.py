@@ -50,6 +50,14 @@ from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
 from saccade.laboratory import reduced_flow
 from saccade.theory.condition import Condition
+from saccade.theory.scan_and_snap.assumptions import (
+    ALIKE_COMMON_TOKENS,
+    ALIKE_DISTINCT_TOKENS,
+    DISTINCT_FOR_EACH_QUERY,
+    EQUAL_CLASSES,
+    ONE_COMMON_TOKEN,
+    ONE_QUERY,
+)
 from saccade.theory.scan_and_snap.statements import (
     COROLLARY_2,
     FROZEN_ENTROPY,
@@ -66,10 +74,10 @@ FATES = {
     "rising_common": "common tokens whose logit is positive at the end",
     "out_of_order": "pairs of distinct tokens of a class of which the rarer has the larger logit at the end",
 }
-CONTROLS = {"one class drawn four times as often": "T1 uniform classes", "two common tokens": "T2(b) one common token"}
+CONTROLS = {"one class drawn four times as often": EQUAL_CLASSES, "two common tokens": ONE_COMMON_TOKEN}
 SIDES = {"scanning": "log growth per ln t from t0'/3 to t0'", "snapping": "log growth per ln ln(M η_Y t / K) from t0 on"}
-FOR_THEOREM_2B = (*FOR_THEOREM_2, "T2(b) one common token", "T2(b) bare queries")
-FOR_COROLLARY_2 = ("C2(1) one query", "C2(2) matching distinct tokens", "C2(3) alike common tokens")
+FOR_THEOREM_2B = (*FOR_THEOREM_2, ONE_COMMON_TOKEN, DISTINCT_FOR_EACH_QUERY)
+FOR_COROLLARY_2 = (ONE_QUERY, ALIKE_DISTINCT_TOKENS, ALIKE_COMMON_TOKENS)
 # The bound holds fixed how concentrated distinct tokens are. With few classes growth is of order one and they concentrate on the
 # way (K = 2: the sum of f^4 goes from .38 to .65), which leaves its late slope 7 % high.
 MANY_CLASSES, WITHIN_FEW_CLASSES = 5, 0.10
@@ -95,7 +103,6 @@ def _setups(settings: Settings) -> list[Setup]:
     if len(settings.other_n_classes) != len(settings.other_common_features):
         raise InputError("`other_n_classes` and `other_common_features` pair up: they must have one length.")
     base, others = varied[0], zip(settings.other_n_classes, settings.other_common_features, strict=True)
-    unlike = replace(base.task, class_weight=np.append(4.0, np.ones(len(base.task.token_prob) - 1)))
     return [
         *varied,
         *(
@@ -106,17 +113,17 @@ def _setups(settings: Settings) -> list[Setup]:
             replace(base, group="classes", role=f"K = {K}", task=built_in(settings, n_classes=K, common_feature=f))
             for K, f in others
         ),
-        *(
-            replace(base, group="control", role=role, task=task)
-            for role, task in zip(CONTROLS, (unlike, _two_common(base.task)), strict=True)
-        ),
+        *(replace(base, group="control", role=role, task=task) for role, task in zip(CONTROLS, _broken(base.task), strict=True)),
     ]
 
 
-def _two_common(task: SequenceClasses) -> SequenceClasses:
-    """The common token, the first, as two alike; classes overlap as before."""
+def _broken(task: SequenceClasses) -> tuple[SequenceClasses, SequenceClasses]:
+    """The controls: one class drawn four times as often; the common token, the first, as two alike, so that classes overlap as
+    before.
+    """
+    unlike = replace(task, class_weight=np.append(4.0, np.ones(len(task.token_prob) - 1)))
     half, rest = task.token_prob[:, :1] / np.sqrt(2), task.token_prob[:, 1:][:, task.token_prob[:, 1:].any(axis=0)]
-    return SequenceClasses(np.hstack([half, half, rest]), n_vocab=task.n_vocab, normalise=True, name="two-common")
+    return unlike, SequenceClasses(np.hstack([half, half, rest]), n_vocab=task.n_vocab, normalise=True, name="two-common")
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
@@ -166,13 +173,16 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         return
     for flow in flows.values():
         if flow.group not in ("slow rates", "control"):
-            yield from _growth(flow, flow.case(FOR_THEOREM_4, flow="C"))
+            yield from _growth(flow, _case(flow))
     yield from _fates(record, flows["rates", "base"].given)
     yield from _rates(flows)
     for (group, role), flow in flows.items():
         if group == "control":
-            case = flow.case(FOR_THEOREM_4, flow="C", classes=role)
-            yield from _control(flow, case.breaking(CONTROLS[role]))
+            yield from _control(flow, _case(flow, classes=role).breaking(CONTROLS[role]))
+
+
+def _case(flow: Flow, **settings: Any) -> Case:
+    return flow.case(FOR_THEOREM_4, flow="C", **settings)
 
 
 def _growth(flow: Flow, case: Case) -> Iterator[Claim]:
@@ -180,13 +190,8 @@ def _growth(flow: Flow, case: Case) -> Iterator[Claim]:
     if flow.role == "base" or flow.group == "classes":
         yield from _common_token(flow, case)
     for side, slope in flow.slopes.items():
-        if np.isnan(slope["log"]):
-            continue
-        if (flow.group, flow.role) == ("rates", "base"):
-            yield _corrected_slope(flow, side, case)
-            yield from _shape(flow, side, case)
-        else:
-            yield case.near(SELF_CONSISTENT_GROWTH, SIDES[side], slope["log"], slope["theory"], relative=_tolerance(flow))
+        if not np.isnan(slope["log"]):
+            yield from _slope(flow, side, case)
     yield _onset(flow, case)
 
 
@@ -226,9 +231,15 @@ def _corrected_slope(flow: Flow, side: str, case: Case) -> Claim:
     )
 
 
-def _shape(flow: Flow, side: str, case: Case) -> Iterator[Claim]:
-    """How far the factor K alone goes (of a user's classes that is not known), and theory sample by sample."""
+def _slope(flow: Flow, side: str, case: Case) -> Iterator[Claim]:
+    """The slope; in the base case also as printed, how far the factor K alone goes (of a user's classes that is not known), and
+    theory sample by sample.
+    """
     slope = flow.slopes[side]
+    if (flow.group, flow.role) != ("rates", "base"):
+        yield case.near(SELF_CONSISTENT_GROWTH, SIDES[side], slope["log"], slope["theory"], relative=_tolerance(flow))
+        return
+    yield _corrected_slope(flow, side, case)
     if not flow.whose:
         # The factor K alone does while scanning; later the flow has shrunk overlaps below 1/M, and the coupling's floor shows.
         yield case.near(
@@ -250,7 +261,7 @@ def _onset(flow: Flow, case: Case) -> Claim:
 
 def _fates(record: xr.Dataset, given: Mapping[str, Condition]) -> Iterator[Claim]:
     """At the end: who rose, who fell, in what order. A flow with any such token is one exception."""
-    ends, one_common = record.isel(case=record.group.values != "control"), given["T2(b) one common token"].holds
+    ends, one_common = record.isel(case=record.group.values != "control"), given[ONE_COMMON_TOKEN].holds
     has_pairs = bool(np.isfinite(ends.gain_error).all())  # of distinct tokens with different frequencies
     rows = (
         ("falling_distinct", "distinct tokens gain attention in every flow", THEOREM_2A, FOR_THEOREM_2),
@@ -285,8 +296,8 @@ def _rates(flows: Mapping[tuple[str, str], Flow]) -> Iterator[Claim]:
     title = "entropy (nats) that distinct tokens have lost when attention has frozen"
     for flow in one.values():
         if flow.run.distinct_entropy[0] > 0:
-            predicted, case = float(flow.run.entropy_lost_theory), flow.case(FOR_THEOREM_4, flow="C")
-            yield case.near(FROZEN_ENTROPY, title, flow.entropy_lost, predicted, relative=WITHIN)
+            predicted = float(flow.run.entropy_lost_theory)
+            yield _case(flow).near(FROZEN_ENTROPY, title, flow.entropy_lost, predicted, relative=WITHIN)
 
 
 def _joint(flow: Flow, **settings: Any) -> Case:
@@ -300,7 +311,7 @@ def _control(flow: Flow, case: Case) -> Iterator[Claim]:
     """
     for side in SIDES:
         yield _corrected_slope(flow, side, case)
-    if case.breaks == "T1 uniform classes":
+    if case.breaks == EQUAL_CLASSES:
         yield _onset(flow, case)
 
 
@@ -359,18 +370,13 @@ def _entropy_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     return Lines(title, "η_Y (per step)", y, lines, "x", ylim=(0, None))
 
 
-def caption(record: xr.Dataset) -> str:
-    own = bool(EXPERIMENT.settings_of(record).classes)
-    whose, too_high = ("Your own classes: log", "") if own else ("Log", " is several times too high on both sides")
-    return (
-        f"{whose} growth B of the most frequent distinct token. Panel 1: in the theory's flow (C) it rises in proportion to ln t "
-        "until the dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t (panel 2: nearly straight in "
-        "ln ln t). Points: the flow; lines: theory with the common token falling through all classes, which points need not meet "
-        f"where assumptions are not met. Panel 3: the local exponent, with Theorem 4 as printed (dashed){too_high}. "
-        "Panel 4: entropy that distinct tokens have lost at the end; scaling both rates up, or the decoder's down, leaves "
-        "attention sparser, as the lines predict."
-    )
-
+CAPTION = (
+    "Log growth B of the most frequent distinct token. Panel 1: in the theory's flow (C) it rises in proportion to ln t until the "
+    "dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t (panel 2: nearly straight in ln ln t). Points: the "
+    "flow; lines: theory with the common token falling through all classes, which points need not meet where assumptions are not "
+    "met. Panel 3: the local exponent, with Theorem 4 as printed (dashed). Panel 4: entropy that distinct tokens have lost at the "
+    "end; scaling both rates up, or the decoder's down, leaves attention sparser, as the lines predict."
+)
 
 EXPERIMENT = Experiment(
     "scan-then-snap",
@@ -378,7 +384,7 @@ EXPERIMENT = Experiment(
     measure,
     claims,
     panels,
-    caption=caption,
+    caption=CAPTION,
     finding=(
         "growth follows ln t, then ln ln t, up to t = 1e12; its local slope is within {largest*scanning*:.1%} of the corrected "
         "theory before the snap and within {largest*snapping*:.1%} after it (K = 5, M = 1000)"

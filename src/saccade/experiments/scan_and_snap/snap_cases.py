@@ -17,13 +17,32 @@ from numpy.typing import NDArray
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_number
-from saccade.experiments.scan_and_snap.snap_growth import SnapTheory, exponent, leader, obstacle, one_common_token, onset
+from saccade.experiments.scan_and_snap.snap_growth import (
+    SCANS_FIRST,
+    VOCABULARY,
+    Leader,
+    SnapTheory,
+    exponent,
+    leader,
+    one_common_token,
+    onset,
+)
 from saccade.lab.claim import Case
 from saccade.lab.experiment import Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, DOTS, POINTS, Line, Lines
 from saccade.observe import fits
 from saccade.records.json_files import parsed_json
 from saccade.theory.condition import Condition
+from saccade.theory.scan_and_snap.assumptions import (
+    ALIKE_DISTINCT_TOKENS,
+    DISTINCT_FOR_EACH_QUERY,
+    EQUAL_CLASSES,
+    FAST_DECODER,
+    NO_ISOLATED_CLASS,
+    ONE_COMMON_TOKEN,
+    ONE_QUERY,
+    WEAK_OVERLAPS,
+)
 
 STEPS = "steps of SGD"
 ALONG = "case sample"
@@ -47,16 +66,15 @@ DECODERS = ("slower decoder", "base", "faster decoder")
 BOTH = ("both slower", "base", "both faster")
 ONSET = "onset of the snap lies between t0' and t0"
 WITHIN = 0.05  # of theory: our tolerance for slopes, growth and entropy lost
-_OF_A_CONDITION = ("name", "value", "relation", "bound", "why")
 FEWEST = 3  # samples in a window for a slope to be fitted
 
 # Names of the validator's conditions, and two of our own. Not asked of flow (C), and not met by the default cases: 1(c), which the
 # flow has built in; Assumption 2's lower bound on eigenvalues, which guards against a term of -1/M in beta, a misprinted sign;
 # and a decoder rate below 1, which only keeps discrete steps near the continuous height. Theorem 1's M >> 100 is read as M >= 100.
-FOR_THEOREM_2 = ("2 largest eigenvalue", "2 isolated classes")
-_SHAPE = ("T2(b) one common token", "T2(b) bare queries", "C2(1) one query", "C2(2) matching distinct tokens", "vocabulary")
-FOR_PLAIN = ("1(c) fast decoder", "2 largest eigenvalue", "T1 uniform classes", *_SHAPE)
-FOR_THEOREM_4 = (*FOR_PLAIN[1:], "scans before it snaps")
+FOR_THEOREM_2 = (WEAK_OVERLAPS, NO_ISOLATED_CLASS)
+_SHAPE = (ONE_COMMON_TOKEN, DISTINCT_FOR_EACH_QUERY, ONE_QUERY, ALIKE_DISTINCT_TOKENS, VOCABULARY)
+FOR_PLAIN = (FAST_DECODER, WEAK_OVERLAPS, EQUAL_CLASSES, *_SHAPE)
+FOR_THEOREM_4 = (*FOR_PLAIN[1:], SCANS_FIRST)
 
 
 @dataclass(frozen=True)
@@ -146,19 +164,41 @@ def _own(settings: CaseSettings) -> SequenceClasses:
 
 def measured(setups: Sequence[Setup], follow: Callable[[Setup], Mapping[str, Any]], on_progress: Progress, own: bool) -> Measured:
     """What `follow` finds in every case; nothing but the reason where nothing can be said of growth. `own`: a user's classes."""
-    task, said = setups[0].task, obstacle(setups[0].task, setups[0].theory)
+    task, found = setups[0].task, leader(setups[0].task.token_prob)
     occurs, names = task.token_prob.any(axis=0), np.array(task.labels)
     values: dict[str, Any] = {"token_prob": task.token_prob[:, occurs]}
     coords: dict[str, Any] = {"class": names[task.next_token], "token": names[occurs]}
-    if said:
+    if said := _obstacle(task, setups[0].theory, found, names[task.next_token]):
         return Measured(values, coords, {"obstacle": said, "left_out": json.dumps([said])})
-    theories, found = [setup.theory for setup in setups], leader(task.token_prob)
+    theories = [setup.theory for setup in setups]
     coords |= {name: ("case", [getattr(setup, name) for setup in setups]) for name in ("group", "role")}
     for name in ("n_classes", "n_vocab", "lr_decoder", "lr_attention", "scan_time", "snap_time"):
         coords[name] = ("case", [getattr(one, name) for one in theories])
     # A user knows tokens and classes by their names, which stand in place of the numbers of classes and tokens.
     whose = {"token": names[found.token], "class": names[task.next_token[found.n]]} if own and found else {}
     return Measured(values | grid(follow, on_progress, case=setups), coords, {"obstacle": "", "whose": json.dumps(whose)})
+
+
+def _obstacle(task: SequenceClasses, at: SnapTheory, found: Leader | None, names: NDArray[np.str_]) -> str:
+    """Why nothing at all can be said of growth; empty if something can. `names` of the classes."""
+    said = ""
+    if at.n_classes < 2:
+        said = "with a single class there is nothing to tell apart, and attention has no drive."
+    elif found is None:
+        said = "every token occurs in several classes, so none is distinct and none can grow."
+    elif mixed := names[_mixed(task.token_prob)].tolist():
+        said = f"of the classes {', '.join(mixed)} one is a mixture of the others, for which the theory's flow is not defined."
+    elif not np.isfinite(at.normaliser):
+        said = f"class {names[found.n]}, which has the most frequent distinct token, overlaps no other, so its drive is zero."
+    elif not np.isfinite(at.snap_time):
+        said = "the onset of snapping is not defined for a vocabulary of fewer than four tokens."
+    return f"All claims are left out: {said}" if said else ""
+
+
+def _mixed(prob: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Classes of which one is a mixture of the others."""
+    weights = np.linalg.svd(prob @ prob.T)[0][:, np.linalg.matrix_rank(prob) :]
+    return np.flatnonzero(np.abs(weights).max(axis=1, initial=0.0) > 1e-6)
 
 
 def window(at: SnapTheory | Flow, t: NDArray[np.float64], side: str) -> NDArray[np.bool_]:
@@ -178,10 +218,7 @@ class Flow:
         self.n_classes, self.n_vocab = int(self.run.n_classes), int(self.run.n_vocab)
         self.scan_time, self.snap_time = float(self.run.scan_time), float(self.run.snap_time)
         self.whose = parsed_json(record.attrs["whose"])
-        self.given = {
-            row["name"]: Condition(*(row[key] for key in _OF_A_CONDITION))
-            for row in parsed_json(str(self.run.conditions.values), list)
-        }
+        self.given = {row["name"]: Condition.of(row) for row in parsed_json(str(self.run.conditions.values), [dict])}
         self.t, names = self.run.steps.values[1:], [name for name in record if str(name).endswith("_growth")]
         self.curves = {str(name).removesuffix("_growth"): self.run[name].values[1:] for name in names}
         self.exponents = {name: exponent(curve, self.t) for name, curve in self.curves.items()}

@@ -24,6 +24,7 @@ from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_least
 
 ROUNDING = 1e-9  # logits closer than this, about the solver's own error, count as equal
+VOCABULARY, SCANS_FIRST = "ours, large vocabulary", "ours, scans before it snaps"  # names of two conditions of our own
 LEAST_VOCABULARY = 100  # Theorem 1 has M >> 100; at 100 the terms it drops are 1 %
 DEPTH = 10.0  # how far above 1 the argument of growth's logarithm must be by t0' for growth to have been logarithmic at all
 
@@ -105,7 +106,7 @@ class SnapTheory:
 
     def growth_with_factor_only(self, t: ArrayLike) -> NDArray[np.float64]:
         """B with the common token falling through all classes and nothing else mended."""
-        return theory.self_consistent_growth_bound(t, **(self._settings | {"distinct_concentration": 0.0}))
+        return self._without_floor(t, 0.0)
 
     def printed_growth(self, t: ArrayLike) -> NDArray[np.float64]:
         """Theorem 4's B. Its rate is eta_Z / K, as training steps count it, so that only its own factor K is in question."""
@@ -121,7 +122,10 @@ class SnapTheory:
     def depth_at(self, t: float) -> float:
         """The argument of growth's logarithm, less 1: well above 1 growth is logarithmic, below it is still linear in Gamma."""
         kappa = self.n_classes + self.concentration
-        return float(np.expm1(4 * kappa * theory.self_consistent_growth_bound(t, **self._settings)))
+        return float(np.expm1(4 * kappa * self._without_floor(t, self.concentration)))
+
+    def _without_floor(self, t: ArrayLike, concentration: float) -> NDArray[np.float64]:
+        return theory.self_consistent_growth_bound(t, **(self._settings | {"distinct_concentration": concentration}))
 
     @property
     def depth(self) -> float:
@@ -156,36 +160,14 @@ def leader(token_prob: NDArray[np.float64]) -> Leader | None:
     return Leader(int(n), int(token), feature, distinct[n])
 
 
-def obstacle(task: SequenceClasses, at: SnapTheory) -> str:
-    """Why nothing at all can be said of growth; empty if something can."""
-    found, said = leader(task.token_prob), ""
-    if at.n_classes < 2:
-        said = "with a single class there is nothing to tell apart, and attention has no drive."
-    elif found is None:
-        said = "every token occurs in several classes, so none is distinct and none can grow."
-    elif mixed := _mixed(task):
-        said = f"of the classes {', '.join(mixed)} one is a mixture of the others, for which the theory's flow is not defined."
-    elif not np.isfinite(at.normaliser):
-        name = task.labels[task.next_token[found.n]]
-        said = f"class {name}, which has the most frequent distinct token, overlaps no other, so its drive is zero."
-    elif not np.isfinite(at.snap_time):
-        said = "the onset of snapping is not defined for a vocabulary of fewer than four tokens."
-    return f"All claims are left out: {said}" if said else ""
-
-
-def _mixed(task: SequenceClasses) -> list[str]:
-    """Names of the classes of which one is a mixture of the others."""
-    rank = np.linalg.matrix_rank(task.token_prob)
-    weights = np.linalg.svd(task.token_prob @ task.token_prob.T)[0][:, rank:]
-    return [task.labels[task.next_token[n]] for n in np.flatnonzero(np.abs(weights).max(axis=1, initial=0.0) > 1e-6)]
-
-
 def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
     """What a case keeps of its flow, with theory beside it."""
-    t, why = path.time.values, "M: context tokens, queries and next tokens; Theorem 1 drops terms of 1/M"
+    t = path.time.values
     own = (
-        at_least("vocabulary", at.n_vocab, LEAST_VOCABULARY, why),
-        at_least("scans before it snaps", at.depth, DEPTH, "argument of growth's logarithm at t0', less 1"),
+        at_least(
+            VOCABULARY, at.n_vocab, LEAST_VOCABULARY, "M", "context tokens, queries and next tokens; Theorem 1 drops terms of 1/M"
+        ),
+        at_least(SCANS_FIRST, at.depth, DEPTH, "argument of growth's logarithm at t0', less 1"),
     )
     given = [*parsed_json(path.attrs["assumptions"], list)[0]["conditions"], *map(asdict, own)]
     return growth(path)._asdict() | {

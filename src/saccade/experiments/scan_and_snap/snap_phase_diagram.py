@@ -23,6 +23,7 @@ from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import POINTS, RINGS, Heat, Layout, Line, Lines, Panel
 from saccade.theory.condition import below
+from saccade.theory.scan_and_snap.assumptions import LARGEST, WEAK_OVERLAPS
 from saccade.theory.scan_and_snap.statements import THEOREM_4
 
 WITHIN = 0.05
@@ -100,7 +101,7 @@ def _scanned(record: xr.Dataset) -> NDArray[np.bool_]:
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     horizon, scanned, measured = EXPERIMENT.settings_of(record).horizon, _scanned(record), record.onset.values
     K = int(record.n_classes)
-    weak = below("2 largest eigenvalue", (K - 1) * float(record.normaliser) ** -2, 1 / K, "of E, in modulus")
+    weak = below(WEAK_OVERLAPS, (K - 1) * float(record.normaliser) ** -2, 1 / K, LARGEST)
     case = Case(given=[weak])
     for rate, power, expected in zip(("η_Y", "η_Z"), _powers(record, measured, scanned), (-1.0, 0.0), strict=True):
         yield case.near(THEOREM_4, f"power of {rate} in the onset", power, expected, within=WITHIN)

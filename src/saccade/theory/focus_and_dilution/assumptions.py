@@ -69,26 +69,30 @@ def check_assumptions(
 def _data(pi: NDArray[np.float64], P: NDArray[np.float64], *, n_context: float) -> list[Condition]:
     stay, misfit = lazy_fit(stationary=pi, transition=P)
     return [
-        at_least("data long context", n_context * pi.min(), SHOWN, "expected count of the rarest token"),
-        at_most("data stationary law", np.abs(pi @ P - pi).max(), TIE, "largest |pi P - pi|; the drift conserves mass only then"),
-        at_most("data lazy chain", misfit, TIE, f"largest entry off the lazy chain with stay {stay:.4g}"),
+        at_least("data, long contexts", n_context * pi.min(), SHOWN, "expected count of the rarest token"),
+        at_most("data, stationary law", np.abs(pi @ P - pi).max(), TIE, "largest |π P - π|", "the drift conserves mass only then"),
+        at_most("data, lazy chain", misfit, TIE, f"largest entry off the lazy chain with stay {stay:.4g}"),
     ]
 
 
 def _first_stages(*, mu_0: float, c: float, init_scale: float) -> list[Condition]:
     conditions = [
-        above("I unequal tokens", mu_0, TIE, "condensation rate; a uniform law has nothing to condense to"),
-        at_most("I small start", init_scale, SMALL_START, "init_scale; the linear stages hold as it tends to 0"),
+        above("stage I, unequal tokens", mu_0, TIE, "condensation rate", "a uniform law has nothing to condense to"),
+        at_most("stage I, small start", init_scale, SMALL_START, "initial scale", "the linear stages hold as it tends to 0"),
     ]
     if mu_0 > TIE:
-        conditions.append(below("I frozen attention", abs(c) / mu_0, 1.0, "focus rate / condensation rate, in modulus"))
-    conditions.append(above("II positive focus rate", c, 0.0, "negative: attention first turns away from frequent tokens"))
+        conditions.append(below("stage I, attention at rest", abs(c) / mu_0, 1.0, "|focus rate| / condensation rate"))
+    conditions.append(
+        above("stage II, positive focus rate", c, 0.0, "c", "negative: attention first turns away from frequent tokens")
+    )
     return conditions
 
 
 def _new_directions(pi: NDArray[np.float64], *, d_model: int | None) -> list[Condition]:
     gap = float(np.diff(np.sort(pi)).min())
-    conditions = [above("IV distinct masses", gap, TIE, "smallest gap of two masses; equal tokens stall the flow")]
+    conditions = [
+        above("stage IV, distinct frequencies", gap, TIE, "smallest gap of two frequencies", "equal tokens stall the flow")
+    ]
     if d_model is not None:
-        conditions.append(at_least("IV room for directions", d_model, len(pi) - 1, "d_model; up to d - 1 directions open"))
+        conditions.append(at_least("stage IV, room for directions", d_model, len(pi) - 1, "d_model", "up to d - 1 directions open"))
     return conditions

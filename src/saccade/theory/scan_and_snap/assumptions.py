@@ -8,12 +8,25 @@ often do, and which is for experiments to measure.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..condition import Condition
+from ..condition import Condition, at_least, at_most, below, equal
 from .features import class_overlap, common_tokens, distinct_tokens, normalised_feature
 
 __all__ = ["Condition", "check_assumptions"]
 
-Row = tuple[str, float, str, float, str]  # name, value, relation, bound, what the value is
+# What claims and forecasts ask for by name.
+_SECOND = "Assumption 2, "
+LONG_CONTEXTS = "Assumption 1(b), long contexts"
+FAST_DECODER = "Assumption 1(c), decoder faster than attention"
+WEAK_OVERLAPS, LARGEST = f"{_SECOND}classes overlap little", "largest eigenvalue of the overlaps"
+NO_TINY_OVERLAPS = f"{_SECOND}no tiny overlaps"
+NO_ISOLATED_CLASS = f"{_SECOND}no isolated class"
+ZERO_START = "Theorem 1, start at zero"
+EQUAL_CLASSES = "Theorem 1, classes equally frequent"
+ONE_COMMON_TOKEN = "Theorem 2(b), one common token"
+DISTINCT_FOR_EACH_QUERY = "Theorem 2(b), distinct tokens for every query"
+ONE_QUERY = "Corollary 2(1), one query"
+ALIKE_DISTINCT_TOKENS = "Corollary 2(2), distinct tokens alike in all classes"
+ALIKE_COMMON_TOKENS = "Corollary 2(3), common tokens alike in all classes"
 MUCH_LARGER = 10.0  # our reading of ">>" where the paper gives no number
 # Theorem 3 in joint training was seen 2 % off at 100 and 9 to 22 % off at 10 (experiments/scan_and_snap/relative_gain.py)
 RATE_RATIO = 100.0
@@ -48,67 +61,69 @@ def check_assumptions(
     """
     prob, weight = np.asarray(token_prob, float), np.asarray(class_weight, float)
     distinct, common = distinct_tokens(prob), common_tokens(prob)
-    rows = [
+    return [
         *_assumption_1(prob, rate_ratio=lr_decoder / lr_attention, n_context=n_context),
         *_assumption_2(class_overlap(normalised_feature(prob)), M=n_vocab),
         *_theorem_1(weight, M=n_vocab, eta_Y=lr_decoder, init_scale=init_scale, n_steps=n_steps),
         *_theorem_2(distinct, common, np.asarray(query)),
         *_corollary_2(prob, distinct, common, np.asarray(query)),
     ]
-    return [Condition(name, float(value), relation, float(bound), why) for name, value, relation, bound, why in rows]
 
 
-def _assumption_1(prob: NDArray[np.float64], *, rate_ratio: float, n_context: float) -> list[Row]:
-    rarest = n_context * prob[prob > 0].min()
+def _assumption_1(prob: NDArray[np.float64], *, rate_ratio: float, n_context: float) -> list[Condition]:
+    rarest, why = n_context * prob[prob > 0].min(), "a token that is seldom seen drifts down"
     return [
-        ("1(b) long context", rarest, ">=", SHOWN, "expected count of the rarest token; one seldom seen drifts down"),
-        ("1(c) fast decoder", rate_ratio, ">=", RATE_RATIO, "lr_decoder / lr_attention; Y must forget older features"),
+        at_least(LONG_CONTEXTS, rarest, SHOWN, "expected count of the rarest token", why),
+        at_least(FAST_DECODER, rate_ratio, RATE_RATIO, "decoder rate / attention rate", "Y must forget older features"),
     ]
 
 
-def _assumption_2(E: NDArray[np.float64], *, M: int) -> list[Row]:
+def _assumption_2(E: NDArray[np.float64], *, M: int) -> list[Condition]:
     K = len(E)
     size = np.abs(np.linalg.eigvalsh(E))
     isolated = (E.max(axis=1) == 0).sum()
+    smallest, alone = "smallest eigenvalue of the overlaps", "classes that overlap no other"
     return [
-        ("2 large vocabulary", M / K**2, ">=", MUCH_LARGER, "M / K^2"),
-        ("2 largest eigenvalue", size.max(), "<", 1 / K, "of E, in modulus; E' stays close to E only below 1/K"),
-        ("2 largest overlap", E.max(), "<", 1 / K, "necessary: no entry of E exceeds its largest eigenvalue"),
-        ("2 smallest eigenvalue", size.min(), ">=", 6 / np.sqrt(M), "of E, in modulus; against terms of size 1/M"),
-        ("2 smallest eigenvalue, proof", size.min(), ">=", np.sqrt(6 / M), "the weaker bound the proof needs"),
-        ("2 isolated classes", isolated, "<=", 0, "a class that overlaps no other has zero drive and eigenvalue"),
+        at_least("Assumption 2, large vocabulary", M / K**2, MUCH_LARGER, "M / K²"),
+        below(WEAK_OVERLAPS, size.max(), 1 / K, LARGEST, "E' stays close to E only below 1/K"),
+        below(
+            f"{_SECOND}no two classes overlap much", E.max(), 1 / K, "largest overlap", "no overlap exceeds the largest eigenvalue"
+        ),
+        at_least(NO_TINY_OVERLAPS, size.min(), 6 / np.sqrt(M), smallest, "against terms of size 1/M"),
+        at_least(f"{NO_TINY_OVERLAPS}, as the proof needs", size.min(), np.sqrt(6 / M), smallest, "the proof needs a weaker bound"),
+        at_most(NO_ISOLATED_CLASS, isolated, 0, alone, "such a class has zero drive and eigenvalue"),
     ]
 
 
-def _theorem_1(weight: NDArray[np.float64], *, M: int, eta_Y: float, init_scale: float, n_steps: float | None) -> list[Row]:
+def _theorem_1(weight: NDArray[np.float64], *, M: int, eta_Y: float, init_scale: float, n_steps: float | None) -> list[Condition]:
     K = len(weight)
-    conditions: list[Row] = [
-        ("T1 zero start", init_scale, "<=", 0.0, "Lemma 5 starts every class at height 0"),
-        ("T1 large vocabulary", M, ">=", 100 * MUCH_LARGER, "M >> 100"),
-        ("T1 decoder rate above", eta_Y * M**0.99, ">=", MUCH_LARGER, "eta_Y M^0.99 >> 1"),
-        ("T1 decoder rate below", eta_Y, "<", 1.0, "larger steps leave the continuous height"),
-        ("T1 uniform classes", np.abs(K * weight - 1).max(), "<=", TIE, "largest |K P(n) - 1|; all reach height h(t/K)"),
+    conditions = [
+        at_most(ZERO_START, init_scale, 0.0, "initial scale", "Lemma 5 starts every class at height 0"),
+        at_least("Theorem 1, large vocabulary", M, 100 * MUCH_LARGER, "M", "the paper has M >> 100"),
+        at_least("Theorem 1, decoder not too slow", eta_Y * M**0.99, MUCH_LARGER, "η_Y M^0.99", "the paper has η_Y M^0.99 >> 1"),
+        below("Theorem 1, small steps of the decoder", eta_Y, 1.0, "decoder rate", "larger steps leave the continuous height"),
+        at_most(EQUAL_CLASSES, np.abs(K * weight - 1).max(), TIE, "largest |K P(n) - 1|", "then all classes reach height h(t/K)"),
     ]
     if n_steps is not None:
-        conditions.append(("T1 long run", n_steps / K**2, ">=", MUCH_LARGER, "t / K^2; draws settle to their share"))
+        conditions.append(at_least("Theorem 1, long run", n_steps / K**2, MUCH_LARGER, "steps / K²", "draws settle to their share"))
     return conditions
 
 
-def _theorem_2(distinct: NDArray[np.bool_], common: NDArray[np.bool_], query: NDArray[np.int_]) -> list[Row]:
+def _theorem_2(distinct: NDArray[np.bool_], common: NDArray[np.bool_], query: NDArray[np.int_]) -> list[Condition]:
     bare = sum(not distinct[query == m].any() for m in np.unique(query))
     return [
-        ("T2(b) one common token", common.sum(), "=", 1, "common tokens; several: see Corollary 2"),
-        ("T2(b) bare queries", bare, "<=", 0, "queries whose classes have no distinct token"),
+        equal(ONE_COMMON_TOKEN, common.sum(), 1, "number of common tokens", "for several see Corollary 2"),
+        at_most(DISTINCT_FOR_EACH_QUERY, bare, 0, "queries whose classes have no distinct token"),
     ]
 
 
 def _corollary_2(
     prob: NDArray[np.float64], distinct: NDArray[np.bool_], common: NDArray[np.bool_], query: NDArray[np.int_]
-) -> list[Row]:
+) -> list[Condition]:
     ranked = np.sort(np.where(distinct, prob, 0.0), axis=1)
-    unlike = np.ptp(prob[:, common], axis=0).max(initial=0.0)
+    unlike, spread = np.ptp(prob[:, common], axis=0).max(initial=0.0), "largest spread of P(l|n) over classes"
     return [
-        ("C2(1) one query", len(np.unique(query)), "<=", 1, "number of queries"),
-        ("C2(2) matching distinct tokens", np.ptp(ranked, axis=0).max(), "<=", TIE, "largest spread of P over classes"),
-        ("C2(3) alike common tokens", unlike, "<=", TIE, "largest spread of P over classes"),
+        at_most(ONE_QUERY, len(np.unique(query)), 1, "number of queries"),
+        at_most(ALIKE_DISTINCT_TOKENS, np.ptp(ranked, axis=0).max(), TIE, spread),
+        at_most(ALIKE_COMMON_TOKENS, unlike, TIE, spread),
     ]

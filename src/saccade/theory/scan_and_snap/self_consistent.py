@@ -41,8 +41,7 @@ def self_consistent_growth_bound(
     | distinct_concentration | s                                       |
     """
     K, kappa = n_classes, n_classes + distinct_concentration
-    rate = lr_attention / K if per_step else lr_attention
-    distance = rate * speed_integral(t, n_vocab=n_vocab, n_classes=K, lr_decoder=lr_decoder)
+    distance = _distance(t, lr_attention / K if per_step else lr_attention, n_vocab=n_vocab, n_classes=K, lr_decoder=lr_decoder)
     return np.log1p(4 * kappa * (K - 1) * distance / normaliser**4) / (4 * kappa)
 
 
@@ -73,8 +72,7 @@ def floored_growth_bound(
     | distinct_concentration | s                                       |
     """
     M, K, kappa = n_vocab, n_classes, n_classes + distinct_concentration
-    rate = lr_attention / K if per_step else lr_attention
-    distance = rate * speed_integral(t, n_vocab=M, n_classes=K, lr_decoder=lr_decoder)
+    distance = _distance(t, lr_attention / K if per_step else lr_attention, n_vocab=M, n_classes=K, lr_decoder=lr_decoder)
     v_0 = normaliser**2 / M
     target = v_0 - np.log1p(v_0) + 2 * kappa * (K - 1) * distance / M**2
     # Newton from the right: v - ln(1+v) is convex and at least v^2 / (2 + 2v), so this start overshoots and every step
@@ -83,3 +81,8 @@ def floored_growth_bound(
     for _ in range(4):
         v = v - (v - np.log1p(v) - target) * (1 + v) / v
     return np.log(v / v_0) / (2 * kappa)
+
+
+def _distance(t: ArrayLike, rate: float, *, n_vocab: int, n_classes: int, lr_decoder: float) -> NDArray[np.float64]:
+    r"""The paper's $\Gamma$ at a given rate of attention."""
+    return rate * speed_integral(t, n_vocab=n_vocab, n_classes=n_classes, lr_decoder=lr_decoder)
