@@ -165,6 +165,25 @@ def test_cosines_components_and_maps_that_are_wrong_are_seen(small):
     assert verdicts(right.assign(probe_attention=swapped), "of token 0 on itself") == {FAILS}
 
 
+@pytest.mark.parametrize("batch, other", [("full", "1000"), ("1000", "full")])
+def test_one_seed_off_the_replications_range_is_seen_in_its_own_batch_alone(small, batch, other):
+    """The loss after token 0 is put inside its range everywhere, then one seed of one batch off it."""
+    right = shown(small).assign_coords(batch=["full", "1000"])
+    right = right.assign(group_loss=xr.full_like(right.group_loss, 0.245))
+    off = right.group_loss + 0.1 * ((right.batch == batch) & (right.seed == 1))
+    for step in (700, 1000, 1500):
+        of_batch, of_other = (f"loss after token 0, every seed (batch {name}, step {step})" for name in (batch, other))
+        assert verdicts(right, of_batch) == verdicts(right.assign(group_loss=off), of_other) == {HOLDS}
+        assert verdicts(right.assign(group_loss=off), of_batch) == {FAILS}
+
+
+def test_the_captions_steps_would_hold_where_attention_rises_between_them(small):
+    right = shown(small)
+    printed = right.assign(onset=xr.full_like(right.onset, 110.0))
+    assert verdicts(printed, "begins to rise (furthest of") == {HOLDS}
+    assert verdicts(right.assign(onset=xr.full_like(right.onset, 350.0)), "begins to rise (furthest of") == {FAILS}
+
+
 def test_other_settings_are_outside_the_claims(small):
     assert {claim.verdict for claim in EXPERIMENT.claims(small)} == {OUTSIDE}
 

@@ -72,6 +72,7 @@ VARIABLES = {
     "outer_power": Variable("block", "1", "power of W_out in a term of the flow"),
     "inner_power": Variable("block", "1", "power of W_in in it"),
     "late_gap": Variable("", "1", f"|π - p_sym| over {DELTA:g} at t = {LATE:g}, second law"),
+    "last_time_off": Variable("", STEPS, f"last time until t = {LATE:g} at which |π - p_sym| is at least {DELTA:g} there"),
     "first_time_near": Variable("", STEPS, f"first time at which G is below {DELTA:g} there"),
     "near_predicted": Variable("", STEPS, "the same from the start alone"),
 }
@@ -193,9 +194,14 @@ def _long_after(width: int) -> dict[str, float]:
     path = accurate_flow(_chain(law), start, t, scale)
     a, b, *_ = theory.ray_parts(path.embedding, path.projection, stationary=theory.two_level_law(high=high, n_vocab=n_vocab))
     missing = theory.missing_share(np.sum(a * b, axis=1), high=high, n_vocab=n_vocab)
-    late_gap = np.abs(missing[-1]) * np.sqrt(n_vocab / (n_vocab - 1)) / delta
+    gap = np.abs(missing) * np.sqrt(n_vocab / (n_vocab - 1)) / delta
     predicted = theory.arrival_time(start.embedding, start.projection, high=high, n_vocab=n_vocab, shortfall=delta)
-    return {"late_gap": late_gap, "first_time_near": fits.reaching_time(t, -missing, -delta), "near_predicted": predicted}
+    return {
+        "late_gap": gap[-1],
+        "last_time_off": t[gap >= 1][-1],
+        "first_time_near": fits.reaching_time(t, -missing, -delta),
+        "near_predicted": predicted,
+    }
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
@@ -209,9 +215,14 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         for name, power, expected in zip(("W_out", "W_in"), (found.outer_power, found.inner_power), powers, strict=True):
             yield case.near(LEMMA_C_1, f"power of {name}", power, expected, within=0.02)
     late = Case({"π₁": 0.75, "d": 4, "δ": DELTA})
-    title, predicted = "first time at which G ≤ δ, against the T_2 that eq. 113 estimates", float(record.near_predicted)
-    yield late.erratum(
-        PROPOSITION_C_6, title, float(record.first_time_near), number="1.9", printed=None, corrected=predicted, within=0.01
+    yield late.but(**{"end of the run": LATE}).erratum(
+        PROPOSITION_C_6,
+        "T_2, which eq. 113 estimates: last time with |π - p_sym| ≥ δ, or first with G ≤ δ",
+        float(record.first_time_near),
+        number="1.9",
+        printed=float(record.last_time_off),
+        corrected=float(record.near_predicted),
+        within=0.01,
     )
     yield late.but(t=LATE).at_least(
         PROPOSITION_C_6,

@@ -25,6 +25,7 @@ from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import Heat, Line, Lines, Panel, over_seeds
 from saccade.model.embedded import weights_of
+from saccade.observe.fits import furthest
 from saccade.observe.measures import entropy
 from saccade.theory.focus_and_dilution.statements import FIG_2
 
@@ -33,7 +34,22 @@ MATRICES = ("embedding", "query", "key", "projection")
 MAPPED = (50, 150, 1500)  # updates of the cosine maps: embedding condensed, all four matrices condensed, the end
 SHOWN = (0, 200, 350, 1500)  # updates of the attention maps: the start, focus, dilution, the end
 CAPTION = (350, 550)  # updates between which, by the caption, attention of all queries to the first token rises
+REPLICATED = (110, 210)  # the same in an independent replication at the printed settings
 CAPTION_MARKS = {350.0: "", 550.0: "350 to 550: rise by the caption"}
+_OWN_SEQUENCES = "Each seed draws its own sequences, which alone moves the loss of a group by 0.02."
+_LATER = "The range is that of runs on all sequences; with the noise of mini-batches rare tokens are learnt later."
+MISSED: dict[tuple[str, int | None, int], str] = {  # (batch, token whose group's loss it is, step) -> why a seed is outside
+    ("full", 1, 700): _OWN_SEQUENCES,
+    ("full", 2, 1000): _OWN_SEQUENCES,
+    ("full", 2, 1500): _OWN_SEQUENCES,
+    ("full", 3, 700): _OWN_SEQUENCES,
+    ("1000", 2, 700): _OWN_SEQUENCES,
+    ("1000", 3, 1000): _OWN_SEQUENCES,
+    ("1000", 1, 700): _LATER,
+    ("1000", 2, 1000): _LATER,
+    ("1000", 2, 1500): _LATER,
+    ("1000", 3, 1500): _LATER,
+}
 CAPTION_HOLDS = {("start 1/m², logits over √m", 350), ("rate / 3", 550)}  # the only numbers that a variant gives
 
 VARIABLES = {
@@ -57,10 +73,11 @@ VARIABLES = {
 }
 
 
-# Bounds are the ranges of an independent replication over six runs, 15 % wider in steps and 0.02 in values; that the mean over
-# seeds is held to them where values are read at a step was set after single seeds had missed four of them by up to 0.005. Bounds
-# on what the figure shows without numbers (cosine maps, principal components, attention maps) were set after runs had been
-# seen; one was relaxed, attention of token 0 on itself from .95 to .9 when it came out as .919.
+# Bounds are the ranges of an independent replication, 15 % wider in steps and 0.02 in values: over six runs, and over the three on
+# all sequences for values at a step, which are asked of mini-batches too. Every seed is held to them; what single seeds miss is
+# expected to fail since a run has shown it, and is asked of the mean of seeds as well. Bounds on what the figure shows without
+# numbers (cosine maps, principal components, attention maps) were set after runs had been seen; one was relaxed, attention of
+# token 0 on itself from .95 to .9 when it came out as .919.
 @dataclass(frozen=True)
 class Settings:
     stationary: tuple[float, ...] = (0.75, 0.19, 0.05, 0.01)
@@ -98,7 +115,6 @@ def variants(settings: Settings) -> dict[str, dict[str, Any]]:
     """What the printed settings might have meant."""
     small, scaled = {"init_scale": settings.width**-2.0}, {"scaled": True}
     return {
-        "as printed": {},
         "logits over √m": scaled,
         "rate / 3": {"lr": settings.lr / 3},
         "rate / 2": {"lr": settings.lr / 2},
@@ -180,9 +196,10 @@ def _trained(runs: Runs, settings: Settings, on_progress: Progress) -> xr.Datase
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     published = EXPERIMENT.as_published(record, "seeds")
     case = Case({}, [published], REPLICATION)
+    in_all = case.but(**{"in every one of": f"{record.onset.size} runs"})
     for what, event in EVENTS.items():
-        yield case.between(FIG_2, what, record.event.sel(what=what), *event.bounds)
-    yield from _values_at_steps(record, case.but(batch="full"))
+        yield in_all.between(FIG_2, what, record.event.sel(what=what), *event.bounds)
+    yield from _values_at_steps(record, case)
     of_paper = Case({}, [published], PUBLISHED)
     yield of_paper.in_order(
         FIG_2,
@@ -215,14 +232,30 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     for chain in record.chain.values:
         yield from _of_other_chain(record.chain_event.sel(chain=chain), of_paper.but(chain=chain))
-    for end, what, measured in zip(
-        CAPTION, ("begins to rise", "is at its peak"), (record.variant_onset, record.variant_peak), strict=True
+    yield from _of_caption(record, of_paper)
+
+
+def _of_caption(record: xr.Dataset, case: Case) -> Iterator[Claim]:
+    """The printed settings in every run, and what else they might have meant."""
+    peak = record.event.sel(what=PEAK)
+    for end, told, what, seen, tried in zip(
+        CAPTION,
+        REPLICATED,
+        ("begins to rise", "is at its peak"),
+        (record.onset, peak),
+        (record.variant_onset, record.variant_peak),
+        strict=True,
     ):
-        for variant in record.variant.values:
-            yield of_paper.but(settings=variant).near(
+        title = f"step at which attention of all queries to token 0 {what}"
+        forms: Any = {"printed": end, "corrected": told, "within": 0.15 * told}
+        yield case.but(**{"furthest of": f"{seen.size} runs"}).erratum(
+            FIG_2, title, furthest(seen.values, told), number="2.9", **forms
+        )
+        for variant in map(str, record.variant.values):
+            yield case.but(settings=variant).near(
                 FIG_2,
-                f"step at which attention of all queries to token 0 {what}",
-                measured.sel(variant=variant),
+                title,
+                tried.sel(variant=variant),
                 end,
                 relative=0.15,
                 expected=HOLDS if (variant, end) in CAPTION_HOLDS else FAILS,
@@ -324,18 +357,29 @@ def _attention_maps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
 
 
 def _values_at_steps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
-    for (matrix, step), (low, high) in COSINES.items():
-        if step <= record.time[-1]:
-            measured = record.row_cosine.sel(batch="full", matrix=matrix, time=step)
-            yield case.but(step=step).between(FIG_2, f"mean |cosine| of rows, {matrix} matrix", measured, low - 0.02, high + 0.02)
-    # Each seed draws its own sequences, which alone moves a group's loss by 0.02.
-    full = record.assign(probe_entropy=_probe_entropy(record)).sel(batch="full").mean("seed")
+    """The replication's values at single steps, of every seed; where single seeds are known to miss them, also of their mean."""
+    record = record.assign(probe_entropy=_probe_entropy(record))
+    for batch in map(str, record.batch.values):
+        for title, token, step, values, (low, high) in _table(record.sel(batch=batch)):
+            at, bounds, why = case.but(batch=batch, step=step), (low - 0.02, high + 0.02), MISSED.get((batch, token, step), "")
+            expected = FAILS if why else HOLDS
+            yield at.between(FIG_2, f"{title}, every seed", values, *bounds, expected=expected, sentence=why)
+            if why:
+                expected = FAILS if why == _LATER else HOLDS
+                yield at.between(FIG_2, f"{title}, mean of seeds", values.mean("seed"), *bounds, expected=expected, sentence=why)
+
+
+def _table(runs: xr.Dataset) -> Iterator[tuple[str, int | None, int, xr.DataArray, tuple[float, float]]]:
+    """What, the token whose group's loss it is, at which step, the value of each seed, and the replication's range."""
+    for (matrix, step), bounds in COSINES.items():
+        if step <= runs.time[-1]:
+            yield f"mean |cosine| of rows, {matrix} matrix", None, step, runs.row_cosine.sel(matrix=matrix, time=step), bounds
     for (name, token), ranges in AT_STEP.items():
-        values = full.group_loss if name.startswith("loss") else full.probe_entropy
-        for step, (low, high) in ranges.items():
-            if step <= record.time[-1]:
-                measured, bounds = values.sel(time=step).isel(query=token), (low - 0.02, high + 0.02)
-                yield case.but(step=step).between(FIG_2, f"{name} {token}, mean of seeds", measured, *bounds)
+        of_group = name.startswith("loss")
+        values = (runs.group_loss if of_group else runs.probe_entropy).isel(query=token)
+        for step, bounds in ranges.items():
+            if step <= runs.time[-1]:
+                yield f"{name} {token}", token if of_group else None, step, values.sel(time=step), bounds
 
 
 def _probe_entropy(record: xr.Dataset) -> xr.DataArray:
@@ -408,8 +452,8 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "all queries give token 0 at least {least attention on token 0 at the peak*:.3f} of their attention at step {joint focus "
-        "at its peak*:.0f}, then dilute and open new directions in order of frequency; the caption's steps 350 to 550 do not "
-        "follow from the printed settings"
+        "at its peak*:.0f}, then dilute and open new directions in order of frequency; the printed settings give a rise from step "
+        "{step*begins to rise (furthest*:.0f} to {step*at its peak (furthest*:.0f}, not the caption's 350 to 550"
     ),
     variables=VARIABLES,
     dynamics="A: mini-batch training, embedded model",

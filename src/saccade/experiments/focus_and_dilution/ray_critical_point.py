@@ -30,11 +30,12 @@ from saccade.experiments.focus_and_dilution.stage_fits import STEPS, accurate_fl
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
-from saccade.model.embedded import Composite, Weights, population_loss, velocity
+from saccade.model.embedded import Composite, Setting, Weights, population_loss, velocity
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.focus_and_dilution.statements import (
+    LOGIT_SCALE,
     PROPOSITION_3_3,
     PROPOSITION_3_4,
     PROPOSITION_C_7,
@@ -46,6 +47,7 @@ from saccade.theory.focus_and_dilution.statements import (
 
 TWO_LEVEL = {"0.6 of 4": (0.6, 4, 0.5), "0.75 of 4": (0.75, 4, 0.8), "0.3 of 6": (0.3, 6, 0.5)}  # π₁, d, λ
 STARTS = (1e-3, 1e-5, 1e-7, 1e-9, 1e-11)  # sizes of the starts whose closest approach is measured, on the second law
+LOGIT_SCALES = (0.25, 3.0)  # below and above the paper's 1
 PAPER_STAY = 0.8  # the λ of the paper's experiments
 _STEP = 1e-4  # of a central difference
 
@@ -64,6 +66,8 @@ VARIABLES = {
     "origin_gap": Variable("law", "1/time", "largest gap of an eigenvalue at the origin to ±μ₀, 0"),
     "growing_origin": Variable("law", "1", "growing modes at the origin"),
     "growing": Variable("law", "1", "growing modes at the second critical point"),
+    "scaled_rate": Variable("law logit_scale", "1/time", "largest eigenvalue there with logits times this"),
+    "scale_gap": Variable("law", "1/time", "largest entry by which the velocity differs from that of an attention rate instead"),
     "closest": Variable("start", "1", "closest distance of the flow to the second critical point"),
     "time": Variable("sample", STEPS, "times of the flow on the paper's chain"),
     "loss": Variable("sample", "nats", "loss along it"),
@@ -92,7 +96,8 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     width, key_width = (checked_count(name, getattr(settings, name), low=1, high=64) for name in ("d_model", "d_key"))
     found = grid(partial(_at_points, width=width, key_width=key_width), stretch(on_progress, 0.0, 0.4), law=_chains())
     found |= grid(partial(_closest, seed=settings.seed), stretch(on_progress, 0.4, 0.9), start=STARTS)
-    return Measured(found | _before_focus(settings.seed), {"law": list(_chains()), "start": list(STARTS)})
+    coords = {"law": list(_chains()), "start": list(STARTS), "logit_scale": list(LOGIT_SCALES)}
+    return Measured(found | _before_focus(settings.seed), coords)
 
 
 def _at_points(chain: saccade.MarkovChain, *, width: int, key_width: int) -> dict[str, Any]:
@@ -124,7 +129,24 @@ def _at_points(chain: saccade.MarkovChain, *, width: int, key_width: int) -> dic
         "origin_gap": np.abs(origin - theory.origin_spectrum(stationary=pi, **widths)).max(),
         "growing_origin": np.sum(origin > 1e-9),
         "growing": np.sum(outer > 1e-9) + np.sum(inner > 1e-9),
+        "scaled_rate": [np.linalg.eigvalsh(jacobian(velocity, point, around._replace(phi_scale=s)))[-1] for s in LOGIT_SCALES],
+        "scale_gap": max(_scale_gap(point, around, s) for s in LOGIT_SCALES),
     }
+
+
+def _scale_gap(point: Weights, around: Setting, s: float) -> float:
+    """At random weights: logits times s, against the attention rate s from queries and keys times the root of s."""
+    rng, root = np.random.default_rng(0), np.sqrt(s)
+    W0, WQ, WK, W1 = (rng.normal(size=matrix.shape) for matrix in point)
+    with jax.enable_x64(True):
+        scaled, faster = (
+            [np.asarray(moved) for moved in velocity(weights, here)]
+            for weights, here in (
+                (Weights(W0, WQ, WK, W1), around._replace(phi_scale=s)),
+                (Weights(W0, root * WQ, root * WK, W1), around._replace(lr_attention=s)),
+            )
+        )
+    return max(float(np.abs(by * one - other).max()) for by, one, other in zip((1, root, root, 1), scaled, faster, strict=True))
 
 
 def _curvature_gap(point: Weights, chain: saccade.MarkovChain) -> float:
@@ -162,11 +184,12 @@ def _before_focus(seed: int) -> dict[str, Array]:
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
-    for law in _chains():
+    for law, chain in _chains().items():
         at, case = record.sel(law=law), Case({"law": law} if law not in TWO_LEVEL else _case(law))
         if law in TWO_LEVEL:
             yield from _of_the_paper(at, case, law, settings)
         yield from _of_spectra(at, case)
+        yield from _of_logit_scale(at, case, chain)
     yield from _of_flows(record)
 
 
@@ -194,8 +217,9 @@ def _of_the_paper(at: xr.Dataset, case: Case, law: str, settings: Settings) -> I
     known: dict[str, Any] = {"number": "1.1", "printed": 0.0, "corrected": -c, "within": 1e-8}
     yield case.erratum(PROPOSITION_3_4, "smallest eigenvalue of J_att", float(at.inner.min()), **known)
     growing: dict[str, Any] = {"number": "1.2", "printed": 1, "within": 0.0}
-    yield case.erratum(PROPOSITION_3_4, "growing modes", float(at.growing), corrected=settings.d_key, **growing)
-    yield case.erratum(THEOREM_3_2, "growing modes at the origin", float(at.growing_origin), corrected=settings.d_model, **growing)
+    keys, width = case.but(**{"key width": settings.d_key}), case.but(width=settings.d_model)
+    yield keys.erratum(PROPOSITION_3_4, "growing modes", float(at.growing), corrected=settings.d_key, **growing)
+    yield width.erratum(THEOREM_3_2, "growing modes at the origin", float(at.growing_origin), corrected=settings.d_model, **growing)
     if law == "0.6 of 4":
         forms: dict[str, Any] = {"number": "1.8", "printed": _printed_amplitude(**two_level), "corrected": target}
         yield case.erratum(PROPOSITION_3_3, "κ₁² of eq. 127", float(at.amplitude), within=1e-6, **forms)
@@ -218,6 +242,14 @@ def _of_spectra(at: xr.Dataset, case: Case) -> Iterator[Claim]:
     yield case.at_most(SPECTRA, "J_out, any law: largest gap of a rate", np.abs(_present(at.outer - at.outer_predicted)), 1e-8)
     yield case.at_most(SPECTRA, "J_att: c, -c and zeros, largest gap", np.abs(_present(at.inner - at.inner_predicted)), 1e-8)
     yield case.at_most(SPECTRA, "origin: μ₀, -μ₀ and zeros, largest gap", at.origin_gap, 1e-8)
+
+
+def _of_logit_scale(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iterator[Claim]:
+    c = theory.focus_rate(stationary=chain.stationary, transition=chain.transition)
+    for s in at.logit_scale.values.tolist():
+        rate = at.scaled_rate.sel(logit_scale=s)
+        yield case.but(s=s).near(LOGIT_SCALE, "growth rate of attention with logits times s, over c", rate / c, s, within=1e-8)
+    yield case.at_most(LOGIT_SCALE, "velocity: logits times s or attention rate s, largest gap", at.scale_gap, 1e-13)
 
 
 def _of_flows(record: xr.Dataset) -> Iterator[Claim]:

@@ -235,9 +235,15 @@ def _of_control(at: xr.Dataset, case: Case, toy: Toy) -> Iterator[Claim]:
     has_bound = toy.broken.name == _WINDOW  # elsewhere no K, or no growing mode: the lemma's C does not exist
     title = "error over ε² e^(2μt), against " + ("the lemma's C" if has_bound else "a C from the first e-fold")
     yield case.breaking(toy.broken.name).at_most(LEMMA_3_1, title, at.toy_ratio, toy.bound)
-    forms: dict[str, Any] = {"printed": toy.bound if has_bound else None, "corrected": toy.exact, "within": 1e-3 * toy.exact}
-    yield case.but(given=()).erratum(
-        LEMMA_3_1, "error over ε² e^(2μt), which C bounds", float(at.toy_ratio[-1]), number="1.3", **forms
+    known = case.but(given=(), **({} if has_bound else {"K": "from the first e-fold"}))
+    yield known.erratum(
+        LEMMA_3_1,
+        "error over ε² e^(2μt), printed as at most C = 4K³L/|μ|",
+        float(at.toy_ratio[-1]),
+        number="1.3",
+        printed=toy.bound,
+        corrected=toy.exact,
+        within=1e-3 * toy.exact,
     )
     if has_bound:
         inside = EPSILON * np.exp(at.toy_time) <= toy.broken.bound

@@ -9,7 +9,7 @@ from ..statement import Correction, Misprint
 ERRATUM_1_1 = Correction(
     "1.1",
     (r"J_{att} \text{ positive semi-definite}",),
-    (r"J_{att} \text{ has the eigenvalues } c, -c, 0 \text{; } c \text{ and } -c \text{ each } m \text{-fold}",),
+    (r"J_{att} \text{ has the eigenvalues } c, -c, 0 \text{; } c \text{ and } -c \text{ as often as keys are wide}",),
     "The block swaps queries and keys, so every growing mode W_Q = W_K has a decaying twin W_Q = -W_K.",
     title="J_att is indefinite",
 )
@@ -17,11 +17,12 @@ ERRATUM_1_2 = Correction(
     "1.2",
     (r"\text{one unstable direction; Lemma 3.1, which needs a simple eigenvalue, gives its direction}",),
     (
-        r"m \text{ unstable directions of the same rate, at the origin and at the second critical point}",
+        r"m \text{ unstable directions of the same rate at the origin, } d_k \text{ at the second critical point}",
+        r"\text{(width } m \text{, key width } d_k \text{; in the paper } d_k = m \text{)}",
         r"\frac{\Delta(t)}{|\Delta(t)|} \to \text{the normalised projection of } \Delta(0) \text{ onto them}",
     ),
-    "The width (or key width) is free to turn: each of its m directions grows alike, and the start decides between them.",
-    title="Not one unstable direction but m",
+    "The direction over the width, then over the key width, is free: all grow alike, and the start decides between them.",
+    title="Not one unstable direction but as many as the width",
 )
 ERRATUM_1_3 = Correction(
     "1.3",
@@ -81,7 +82,7 @@ ERRATUM_1_9 = Correction(
     "1.9",
     (r"T_2 = \sup (t: |\pi - p_{sym}| \ge \delta)",),
     (r"T_2 = \min (t \ge T_p: G(z) \le \delta)",),
-    "Attention later moves the ray's prediction away again for good, so the supremum is infinite for small δ.",
+    "Attention later moves the ray's prediction away again for good, so the supremum is the end of any run if δ is small.",
     title="T₂ is the first time, not the last",
 )
 ERRATUM_1_10 = Correction(
@@ -185,6 +186,14 @@ ERRATUM_2_8 = Correction(
     "sharpened",
 )
 
+ERRATUM_2_9 = Correction(
+    "2.9",
+    (r"\text{attention of all queries to token 0 rises together between steps 350 and 550}",),
+    (r"\text{from step 110 to step 210 at the printed settings}",),
+    "Neither batch nor seed moves these steps by half; of five other readings one begins near 350, one peaks near 550, none both.",
+    title="The caption's steps 350 to 550 do not follow from the printed settings",
+)
+
 MISPRINTS: tuple[Misprint, ...] = (
     Misprint("eq. 1", "π entrywise nonnegative", "π entrywise positive (App. B.1 needs P > 0 and divides by π_i)"),
     Misprint("Lemma 3.1, proof", "spectral gap δ", "ρ, as in the statement"),
@@ -200,6 +209,11 @@ MISPRINTS: tuple[Misprint, ...] = (
     Misprint("eqs. 74 to 126", "n, never introduced", "an integer n > 1"),
     Misprint("eq. 93", "-⟨E_a, b⟩ - ⟨E_b, a⟩", "-⟨E_a, a⟩ - ⟨E_b, b⟩"),
     Misprint("eq. 99", "2⟨E_a, b⟩ + 2⟨E_b, a⟩", "2⟨E_a, a⟩ + 2⟨E_b, b⟩"),
+    Misprint(
+        "eq. 96 after eq. 95",
+        "1 - ε^{1/n}, though eq. 95 gives ε^{1/(2n)}",
+        "1 - 2ε^{1/(2n)}; the truth is far above both: at ε = 1e-3 it falls short of 1 by 1e-9, not by 0.2",
+    ),
     Misprint("eq. 88 against eq. 108", "|π - p_sym| ≥ δ", "√(d/(d-1)) G = δ: two different δ"),
     Misprint("eq. 138", "δW_0' = +δ(∂M) W_1ᵀ, δW_1' = +W_0ᵀ δ(∂M)", "both with a minus sign"),
     Misprint("eq. 141", "right side without α_1", "times α_1"),
@@ -226,6 +240,23 @@ MISPRINTS: tuple[Misprint, ...] = (
     ),
     Misprint("App. D, eq. 206, lower right block", "(1 - π₁)γ_l Var(p_l), after a factor 1 - π₁", "γ_l Var(p_l)"),
     Misprint("App. D, eq. 211", "diag(Var(p₁))", "diag(βᵀ Var(p₁))"),
-    Misprint("App. D, eqs. 213 and 214", "c₆ without γ_l² and with Var(P₁)", "c₆ = γ_l² times the third cumulant of p_l along β"),
+    Misprint(
+        "App. D, eqs. 213 and 214",
+        "c₄ and c₅, never defined; c₆ without γ_l² and with Var(P₁)",
+        "c₄ = k₃(β, β, β)/4, c₅ = γ_l k₃(β, β, ·)/2, c₆ = γ_l² k₃(β, ·, ·), with the third cumulant k₃ of p_l",
+    ),
+    Misprint(
+        "App. D, eq. 216, off-diagonal blocks",
+        "βᵀ Var(p_l)/2",
+        "γ_l βᵀ Var(p_l)/2; as printed, B₂ is off by up to 0.064 (π₁ = 0.6, λ = 0.6, η = 6)",
+    ),
+    Misprint(
+        "App. D, eq. 219, off-diagonal blocks",
+        "Var(p_l)/4",
+        "(1 - π₁)γ_l Var(p_l)/4; as printed, B₄ to B₆ are off by up to 0.130 there",
+    ),
+    Misprint("App. D, display Ex120 of the HTML version", "the opposite sign", "that of eq. 186"),
+    Misprint("App. D, displays Ex140 and Ex142", "last entry without brackets", "brackets around it"),
+    Misprint("App. D, display Ex150, middle term", "no dβᵀ", "dβᵀ in front: the term is a number"),
     Misprint("section 4.2", "medium-frequency tokens (> 10 %)", "no share of a text: fewer than ten tokens could have it"),
 )

@@ -246,7 +246,7 @@ FIG_2 = _shown(
     (),
     ("four tokens, λ = 0.8, Adam",),
     "section 4.1, App. E.1",
-    errata=(errata.ERRATUM_2_6,),
+    errata=(errata.ERRATUM_2_6, errata.ERRATUM_2_9),
 )
 FIG_3 = _shown(
     "Fig. 3",
@@ -347,12 +347,23 @@ SPECTRA = _ours(
     "Every growth rate at the origin and at the unigram point, with multiplicity",
     (
         r"\text{origin: } \pm \mu_0 \text{, each } m \text{-fold},"
-        r" \quad J_{att}: \pm c \text{, each } m \text{-fold; all others } 0",
+        r" \quad J_{att}: \pm c \text{, each } d_k \text{-fold (key width } d_k \text{); all others } 0",
         r"J_{out}: \text{ eigenvalues of } -|\pi|^2 (g^2 I + \beta \beta^\top) \mathrm{Var}(\pi)",
         r"\text{equal low tokens: } -\rho \text{ once}, \quad -\kappa_1^2 |\pi|^2 \pi_l \text{, } (d - 2) \text{-fold}",
     ),
     (_ANY,),
     "completes chen2026, Proposition 3.4",
+)
+LOGIT_SCALE = _ours(
+    "logit scale",
+    "Logits times s act as an attention rate times s, from queries and keys times √s",
+    (
+        r"\Phi = s W_0 W_Q W_K^\top W_0^\top: \quad (W_0, \sqrt{s} W_Q, \sqrt{s} W_K, W_1) \text{ move as without } s,"
+        r" \text{ queries and keys at the rate } s",
+        r"\text{at the unigram point } \dot W_Q = s c \alpha \alpha^\top W_K",
+    ),
+    (_ANY, _FLOW),
+    "extends chen2026, Definition 2.2 and Proposition 3.4, which have no scale",
 )
 FIRST_ORDER_ATTENTION = _ours(
     "attention of first order",
