@@ -250,7 +250,7 @@ def test_a_run_of_two_thousand_steps_keeps_to_its_share_or_to_four_seconds(n_ste
 
 
 def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
-    from saccade.observe import recorder as module
+    from saccade.observe import observer as module
 
     true = module.look
     monkeypatch.setattr(module, "look", lambda *args: (time.sleep(0.1), true(*args))[1])
