@@ -196,10 +196,10 @@ def test_a_softmax_that_is_not_followed_is_named():
 
 
 def test_wrong_weights_are_refused(monkeypatch):
-    from saccade.observe import capture
+    from saccade.observe import kernels
 
-    true = capture._products
-    monkeypatch.setattr(capture, "_products", lambda q, k, dtype: 1.02 * true(q, k, dtype))
+    true = kernels._products
+    monkeypatch.setattr(kernels, "_products", lambda q, k, dtype: 1.02 * true(q, k, dtype))
     with pytest.raises(UnfaithfulError, match="differs from what it computes"), saccade.watch(zoo.HandWritten("fused"), zoo.ids()):
         pass
 

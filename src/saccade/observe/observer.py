@@ -17,10 +17,11 @@ from saccade.errors import InputError
 from saccade.observe.account import Account
 from saccade.observe.drive import AttentionDrive
 from saccade.observe.guard import Guard
+from saccade.observe.layout import Layout
 from saccade.observe.look import look
 from saccade.observe.movement import Movement
 from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe
-from saccade.observe.self_check import Check, self_check, tried
+from saccade.observe.self_check import Check, UnfaithfulError, layout_of, self_check, tried
 from saccade.observe.watched_variables import AXES, SINK
 from saccade.observe.weight_statistics import weight_layers, weight_statistics
 
@@ -50,11 +51,21 @@ class Observer:
         self._seen_weights = b""
         self._movement = Movement()
         self._repeated: RepeatedProbe | None = None
+        self._layout = Layout()
 
     def checked(self) -> Check:
         """The self-check, before the first observation; a model that fails it is not observed."""
         tried(self._model, self._probe)
-        check = self_check(self._model, self._probe, self._tokens)
+        try:
+            self._layout = layout_of(self._model, self._probe)
+            check = self_check(self._model, self._probe, self._tokens, self._layout)
+        except (InputError, UnfaithfulError):
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()) or "no reason given"
+            raise UnfaithfulError(
+                f"attention of this model cannot be read ({type(error).__name__}: {reason}); nothing was recorded."
+            ) from error
         self._repeated = self._checked_repeated()
         return check
 
@@ -84,7 +95,7 @@ class Observer:
 
     def observed(self, step: int) -> dict[str, np.ndarray]:
         """What is measured now."""
-        found = look(self._model, self._probe, self._tokens, self._maps, self._repeated)
+        found = look(self._model, self._probe, self._tokens, self._maps, self._repeated, self._layout)
         self._seen_weights = self._weights_now()
         arrays = found.arrays(self._account.layers_with(found))
         self._account.note(found, arrays)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import InputError, checked_count, shortened
+from saccade.observe.attention_call import AttentionCall
 from saccade.observe.attention_statistics import BETWEEN, COMMON, DISTINCT, UNKNOWN, ProbeTokens
-from saccade.observe.capture import AttentionCall
 from saccade.observe.token_statistics import TokenStatistics
 
 _DISTINCT = 0.5  # a key is distinct if it takes away at least half of what is unknown of the next token,
@@ -72,8 +72,12 @@ class Probe:
         documents = None if self._documents is None else self._documents[:1]
         return Probe(named if named else tuple(cut(value) for value in self._args), self._axis, documents)
 
+    def shortened(self) -> Probe | None:
+        """The same text cut to half its length; None if it cannot be, or more than a text is given."""
+        return None if self.ids is None or self.n_positions < 2 else self.with_ids(self.ids[:, : self.n_positions // 2])
+
     def with_ids(self, ids: Tensor) -> Probe | None:
-        """Another text of the same length (sequence, position), without padding; None where more than a text is given."""
+        """Another text (sequence, position), without padding; None where more than a text is given."""
         others = [value for value in self._args[1:] if isinstance(value, Tensor)]
         tensors = {name: value for name, value in self._named.items() if isinstance(value, Tensor) and name != "labels"}
         made = {
