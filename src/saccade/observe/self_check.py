@@ -196,19 +196,26 @@ def _against_eager(model: nn.Module, probe: Probe, tokens: LayerTokens, first: _
     try:
         with undisturbed(model), _eager(model), Capture(lambda call: kinds.add(call.kind), model):
             weights = returned_weights(probe.run(model, output_attentions=True))
-    except (TypeError, ValueError, NotImplementedError):
+    except Exception:  # a model that cannot give them; whether it runs at all was asked before
         return None
     if kinds != {"softmax"} or len(weights) != len(first.seen) or not all(map(_are_weights, weights)):
         return None  # the switch took no effect, or other weights came out
     calls = [given_weights("eager", w) for w in weights]
     theirs = [statistics(call, tokens.of(layer, call)) for call, layer in zip(calls, first.layers, strict=True)]
-    return max(
-        largest_difference(_without_masks(ours), _without_masks(eager)) for ours, eager in zip(first.seen, theirs, strict=True)
-    )
+    pairs = [(_without_masks(ours), _without_masks(eager)) for ours, eager in zip(first.seen, theirs, strict=True)]
+    if any(_shapes(ours) != _shapes(eager) for ours, eager in pairs):
+        return None  # weights of other calls than those that were seen
+    return max(largest_difference(ours, eager) for ours, eager in pairs)
 
 
-def _are_weights(returned: Tensor) -> bool:
-    """Some models return scores before the softmax under this name."""
+def _shapes(found: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in found.items()}
+
+
+def _are_weights(returned: Any) -> bool:
+    """Some models return scores before the softmax under this name, or several tensors."""
+    if not isinstance(returned, Tensor) or returned.ndim != 4:
+        return False
     total = returned.sum(dim=-1)
     return bool(((total - 1).abs() < 0.01).logical_or(total == 0).all())
 
@@ -256,5 +263,6 @@ def returned_weights(answer: Any) -> list[Tensor]:
     """In the order in which they were computed: an encoder's, then a decoder's own and cross attention in turn."""
     if getattr(answer, "attentions", None) is not None:
         return list(answer.attentions)
-    own, cross, encoder = (getattr(answer, f"{part}_attentions", None) or () for part in ("decoder", "cross", "encoder"))
-    return [*encoder, *(w for pair in zip(own, cross, strict=True) for w in pair)]
+    own, cross, encoder = (list(getattr(answer, f"{part}_attentions", None) or ()) for part in ("decoder", "cross", "encoder"))
+    pairs = zip(own, cross, strict=True) if len(own) == len(cross) else [own, cross]
+    return [*encoder, *(weights for pair in pairs for weights in pair)]
