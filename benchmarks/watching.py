@@ -116,7 +116,7 @@ def _plain_look(model: Any, probe: Any, tokens: Any) -> float:
     import torch
 
     from saccade.observe.attention_statistics import statistics
-    from saccade.observe.capture import given_weights
+    from saccade.observe.attention_call import given_weights
 
     started = time.perf_counter()
     model.set_attn_implementation("eager")

@@ -43,6 +43,7 @@ _PUBLIC = {
     "measures": "saccade.observe",
     "find_events": "saccade.observe.events",
     "watch": "saccade.observe.recorder",
+    "attention": "saccade.observe.told_attention",
     "attention_drive": "saccade.observe.drive",
     "watched": "saccade.records.observation_log",
     "when": "saccade.records.when",
@@ -128,6 +129,7 @@ if TYPE_CHECKING:
     from saccade.observe.events import find_events as find_events
     from saccade.observe.lightning_callback import LightningCallback as LightningCallback
     from saccade.observe.recorder import watch as watch
+    from saccade.observe.told_attention import attention as attention
     from saccade.observe.transformers_callback import TrainerCallback as TrainerCallback
     from saccade.playground.export import export_record as export_record
     from saccade.records.observation_log import watched as watched

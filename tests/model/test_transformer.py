@@ -74,7 +74,7 @@ def test_no_position_sees_a_later_token_and_the_last_one_can_be_had_alone(config
 def test_attention_as_told_is_what_the_kernel_used(config):
     model, tokens = made(config), ids()
     seen: list[torch.Tensor] = []
-    with torch.no_grad(), Capture(lambda call: seen.append(call.rows(0, N_POSITIONS, torch.float64)), N_ROWS):
+    with torch.no_grad(), Capture(lambda call: seen.append(call.rows(0, N_POSITIONS, torch.float64)), model):
         model(tokens)
     assert len(seen) == config.n_layers
     for layer, weights in enumerate(seen):

@@ -14,8 +14,9 @@ def dense_statistics(
     decile: np.ndarray | None = None,
     informative: np.ndarray | None = None,
     own_queries: bool = True,
+    least: float = 1e-30,
 ) -> dict[str, np.ndarray]:
-    """Means over queries (head) of whole maps (batch, head, query, key); a key is visible if its weight is above 1e-30."""
+    """Means over queries (head) of whole maps (batch, head, query, key); a key is visible if its weight is above `least`."""
     n_batch, n_heads, n_queries, n_keys = weights.shape
     square = own_queries and n_queries == n_keys
     found: list[dict[str, Any]] = []
@@ -26,7 +27,7 @@ def dense_statistics(
         for b in range(n_batch):
             for i in range(n_queries):
                 row = weights[b, h, i]
-                seen = row > 1e-30
+                seen = row > least
                 if not seen.any() or (is_token is not None and square and not is_token[b, i]):
                     continue
                 one = _of_row(row[seen])

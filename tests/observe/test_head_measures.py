@@ -14,8 +14,8 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import saccade  # noqa: E402
+from saccade.observe.attention_call import given_weights  # noqa: E402
 from saccade.observe.attention_statistics import entropy_bound, repeated_statistics, statistics  # noqa: E402
-from saccade.observe.capture import given_weights  # noqa: E402
 from saccade.observe.probe import Probe, RepeatedProbe  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 

@@ -36,13 +36,13 @@ def test_bfloat16_models_are_watched_and_the_kernels_output_decides(family, kern
 
 def test_where_the_output_is_reproduced_other_returned_weights_do_not_refuse_a_model(monkeypatch, capsys):
     case = zoo.transformers_case("gpt2", "sdpa", None)
-    real = check_module._returned_weights
-    monkeypatch.setattr(check_module, "_returned_weights", lambda answer: [weights.flip(-1) for weights in real(answer)])
+    real = check_module.returned_weights
+    monkeypatch.setattr(check_module, "returned_weights", lambda answer: [weights.flip(-1) for weights in real(answer)])
     with saccade.watch(case.model, case.probe) as recorder:
         recorder.observe(0)
     assert recorder.check.eager > 1e-3
     assert "weights that this model returns differ" in capsys.readouterr().err
-    monkeypatch.setattr("saccade.observe.capture._relative_error", lambda ours, made: 0.5)
+    monkeypatch.setattr("saccade.observe.kernels.relative_error", lambda ours, made: 0.5)
     with pytest.raises(UnfaithfulError):
         saccade.watch(case.model, case.probe).__enter__()
 

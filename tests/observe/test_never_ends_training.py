@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import saccade  # noqa: E402
+from saccade.observe import observer as observer_module  # noqa: E402
 from saccade.observe import recorder as recorder_module  # noqa: E402
 from saccade.observe.self_check import UnfaithfulError  # noqa: E402
 from saccade.records import observation_log, writing  # noqa: E402
@@ -113,7 +114,7 @@ def test_what_waits_for_the_disk_is_bounded_and_what_is_lost_is_listed(tmp_path,
         recorder.step(0)
         (one,) = [path.stat().st_size for path in (tmp_path / "run" / "observations").glob("*.npz")]
         assert one > 0
-        size = observation_log._size(recorder._looked(1))
+        size = observation_log._size(recorder._observer.observed(1))
         monkeypatch.setattr(observation_log, "_MOST_HELD", 4 * size)
         no_room()
         for step in range(1, 40):
@@ -147,7 +148,7 @@ def test_a_tracker_that_fails_costs_neither_the_look_nor_the_other_trackers(caps
 
 @pytest.mark.parametrize("error", [RuntimeError("device lost"), MemoryError(), OSError(5, "Input/output error"), StopIteration()])
 def test_a_look_that_fails_is_left_out_and_the_next_one_is_made(error, monkeypatch, capsys):
-    real = recorder_module.look
+    real = observer_module.look
 
     def sometimes(model, *rest):
         if len(recorder._log.observations) == 2 and not failed:
@@ -157,7 +158,7 @@ def test_a_look_that_fails_is_left_out_and_the_next_one_is_made(error, monkeypat
         return real(model, *rest)
 
     failed: list[int] = []
-    monkeypatch.setattr(recorder_module, "look", sometimes)
+    monkeypatch.setattr(observer_module, "look", sometimes)
     with watching() as recorder:
         losses = trained(recorder)
     assert losses == trained()
@@ -173,7 +174,8 @@ def test_no_public_method_raises_but_ctrl_c_passes(call, monkeypatch, tmp_path, 
         def raising(*_, **__):
             raise error
 
-        for name in ("look", "save_record", "write_watched"):
+        monkeypatch.setattr(observer_module, "look", raising)
+        for name in ("save_record", "write_watched"):
             monkeypatch.setattr(recorder_module, name, raising)
         monkeypatch.setattr(recorder._log, "save", raising)
 
@@ -241,13 +243,15 @@ def test_without_a_block_a_refusal_at_the_first_step_is_said_and_nothing_is_watc
         raise UnfaithfulError("what is seen differs")
 
     calls: list[int] = []
-    monkeypatch.setattr(recorder_module, "self_check", refused)
+    monkeypatch.setattr(observer_module, "self_check", refused)
     recorder = watching(tmp_path / "run")
     assert trained(recorder) == trained()
     recorder.finish()
     assert len(calls) == 1
     assert "what is seen differs" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+    with pytest.raises(saccade.InputError, match="nothing has been observed"):  # not even in memory
+        _ = recorder.record
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path):

@@ -196,10 +196,10 @@ def test_a_softmax_that_is_not_followed_is_named():
 
 
 def test_wrong_weights_are_refused(monkeypatch):
-    from saccade.observe import capture
+    from saccade.observe import kernels
 
-    true = capture._products
-    monkeypatch.setattr(capture, "_products", lambda q, k, dtype: 1.02 * true(q, k, dtype))
+    true = kernels._products
+    monkeypatch.setattr(kernels, "_products", lambda q, k, dtype: 1.02 * true(q, k, dtype))
     with pytest.raises(UnfaithfulError, match="differs from what it computes"), saccade.watch(zoo.HandWritten("fused"), zoo.ids()):
         pass
 
@@ -250,7 +250,7 @@ def test_a_run_of_two_thousand_steps_keeps_to_its_share_or_to_four_seconds(n_ste
 
 
 def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
-    from saccade.observe import recorder as module
+    from saccade.observe import observer as module
 
     true = module.look
     monkeypatch.setattr(module, "look", lambda *args: (time.sleep(0.1), true(*args))[1])

@@ -220,8 +220,8 @@ def test_modules_that_do_more_in_eval_than_a_mode_are_left_alone():
 
 
 def test_what_is_known_of_tokens_goes_to_the_device_of_the_weights():
+    from saccade.observe.attention_call import given_weights
     from saccade.observe.attention_statistics import statistics
-    from saccade.observe.capture import given_weights
     from saccade.observe.probe import Probe
     from saccade.observe.token_statistics import TokenStatistics
 

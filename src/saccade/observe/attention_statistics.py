@@ -3,6 +3,7 @@
 Weights exist for one block of rows at a time, so memory is batch x heads x block x keys however long the sequences are; beside it,
 for all heads and layers together, one byte for each query and key of the probe: what that key tells. A query counts if it is not
 padding and sees at least one key; a key is visible if the mask leaves it, or, where no mask is known, if its weight is above 1e-30.
+A learned sink, which takes attention and gives nothing, is one more key of every query in what is said of the shape of attention.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.observe.capture import AttentionCall
+from saccade.observe.attention_call import AttentionCall
 from saccade.observe.token_statistics import N_DECILES
 
 VISIBLE = 1e-30  # not 0: there float32 would round away keys that float64 sees
@@ -193,10 +194,11 @@ def statistics(
             counted = counted & known.query_is_token[:, None, rows]
         _shape(means, weights, visible, counted)
         if scores is not None:
-            _logits(means, scores, visible, counted)
+            _logits(means, scores, visible, counted, call.n_keys)
         if known is not None:
-            _places(means, weights, visible, counted, rows, known, square=square)
-            _meanings(means, weights, visible, counted, rows, known, square=square)
+            keys = weights[..., : call.n_keys], visible[..., : call.n_keys]
+            _places(means, *keys, counted, rows, known, square=square)
+            _meanings(means, *keys, counted, rows, known, square=square)
     return _gathered(means)
 
 
@@ -207,7 +209,8 @@ def repeated_statistics(call: AttentionCall, period: int) -> dict[str, Tensor]:
         if stop <= period:
             continue
         weights = call.rows(start, stop, torch.float32)
-        visible = _visible(call, start, weights)
+        visible = _visible(call, start, weights)[..., : call.n_keys]
+        weights = weights[..., : call.n_keys]
         rows, keys = (torch.arange(*ends, device=weights.device) for ends in ((start, stop), (0, call.n_keys)))
         back = rows[:, None] - keys  # how many positions the key lies back
         counted = visible.any(dim=-1) & (rows >= period)
@@ -266,14 +269,14 @@ def _shape(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor) 
     means.add("effective_keys", 1 / weights.square().sum(dim=-1), counted)
 
 
-def _logits(means: HeadMeans, scores: Tensor, visible: Tensor, counted: Tensor) -> None:
-    """The largest logit, and the least entropy that logits of this spread allow."""
+def _logits(means: HeadMeans, scores: Tensor, visible: Tensor, counted: Tensor, n_keys: int) -> None:
+    """The largest logit of a key, and the least entropy that logits of this spread allow."""
     kept = visible & counted[..., None]
-    means.add_largest("largest_logit", scores.masked_fill(~kept, -torch.inf).amax(dim=-1))
-    n_keys = visible.sum(dim=-1).clamp_min(1)
+    means.add_largest("largest_logit", scores.masked_fill(~kept, -torch.inf)[..., :n_keys].amax(dim=-1))
+    n_visible = visible.sum(dim=-1).clamp_min(1)
     filled = scores.masked_fill(~visible, 0)
-    centred = (filled - (filled.sum(dim=-1) / n_keys)[..., None]).masked_fill(~visible, 0)
-    bound = entropy_bound(centred.square().sum(dim=-1).sqrt(), n_keys)
+    centred = (filled - (filled.sum(dim=-1) / n_visible)[..., None]).masked_fill(~visible, 0)
+    bound = entropy_bound(centred.square().sum(dim=-1).sqrt(), n_visible)
     means.add("entropy_bound", bound, counted)
 
 

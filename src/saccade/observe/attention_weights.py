@@ -5,7 +5,8 @@
 | `q_proj k_proj v_proj` and `o_proj` or `out_proj` | Llama, Mistral, OPT, GPT-J and most newer models; fewer key than query heads|
 | `q k v o`, `wq wk wv wo`, `q_lin k_lin v_lin`     | T5, Llama as first published, DistilBERT                                    |
 | `query key value`, and `output.dense` or `dense`  | BERT and its relatives                                                      |
-| `c_attn`, `c_proj`                                | GPT-2 (`Conv1D`), nanoGPT (`Linear`): queries, then keys, then values       |
+| `c_attn`, `c_proj`                                | GPT-2 (`Conv1D`), nanoGPT (`Linear`): queries, then keys, then values;      |
+|                                                   | GPTBigCode: by head, or with one key and value for all heads                |
 | `query_key_value`, `dense`                        | GPT-NeoX, BLOOM: for each head its queries, keys and values                 |
 | `in_proj_weight`, `out_proj`                      | `nn.MultiheadAttention`, `nn.TransformerEncoder`                            |
 
@@ -112,7 +113,7 @@ def _read(module: nn.Module) -> HeadWeights | None:
     if isinstance(module, nn.MultiheadAttention):
         return _by_head(_of_torch(module), module)
     if _has(module, "c_attn", "c_proj"):
-        return _by_head(_in_turn(_matrix(module, "c_attn"), _matrix(module, "c_proj")), module)
+        return _by_head(_of_c_attn(module), module)
     if _has(module, "query_key_value", "dense"):
         return _by_head(_interleaved(module), module)
     inner, output = module._modules.get("self", module._modules.get("attention")), module._modules.get("output")
@@ -154,12 +155,30 @@ def _in_turn(fused: Tensor, output: Tensor) -> _Matrices:
     return _Matrices(query, key, value, output)
 
 
+def _of_c_attn(module: Any) -> _Matrices:
+    fused, output = _matrix(module, "c_attn"), _matrix(module, "c_proj")
+    if not type(module).__name__.startswith("GPTBigCode"):
+        return _in_turn(fused, output)
+    if not module.multi_query:
+        return _one_head_after_the_other(module, fused, output)
+    width = output.shape[1]
+    if fused.shape[0] != width + 2 * (width // _n_heads(module, width)):
+        raise Unreadable(f"fused weights of shape {tuple(fused.shape)} are not queries, one key and one value")
+    query, key, value = fused.split([width, *[(fused.shape[0] - width) // 2] * 2])
+    return _Matrices(query, key, value, output)
+
+
 def _interleaved(module: nn.Module) -> _Matrices:
-    """Queries, keys and values of the first head, then those of the second, and so on."""
     kind = type(module).__name__
     if not kind.startswith(_INTERLEAVED):
         raise Unreadable(f"the order of rows in query_key_value of {kind} is not known")
-    fused, output = _matrix(module, "query_key_value"), _matrix(module, "dense")
+    return _one_head_after_the_other(module, _matrix(module, "query_key_value"), _matrix(module, "dense"))
+
+
+def _one_head_after_the_other(module: nn.Module, fused: Tensor, output: Tensor) -> _Matrices:
+    """Queries, keys and values of the first head, then those of the second, and so on."""
+    if fused.shape[0] != 3 * output.shape[1]:
+        raise Unreadable(f"fused weights of shape {tuple(fused.shape)} are not queries, keys and values of equal width")
     by_head = fused.unflatten(0, (_n_heads(module, fused.shape[0] // 3), 3, -1))
     query, key, value = (by_head[:, i].flatten(0, 1) for i in range(3))
     return _Matrices(query, key, value, output)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from saccade.observe.attention_call import AttentionCall
 from saccade.observe.attention_statistics import ProbeTokens, repeated_statistics, statistics
-from saccade.observe.capture import AttentionCall, Capture
+from saccade.observe.capture import Capture
+from saccade.observe.layout import Layout
 from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe
 from saccade.observe.undisturbed import undisturbed
 
 _NAMED_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
+_NAMED = 4  # modules of one class that a message names
 MAP_ROWS = 32  # query rows kept of a map: evenly spaced, the last among them; all of them if there are fewer
 
 
@@ -29,6 +31,15 @@ class Look:
     statistics: list[dict[str, Tensor]] = field(default_factory=list)
     maps: list[Tensor | None] = field(default_factory=list)  # (sequence, head, map_query, key); None if sequences are folded
     unseen: list[str] = field(default_factory=list)
+
+    def leave_out(self, approximate: set[str]) -> None:
+        """Layers whose softmaxes are no weights of queries on keys."""
+        kept = [place for place, layer in enumerate(self.layers) if layer.partition("#")[0] not in approximate]
+        for name in ("layers", "n_queries", "statistics", "maps"):
+            setattr(self, name, [getattr(self, name)[place] for place in kept])
+        self.unseen += [
+            f"attention in `{layer}`, which approximates it: no weights of queries on keys exist" for layer in sorted(approximate)
+        ]
 
     def arrays(self, layers: list[str]) -> dict[str, np.ndarray]:
         """(layer, head, ...) in the order of `layers`; missing where one has fewer heads or keys than another, or was not run."""
@@ -43,13 +54,19 @@ class Look:
         return found
 
 
-def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[int], repeated: RepeatedProbe | None = None) -> Look:
+def look(
+    model: nn.Module,
+    probe: Probe,
+    tokens: LayerTokens,
+    sequences: list[int],
+    repeated: RepeatedProbe | None = None,
+    layout: Layout | None = None,
+) -> Look:
     """Run the probe once, undisturbed, and measure attention as it goes by; then, if there is one, the repeated probe."""
     found = Look()
-    names = LayerNames(model)
 
     def listener(call: AttentionCall) -> None:
-        layer = names.running()
+        layer = call.layer
         known = tokens.of(layer, call)
         kept = _empty_maps(call, len(sequences)) if sequences and call.n_batch == probe.n_batch else None
         rows = map_rows(call.n_queries)
@@ -58,7 +75,7 @@ def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[in
             if kept is not None:
                 for place, row in enumerate(rows):
                     if start <= row < start + weights.shape[2]:
-                        kept[:, :, place] = weights[sequences, :, row - start]
+                        kept[:, :, place] = weights[sequences, :, row - start, : call.n_keys]
 
         found.layers.append(layer)
         found.n_queries.append(call.n_queries)
@@ -69,28 +86,28 @@ def look(model: nn.Module, probe: Probe, tokens: LayerTokens, sequences: list[in
             found.unseen.append(f"numbers of `{layer}`, in which padding cannot be told from tokens; give a probe without padding")
         found.maps.append(None if kept is None else _without_padding(kept, call, known, sequences, rows))
 
-    with undisturbed(model), Capture(listener, probe.n_batch) as capture:
+    with undisturbed(model), Capture(listener, model, layout) as capture:
         probe.run(model)
+    found.leave_out(capture.approximate)
     found.unseen += [*capture.unseen, *_blind_spots(model, found.layers)]
     if repeated is not None:
-        for layer, more in _on_repeated(model, repeated).items():
+        for layer, more in _on_repeated(model, repeated, layout).items():
             if layer in found.layers:
                 _merge(found.statistics[found.layers.index(layer)], more)
     return found
 
 
-def _on_repeated(model: nn.Module, repeated: RepeatedProbe) -> dict[str, dict[str, Tensor]]:
+def _on_repeated(model: nn.Module, repeated: RepeatedProbe, layout: Layout | None) -> dict[str, dict[str, Tensor]]:
     """Statistics by layer, of those that attend from every position to every one."""
     found: dict[str, dict[str, Tensor]] = {}
-    names, probe = LayerNames(model), repeated.probe
+    probe = repeated.probe
 
     def listener(call: AttentionCall) -> None:
-        layer = names.running()
         if (call.n_batch, call.n_queries, call.n_keys) == (probe.n_batch, probe.n_positions, probe.n_positions):
             made = repeated_statistics(call, repeated.period)
-            found[layer] = {name: value.cpu() for name, value in made.items()}
+            found[call.layer] = {name: value.cpu() for name, value in made.items()}
 
-    with undisturbed(model), Capture(listener, probe.n_batch):
+    with undisturbed(model), Capture(listener, model, layout):
         probe.run(model)
     return found
 
@@ -103,16 +120,29 @@ def _merge(found: dict[str, Tensor], more: dict[str, Tensor]) -> None:
 
 
 def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
-    """Modules that are called attention, and in, above and below which none was seen."""
-
+    """Modules that are called attention, or are of the same class as one that was seen, and in, above and below which none was."""
     layers = [layer.partition("#")[0] for layer in layers]
+    modules = dict(model.named_modules())
+    seen = {type(modules[layer]) for layer in layers if layer in modules}
 
     def is_seen(name: str) -> bool:
         inside = f"{name}." if name else ""  # the model itself has no name, and holds all
         return any(layer == name or layer.startswith(inside) or name.startswith(f"{layer}.") for layer in layers)
 
-    suspects = [name for name, module in model.named_modules() if _NAMED_ATTENTION.search(type(module).__name__)]
-    return [f"attention in `{name}`, a {type(model.get_submodule(name)).__name__}" for name in suspects if not is_seen(name)]
+    suspects: dict[str, list[str]] = {}
+    for name, module in modules.items():
+        kind = type(module)
+        if (kind in seen or _NAMED_ATTENTION.search(kind.__name__)) and not is_seen(name):
+            suspects.setdefault(kind.__name__, []).append(name)
+    return [
+        f"attention in {_listed(names)}, of class {kind}, which was not run or cannot be read" for kind, names in suspects.items()
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    """The first few of them."""
+    shown = ", ".join(f"`{name}`" for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
 def map_rows(n_queries: int) -> list[int]:
@@ -135,28 +165,6 @@ def _without_padding(
         return maps
     is_token = tokens.is_token[sequences][:, rows].to(maps.device)
     return maps.masked_fill_(~is_token[:, None, :, None], torch.nan)
-
-
-class LayerNames:
-    """Names of the modules that compute attention, while they do it; `#2`, ... for a further call of the same one."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._names = {id(module): name for name, module in model.named_modules()}
-        self._times: dict[str, int] = {}
-
-    def running(self) -> str:
-        """The innermost module of the model whose code is running."""
-        frame: Any = sys._getframe(1)
-        while frame is not None:
-            owner = frame.f_locals.get("self")
-            if isinstance(owner, nn.Module) and id(owner) in self._names:
-                return self._numbered(self._names[id(owner)])
-            frame = frame.f_back
-        return self._numbered("?")
-
-    def _numbered(self, name: str) -> str:
-        self._times[name] = self._times.get(name, 0) + 1
-        return name if self._times[name] == 1 else f"{name}#{self._times[name]}"
 
 
 def _stacked(parts: list[Tensor | None]) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import InputError, checked_count, shortened
+from saccade.observe.attention_call import AttentionCall
 from saccade.observe.attention_statistics import BETWEEN, COMMON, DISTINCT, UNKNOWN, ProbeTokens
-from saccade.observe.capture import AttentionCall
 from saccade.observe.token_statistics import TokenStatistics
 
 _DISTINCT = 0.5  # a key is distinct if it takes away at least half of what is unknown of the next token,
@@ -57,23 +57,33 @@ class Probe:
 
     def run(self, model: nn.Module, **more: Any) -> Any:
         """The model's answer, called as it is with the probe: another call may mean another mask."""
-        named = self._named | more
+        args, named = _fresh(self._args), _fresh(self._named) | more
         with _without_cache(model):
-            return model(*on_device_of(model, self._args), **on_device_of(model, named))
+            return model(*on_device_of(model, args), **on_device_of(model, named))
 
     def first(self) -> Probe:
         """The first sequence alone."""
 
         def cut(value: Any) -> Any:
-            has_axis = isinstance(value, Tensor) and value.ndim > self._axis and value.shape[self._axis] == self.n_batch
-            return value.narrow(self._axis, 0, 1) if has_axis else value
+            if isinstance(value, Tensor):
+                has_axis = value.ndim > self._axis and value.shape[self._axis] == self.n_batch
+                return value.narrow(self._axis, 0, 1) if has_axis else value
+            if isinstance(value, list | tuple):
+                return type(value)(cut(each) for each in value)
+            if isinstance(value, Mapping):
+                return {name: cut(each) for name, each in value.items()}
+            return _cut_cache(value)
 
         named = {name: cut(value) for name, value in self._named.items()}
         documents = None if self._documents is None else self._documents[:1]
         return Probe(named if named else tuple(cut(value) for value in self._args), self._axis, documents)
 
+    def shortened(self) -> Probe | None:
+        """The same text cut to half its length; None if it cannot be, or more than a text is given."""
+        return None if self.ids is None or self.n_positions < 2 else self.with_ids(self.ids[:, : self.n_positions // 2])
+
     def with_ids(self, ids: Tensor) -> Probe | None:
-        """Another text of the same length (sequence, position), without padding; None where more than a text is given."""
+        """Another text (sequence, position), without padding; None where more than a text is given."""
         others = [value for value in self._args[1:] if isinstance(value, Tensor)]
         tensors = {name: value for name, value in self._named.items() if isinstance(value, Tensor) and name != "labels"}
         made = {
@@ -262,6 +272,27 @@ def _without_cache(model: nn.Module) -> Iterator[None]:
     finally:
         if before is True:
             config.use_cache = True
+
+
+def _fresh(value: Any) -> Any:
+    """A copy for a pass to write into: caches of keys and values grow, masks may be filled in place."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, list | tuple):
+        return type(value)(_fresh(each) for each in value)
+    if isinstance(value, Mapping):
+        return {name: _fresh(each) for name, each in value.items()}
+    return deepcopy(value)
+
+
+def _cut_cache(value: Any) -> Any:
+    """A cache of Transformers for the first sequence alone; anything else as it is."""
+    select = getattr(value, "batch_select_indices", None)
+    if select is None:
+        return value
+    cache = deepcopy(value)
+    cache.batch_select_indices(torch.tensor([0]))
+    return cache
 
 
 def _with_meaning(tokens: ProbeTokens, ids: Tensor, counted: TokenStatistics | None) -> ProbeTokens:

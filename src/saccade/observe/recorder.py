@@ -1,6 +1,6 @@
 """Watch attention learn in any PyTorch model: `saccade.watch(model, probe)` around a training loop that stays as it is.
 
-At the steps of a schedule the probe is run through the model and measured (`look.py`); nothing of the model or of the random
+At the steps of a schedule the probe is run through the model and measured (`observer.py`); nothing of the model or of the random
 generators is different afterwards (`undisturbed.py`), and the time it takes is kept within a budget (`budget.py`). Before the
 first step what is seen is checked against what the model computes (`self_check.py`). From there on no error in watching, a full
 disk among them, reaches the training loop (`guard.py`).
@@ -20,66 +20,22 @@ import torch
 from torch import nn
 
 from saccade.errors import InputError, checked_count, checked_kind, is_list_like, shortened
-from saccade.observe import attention_statistics, weight_statistics
+from saccade.observe.account import Account
 from saccade.observe.budget import Budget, schedule
-from saccade.observe.drive import AttentionDrive, attention_drive
+from saccade.observe.drive import attention_drive
 from saccade.observe.forwarding import forwarders
 from saccade.observe.guard import Guard, guarded, say, warn
-from saccade.observe.look import Look, look, map_rows
-from saccade.observe.movement import Movement
-from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe, on_device_of
-from saccade.observe.self_check import WORST, Check, self_check, tried
+from saccade.observe.observer import Observer
+from saccade.observe.probe import LayerTokens, Probe, on_device_of
+from saccade.observe.self_check import WORST, Check
 from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import check_whole, unwrapped
 from saccade.records.observation_log import ObservationLog
-from saccade.records.provenance import provenance
 from saccade.records.store import save_record
 from saccade.report.watched_figure import write_watched
 
 if TYPE_CHECKING:
     import xarray as xr
-
-SINK = 0.3  # mean attention on the first token above which a head is called a sink [gu2024]
-_SAMPLED = 32  # numbers of a parameter that tell whether it has changed
-
-_OF_HEADS = attention_statistics.DEFINITIONS | attention_statistics.REPEATED_DEFINITIONS
-_AXES = {name: ["layer", "head"] for name in _OF_HEADS} | {
-    "decile_focus": ["layer", "head", "decile"],
-    **{name: list(axes) for name, axes in attention_statistics.AXES.items()},
-    "sink_share": [],
-    "attention_map": ["sequence", "layer", "head", "map_query", "key"],
-    "moved": ["layer", "head"],
-    "loss": [],
-    "look_seconds": [],
-    "drive_rate": ["weight_layer", "weight_head"],
-    "drive_query_to": ["weight_layer", "weight_head", "query_input"],
-    "drive_key_to": ["weight_layer", "weight_head", "key_input"],
-}
-_DEFINITIONS = (
-    _OF_HEADS
-    | attention_statistics.SEVERAL
-    | {
-        "attention_map": (
-            "1",
-            "attention of some query rows of chosen sequences: a row sums to one; padding of the array is missing",
-        ),
-        "moved": (
-            "1",
-            "total variation between the kept maps and those of half the step: 0 = frozen, 1 = all attention is elsewhere; missing "
-            "where no look is as early",
-        ),
-        "sink_share": (
-            "1",
-            f"share of heads with more than {SINK:g} of their attention on the first token, on average: 0 = none, 1 = all of them",
-        ),
-        "time": ("", "when the model was looked at: the step as the caller numbers it"),
-        "loss": ("", "loss as the caller told it"),
-        "look_seconds": ("s", "time this look took, without writing it"),
-        "drive_rate": ("1", "largest singular value of F = -dL/d(W_Q W_K^T) at uniform attention: growth per step at rate 1"),
-        "drive_query_to": ("1", "its left vector: what of the input the queries will read"),
-        "drive_key_to": ("1", "its right vector: what of the input they will look for"),
-    }
-)
 
 
 def watch(
@@ -149,29 +105,24 @@ class Recorder:
         self._model = unwrapped(checked_kind("model", model, nn.Module))
         check_whole(self._model)
         self._probe = Probe(probe, batch_axis, documents)
-        self._drive = None if drive is None else partial(attention_drive, self._model, drive, on_device_of(self._model, probe))
-        self._maps = _sequences(maps, self._probe.n_batch)
+        driven = None if drive is None else partial(attention_drive, self._model, drive, on_device_of(self._model, probe))
+        kept = _sequences(maps, self._probe.n_batch)
         self._due = schedule(every)
         self._budget = Budget(budget)
-        self._weights = weights
         self._forward = forwarders(forward)
-        self._decode = _checked_decode(decode)
         started = time.perf_counter()
-        self._counted = _counted(text, self._probe)
-        self._tokens = LayerTokens(self._model, self._probe, self._counted)
+        self._tokens = LayerTokens(self._model, self._probe, _counted(text, self._probe))
         self._counting = time.perf_counter() - started  # s
         self.guard = Guard()
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
         if not isinstance(out, str | Path | None):
             raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
-        self._log = ObservationLog(self._out, self._about(every, checked_kind("label", label, str)))
+        account = Account(self._config(every, checked_kind("label", label, str)), self._probe, kept, _checked_decode(decode))
+        self._observer = Observer(self._model, self._probe, self._tokens, kept, weights, driven, account, self.guard)
+        self._log = ObservationLog(self._out, account.about)
         self._has_begun = False
         self._next_step = self._first_step = 0
-        self._weights_due = 0
-        self._seen_weights = b""
-        self._movement = Movement()
-        self._repeated: RepeatedProbe | None = None
         self.check: Check | None = None
 
     def __enter__(self) -> Recorder:
@@ -189,41 +140,27 @@ class Recorder:
         if self._is_first_rank and not self._has_begun:
             self._has_begun = True
             started = time.perf_counter()
-            tried(self._model, self._probe)
-            self.check = self_check(self._model, self._probe, self._tokens)
-            self._repeated = self._checked_repeated()
+            self.check = self._observer.checked()
             self._budget.start(self._counting + time.perf_counter() - started)
-            if self._drive is not None:
-                self._drive()  # what it cannot read, it says now
-            seen = f"{self.check.n_calls} attention calls seen, largest error against the model's own {self.check.worst:.1e}"
-            dropped = "" if self.check.output is not None else " (its output not compared: it drops weights at random)"
-            where = f"the page will be {self._page}" if self._out is not None else "nothing is written; for a page, pass `out`"
-            say(f"{seen}{dropped}; {where}")
-            if self.check.eager is not None and self.check.eager > WORST >= self.check.worst:
-                say(
-                    f"the weights that this model returns differ by {self.check.eager:.1e} from those that give its output; the "
-                    "latter are recorded"
-                )
+            self._observer.check_drive()
+            self._say(self.check)
             self._log.about["config"]["check"] = self.check.as_dict()
 
-    def recall(self, record: xr.Dataset, before: int) -> None:
-        """Go on from what an earlier part of this run saw until a step: movement is measured against the maps of half the step."""
-        if "attention_map" not in record:
-            return
-        maps = record.attention_map.transpose("time", *_AXES["attention_map"])
-        for step, seen in zip(record.time.values.tolist(), maps.values, strict=True):
-            if step < before and not np.isnan(seen).all():
-                self._movement.add(int(step), seen)
+    def _say(self, check: Check) -> None:
+        """What the check found, and where the page will be."""
+        seen = f"{check.n_calls} attention calls seen, largest error against the model's own {check.worst:.1e}"
+        dropped = "" if check.output is not None else " (its output not compared: it drops weights at random)"
+        where = f"the page will be {self._page}" if self._out is not None else "nothing is written; for a page, pass `out`"
+        say(f"{seen}{dropped}; {where}")
+        if check.eager is not None and check.eager > WORST >= check.worst:
+            say(
+                f"the weights that this model returns differ by {check.eager:.1e} from those that give its output; the latter are "
+                "recorded"
+            )
 
-    def _checked_repeated(self) -> RepeatedProbe | None:
-        """The repeated probe, if there can be one and the model takes it."""
-        repeated = RepeatedProbe.of(self._probe)
-        if repeated is not None:
-            try:
-                tried(self._model, repeated.probe)
-            except InputError:
-                return None
-        return repeated
+    def recall(self, record: xr.Dataset, before: int) -> None:
+        """Go on from what an earlier part of this run saw until a step."""
+        self._observer.recall(record, before)
 
     @guarded
     def step(self, step: int | None = None, loss: float | None = None) -> None:
@@ -263,7 +200,7 @@ class Recorder:
         """The same outside training: an error is raised."""
         started = time.perf_counter()
         try:
-            arrays = self._looked(step)
+            arrays = self._observer.observed(step)
             if loss is not None:
                 with self.guard("the loss was left out"):
                     arrays["loss"] = np.asarray(_checked_loss(loss))
@@ -278,26 +215,6 @@ class Recorder:
             took = time.perf_counter() - started  # with what writing and sending cost, and also if it failed
             self._budget.took(took)
             self._log.about["wall_time_s"] += took
-
-    def _looked(self, step: int) -> dict[str, np.ndarray]:
-        """What is measured now."""
-        found = look(self._model, self._probe, self._tokens, self._maps, self._repeated)
-        self._seen_weights = self._weights_now()
-        arrays = found.arrays(self._noted_layers(found))
-        self._note_axes(found, arrays)
-        if self._weights and step >= self._weights_due:
-            arrays |= self._of_weights()
-            self._weights_due = 2 * step + 1  # weights move slowly, and their spectra cost more than attention does
-        if self._drive is not None:
-            with self.guard("what drives attention was left out"):
-                arrays |= self._of_drive(self._drive())
-        if "attention_map" in arrays:
-            moved = self._movement.add(step, arrays["attention_map"])
-            if moved is not None:
-                arrays["moved"] = moved.astype(np.float32)
-        if "sink_mass" in arrays and (known := np.isfinite(arrays["sink_mass"])).any():
-            arrays["sink_share"] = np.asarray((arrays["sink_mass"][known] > SINK).mean())
-        return arrays
 
     @property
     def record(self) -> xr.Dataset:
@@ -320,15 +237,9 @@ class Recorder:
     def finish(self, loss: float | None = None) -> None:
         """Training is over: look at what its last update has left, whatever schedule and budget say, unless that is done; close."""
         with self.guard("the end of training was not looked at"):
-            if self.check is not None and self._next_step > 0 and self._seen_weights != self._weights_now():
+            if self.check is not None and self._next_step > 0 and self._observer.has_changed():
                 self.look(self._next_step, loss)
         self.close()
-
-    @torch.no_grad()
-    def _weights_now(self) -> bytes:
-        """Some numbers of every parameter: an update changes them. PyTorch's own count of changes leaves fused optimisers out."""
-        sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in self._model.parameters())
-        return b"".join(numbers.double().cpu().numpy().tobytes() for numbers in sampled)
 
     @guarded
     def close(self) -> None:
@@ -363,86 +274,14 @@ class Recorder:
             self._log.save(ended=True)
             say(f"{record.sizes['time']} looks; page: {page}")
 
-    def _about(self, every: Any, label: str) -> dict[str, Any]:
-        config = {
+    def _config(self, every: Any, label: str) -> dict[str, Any]:
+        return {
             "task": type(self._model).__name__,
             "label": label,
             "every": every if isinstance(every, str | int) else [int(step) for step in every],
             "budget": self._budget.share,
             "n_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
-            "thinned": [],
         }
-        axes, definitions = dict(_AXES), {name: list(pair) for name, pair in _DEFINITIONS.items()}
-        return {"config": config, "axes": axes, "coords": {}, "definitions": definitions, "wall_time_s": 0.0, **provenance()}
-
-    def _noted_layers(self, found: Look) -> list[str]:
-        """All layers seen so far, in the order in which they came; a model may call more of them later, or fewer."""
-        _, layers = self._log.about["coords"].setdefault("layer", ("layer", []))
-        layers += [layer for layer in found.layers if layer not in layers]
-        return layers
-
-    def _note_axes(self, found: Look, arrays: dict[str, np.ndarray]) -> None:
-        """What the axes of maps mean, once; and, loudly, what was not seen or cannot be told."""
-        if "unseen" in self._log.about["config"]:
-            return
-        for what in dict.fromkeys(found.unseen):
-            warn(f"not seen: {what}.")
-        untold = self._untold(arrays)
-        self._log.about["config"] |= {"unseen": found.unseen, "untold": untold}
-        self._log.about["coords"] |= {
-            "measure": ("measure", list(attention_statistics.MEASURES)),
-            "place": ("place", list(attention_statistics.PLACES)),
-        }
-        if "attention_map" in arrays:
-            self._log.about["coords"] |= {"sequence": ("sequence", self._maps)}
-            if self._probe.ids is not None:
-                self._log.about["config"]["map_tokens"] = [self._words(row) for row in self._probe.ids[self._maps].tolist()]
-            if len(set(found.n_queries)) == 1:
-                self._log.about["coords"] |= {"map_query": ("map_query", map_rows(found.n_queries[0]))}
-
-    def _words(self, ids: list[int]) -> list[Any]:
-        """Tokens of a kept map, for those who look at it."""
-        return ids if self._decode is None else [str(self._decode([token])) for token in ids]
-
-    def _untold(self, arrays: dict[str, np.ndarray]) -> list[str]:
-        """Statistics that no layer has; said aloud, as is a text too short to judge tokens by."""
-        untold = [name for name in _OF_HEADS if name not in arrays or np.isnan(arrays[name]).all()]
-        reasons: dict[str, list[str]] = {}
-        for name in untold:
-            reasons.setdefault(self._why_untold(name, untold), []).append(name)
-        for reason, names in reasons.items():
-            say(f"not told by this probe: {', '.join(names)} ({reason})")
-        if "judged_mass" not in untold and np.nanmean(arrays["judged_mass"]) < 0.5:
-            say(
-                "most attention is on tokens too rare to call distinct or common; give more token ids as `text` (without it the "
-                "probe itself is counted)"
-            )
-        return untold
-
-    def _of_drive(self, drive: AttentionDrive) -> dict[str, np.ndarray]:
-        """The top singular value of F and its pair, head by head."""
-        self._log.about["coords"].setdefault("weight_layer", ("weight_layer", list(drive.layers)))
-        return {f"drive_{name}": getattr(drive, name).astype(np.float32) for name in ("rate", "query_to", "key_to")}
-
-    def _why_untold(self, name: str, untold: list[str]) -> str:
-        if name in ("largest_logit", "entropy_bound", "entropy_slack"):
-            return "its attention gives weights without the logits they are made from"
-        if "sink_mass" in untold:
-            return "it holds no token ids" if self._tokens.main is None else "attention does not run over its tokens"
-        if name in attention_statistics.REPEATED_DEFINITIONS:
-            return "it is not a text alone, is shorter than 8 tokens or has fewer than 4 different ones"
-        return "it is too short, or its tokens are not in the text"
-
-    def _of_weights(self) -> dict[str, np.ndarray]:
-        found, axes, unrecognised = weight_statistics.weight_statistics(self._model)
-        self._log.about["axes"] |= {name: list(of) for name, of in axes.items()}
-        self._log.about["definitions"] |= {name: _of_some_looks(*weight_statistics.DEFINITIONS[name]) for name in found}
-        self._log.about["config"]["weights_not_recognised"] = unrecognised
-        if "weight_layer" not in self._log.about["coords"]:
-            for sentence in unrecognised:
-                say(f"weights: {sentence}")
-            self._log.about["coords"]["weight_layer"] = ("weight_layer", weight_statistics.weight_layers(self._model))
-        return {name: values.astype(np.float32) for name, values in found.items()}
 
 
 def _counted(text: Any, probe: Probe) -> TokenStatistics | None:
@@ -467,10 +306,6 @@ def _checked_decode(decode: Any) -> Any:
             f"`decode` must be a function from token ids to text, such as `tokenizer.decode`; got {shortened(decode)}."
         )
     return decode
-
-
-def _of_some_looks(unit: str, definition: str) -> list[str]:
-    return [unit, f"{definition}; taken when the step has doubled, missing between"]
 
 
 def _checked_loss(loss: Any) -> float:

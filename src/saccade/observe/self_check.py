@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import InputError
+from saccade.observe.attention_call import AttentionCall, given_weights
 from saccade.observe.attention_statistics import largest_difference, row_blocks, statistics
-from saccade.observe.capture import AttentionCall, Capture, given_weights
-from saccade.observe.look import LayerNames
+from saccade.observe.capture import Capture
+from saccade.observe.layout import Layout
 from saccade.observe.probe import LayerTokens, Probe
 from saccade.observe.undisturbed import undisturbed
 
@@ -49,16 +50,17 @@ class Check:
         return asdict(self)
 
 
-def self_check(model: nn.Module, probe: Probe, tokens: LayerTokens) -> Check:
+def self_check(model: nn.Module, probe: Probe, tokens: LayerTokens, layout: Layout) -> Check:
     """The comparisons on `model`; an `UnfaithfulError` if nothing is seen or an error is above `WORST`.
 
     The whole probe is compared with the kernels; its first sequence in float64 and with eager weights, which a model keeps all at
     once.
     """
     alone, tokens_alone = probe.first(), tokens.first()
-    first = _compared(model, alone, tokens_alone, exact=True)
-    whole = first if probe.n_batch == 1 else _compared(model, probe, tokens, exact=False)
+    first = _compared(model, alone, tokens_alone, layout, exact=True)
+    whole = first if probe.n_batch == 1 else _compared(model, probe, tokens, layout, exact=False)
     _check_layout(whole, first)
+    _check_heads(model, layout, first, whole)
     check = Check(
         len(whole.seen),
         max(whole.statistics, first.statistics),
@@ -84,19 +86,20 @@ class _Compared:
     layers: list[str] = field(default_factory=list)
     last_rows: list[Tensor] = field(default_factory=list)  # weights of the last query (sequence, head, 1, key)
     sizes: list[tuple[int, int]] = field(default_factory=list)  # number of queries, of entries of the whole map
+    heads: dict[str, int] = field(default_factory=dict)  # how many, by layer
     is_narrow: bool = False  # whether some call is in a type narrower than float32
     statistics: float = 0.0
     output: float | None = 0.0  # None: the model drops some of its weights at random, and which cannot be known
 
 
-def _compared(model: nn.Module, probe: Probe, tokens: LayerTokens, *, exact: bool) -> _Compared:
+def _compared(model: nn.Module, probe: Probe, tokens: LayerTokens, layout: Layout, *, exact: bool) -> _Compared:
     """`exact` computes what it compares with in float64; of a whole probe that would take as much memory as all the rest."""
-    found, names = _Compared(probe.n_batch), LayerNames(model)
+    found = _Compared(probe.n_batch)
 
     def listener(call: AttentionCall) -> None:
-        layer = names.running()
-        known = tokens.of(layer, call)
-        found.layers.append(layer)
+        known = tokens.of(call.layer, call)
+        found.layers.append(call.layer)
+        found.heads[call.layer] = call.n_heads
         found.seen.append(statistics(call, known))
         found.last_rows.append(call.rows(call.n_queries - 1, call.n_queries, torch.float32))
         found.sizes.append((call.n_queries, call.n_batch * call.n_heads * call.n_queries * call.n_keys))
@@ -109,15 +112,49 @@ def _compared(model: nn.Module, probe: Probe, tokens: LayerTokens, *, exact: boo
             exactly = statistics(call, known, dtype)
             found.statistics = max(found.statistics, largest_difference(_of_weights(found.seen[-1]), _of_weights(exactly)))
 
-    with undisturbed(model), Capture(listener, probe.n_batch) as capture:
+    with undisturbed(model), Capture(listener, model, layout) as capture:
         probe.run(model)
-    if not found.seen:
+    if all(layer.partition("#")[0] in capture.approximate for layer in found.layers):
         hint = " What was seen: " + "; ".join(capture.unseen) + "." if capture.unseen else ""
         raise UnfaithfulError(
             "no attention was seen in this model: it calls none of scaled_dot_product_attention, flex_attention, "
-            "multi_head_attention_forward, nor a softmax over keys followed by a product with values." + hint
+            "multi_head_attention_forward, nor a softmax over keys followed by a product with values. If you write its code, call "
+            "`saccade.attention(weights)` in its forward pass." + hint
         )
     return found
+
+
+def layout_of(model: nn.Module, probe: Probe) -> Layout:
+    """Axes of the model's attention calls on one sequence, and on half of its tokens if there can be such a probe."""
+    sizes = _sizes(model, probe.first())
+    half = probe.first().shortened()
+    try:
+        return Layout(sizes, {} if half is None else _sizes(model, half))
+    except Exception:  # a model may take sequences of one length only
+        return Layout(sizes)
+
+
+def _sizes(model: nn.Module, probe: Probe) -> dict[str, tuple[int, ...]]:
+    with undisturbed(model), Capture(lambda call: None, model) as capture:
+        probe.run(model)
+    return capture.sizes
+
+
+def _check_heads(model: nn.Module, layout: Layout, first: _Compared, whole: _Compared) -> None:
+    """The number of heads is that of the model: neither the number of sequences nor their length changes it."""
+    modules = dict(model.named_modules())
+    half = {
+        layer: layout.axes(layer, modules.get(layer.partition("#")[0]), sizes).n_heads
+        for layer, sizes in layout.short.items()
+        if layer in first.heads
+    }
+    for what, heads in (("number of sequences", whole.heads), ("length of sequences", half)):
+        for layer, number in heads.items():
+            if first.heads.get(layer, number) != number:
+                raise UnfaithfulError(
+                    f"the number of heads of `{layer}` changes with the {what}, from {first.heads[layer]} to {number}: windows or "
+                    "sequences are among them. Give its module an attribute `num_heads`."
+                )
 
 
 def tried(model: nn.Module, probe: Probe) -> None:
@@ -157,21 +194,28 @@ def _against_eager(model: nn.Module, probe: Probe, tokens: LayerTokens, first: _
         return None
     kinds: set[str] = set()
     try:
-        with undisturbed(model), _eager(model), Capture(lambda call: kinds.add(call.kind), probe.n_batch):
-            weights = _returned_weights(probe.run(model, output_attentions=True))
-    except (TypeError, ValueError, NotImplementedError):
+        with undisturbed(model), _eager(model), Capture(lambda call: kinds.add(call.kind), model):
+            weights = returned_weights(probe.run(model, output_attentions=True))
+    except Exception:  # a model that cannot give them; whether it runs at all was asked before
         return None
     if kinds != {"softmax"} or len(weights) != len(first.seen) or not all(map(_are_weights, weights)):
         return None  # the switch took no effect, or other weights came out
     calls = [given_weights("eager", w) for w in weights]
     theirs = [statistics(call, tokens.of(layer, call)) for call, layer in zip(calls, first.layers, strict=True)]
-    return max(
-        largest_difference(_without_masks(ours), _without_masks(eager)) for ours, eager in zip(first.seen, theirs, strict=True)
-    )
+    pairs = [(_without_masks(ours), _without_masks(eager)) for ours, eager in zip(first.seen, theirs, strict=True)]
+    if any(_shapes(ours) != _shapes(eager) for ours, eager in pairs):
+        return None  # weights of other calls than those that were seen
+    return max(largest_difference(ours, eager) for ours, eager in pairs)
 
 
-def _are_weights(returned: Tensor) -> bool:
-    """Some models return scores before the softmax under this name."""
+def _shapes(found: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in found.items()}
+
+
+def _are_weights(returned: Any) -> bool:
+    """Some models return scores before the softmax under this name, or several tensors."""
+    if not isinstance(returned, Tensor) or returned.ndim != 4:
+        return False
     total = returned.sum(dim=-1)
     return bool(((total - 1).abs() < 0.01).logical_or(total == 0).all())
 
@@ -215,9 +259,10 @@ def _configurations(model: Any) -> list[Any]:
     return list(found.values())
 
 
-def _returned_weights(answer: Any) -> list[Tensor]:
+def returned_weights(answer: Any) -> list[Tensor]:
     """In the order in which they were computed: an encoder's, then a decoder's own and cross attention in turn."""
     if getattr(answer, "attentions", None) is not None:
         return list(answer.attentions)
-    own, cross, encoder = (getattr(answer, f"{part}_attentions", None) or () for part in ("decoder", "cross", "encoder"))
-    return [*encoder, *(w for pair in zip(own, cross, strict=True) for w in pair)]
+    own, cross, encoder = (list(getattr(answer, f"{part}_attentions", None) or ()) for part in ("decoder", "cross", "encoder"))
+    pairs = zip(own, cross, strict=True) if len(own) == len(cross) else [own, cross]
+    return [*encoder, *(weights for pair in pairs for weights in pair)]

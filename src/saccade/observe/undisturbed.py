@@ -1,14 +1,16 @@
 """Observe a model without a trace: after the block everything is bit for bit as it was before.
 
-Kept: training and evaluation mode of every module, gradients, buffers, embeddings with a largest norm, the state of all random
-generators. The look itself is in evaluation mode, without gradients, and runs compiled parts as plain Python, so that their calls
-can be seen. Limit: what a pass keeps in a plain attribute, which is no buffer, stays as the pass left it.
+Kept: modules and their modes, gradients, buffers, embeddings with a largest norm, plain attributes with the tensors, lists and
+dictionaries in them, configurations, the state of all random generators. The look itself is in evaluation mode, without gradients,
+and runs compiled parts as plain Python, so that their calls can be seen. Limit: what a pass changes inside other objects that a
+module holds stays as the pass left it.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +26,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     modes = {module: module.training for module in model.modules()}
     kept = list(_written_by_passes(model))
     values = [None if tensor is None else tensor.detach().clone() for _, _, tensor in kept]
+    attributes = _Held(modes)
     states = random.getstate(), np.random.get_state()  # noqa: NPY002  # the user's global generator is what must not move
     accelerators = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     try:
@@ -35,6 +38,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes.items():
             module.training = training
+        attributes.put_back()
         _put_back(model, kept, values)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
@@ -67,12 +71,71 @@ def _put_back(model: nn.Module, kept: list[_Place], values: list[torch.Tensor | 
     with torch.no_grad():
         for (place, name, tensor), value in zip(kept, values, strict=True):
             place[name] = tensor
-            if tensor is None or value is None or torch.equal(tensor, value):
-                continue
-            if tensor.shape != value.shape:  # resized in place
-                tensor.data = value
-            else:
-                tensor.copy_(value)  # others may hold views of it
+            if tensor is not None and value is not None:
+                _write(tensor, value)
+
+
+_OWN = {"_parameters", "_buffers", "training"}  # of a module, seen to elsewhere
+
+
+class _Held:
+    """Attributes of modules, and of the lists, dictionaries, tensors and configurations in them, as they are now."""
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self._dictionaries: dict[int, tuple[dict, dict]] = {}  # by identity: the dictionary, and what it holds now
+        self._sequences: dict[int, tuple[Any, list]] = {}
+        self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        for module in modules:
+            self._keep_dictionary(vars(module))
+
+    def _keep_dictionary(self, place: dict[Any, Any]) -> None:
+        if id(place) not in self._dictionaries:
+            self._dictionaries[id(place)] = place, dict(place)
+            for name, value in place.items():
+                if name not in _OWN:
+                    self._keep(value)
+
+    def _keep(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self._keep_dictionary(value)
+        elif isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter):
+            self._tensors.setdefault(id(value), (value, value.detach().clone()))
+        elif isinstance(value, list | deque | set):
+            if id(value) not in self._sequences:
+                self._sequences[id(value)] = value, list(value)
+                for each in value:
+                    self._keep(each)
+        elif isinstance(value, tuple):
+            for each in value:
+                self._keep(each)
+        elif _is_plain_holder(value):
+            self._keep_dictionary(vars(value))
+
+    @torch.no_grad()
+    def put_back(self) -> None:
+        for place, before in self._dictionaries.values():
+            if len(place) != len(before) or any(place.get(name, place) is not value for name, value in before.items()):
+                place.clear()
+                place.update(before)
+        for place, entries in self._sequences.values():
+            if len(place) != len(entries) or any(now is not then for now, then in zip(place, entries, strict=True)):
+                place.clear()
+                (place.update if isinstance(place, set) else place.extend)(entries)
+        for tensor, value in self._tensors.values():
+            _write(tensor, value)
+
+
+def _is_plain_holder(value: Any) -> bool:
+    """Configurations and caches, which passes write into; other objects may belong to anyone."""
+    has_names = hasattr(value, "__dict__") and not isinstance(value, nn.Module | type)
+    return has_names and (hasattr(value, "to_dict") or "cache" in type(value).__name__.lower())
+
+
+def _write(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    if tensor.shape != value.shape:  # resized in place
+        tensor.data = value
+    elif not torch.equal(tensor, value):
+        tensor.copy_(value)  # others may hold views of it
 
 
 def check_whole(model: nn.Module) -> None:

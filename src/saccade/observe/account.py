@@ -1,0 +1,109 @@
+"""What a watched run says of itself beside its numbers: settings, names along the axes, what was not seen and what cannot be told.
+
+What is missing is also said aloud, once, at the first look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from saccade.observe import attention_statistics
+from saccade.observe.drive import AttentionDrive
+from saccade.observe.guard import say, warn
+from saccade.observe.look import Look, map_rows
+from saccade.observe.probe import Probe
+from saccade.observe.watched_variables import AXES, DEFINITIONS, OF_HEADS
+from saccade.observe.weight_statistics import DEFINITIONS as OF_WEIGHTS
+from saccade.observe.weight_statistics import WeightStatistics
+from saccade.records.provenance import provenance
+
+
+class Account:
+    """Fills `about`, which goes with the looks on disk and into the record."""
+
+    def __init__(self, config: dict[str, Any], probe: Probe, maps: list[int], decode: Callable[[list[int]], str] | None) -> None:
+        self._probe, self._maps, self._decode = probe, maps, decode
+        axes, definitions = dict(AXES), {name: list(pair) for name, pair in DEFINITIONS.items()}
+        self.about: dict[str, Any] = {
+            "config": config | {"thinned": []},
+            "axes": axes,
+            "coords": {},
+            "definitions": definitions,
+            "wall_time_s": 0.0,
+            **provenance(),
+        }
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.about["config"]
+
+    def layers_with(self, found: Look) -> list[str]:
+        """All layers seen so far, in the order in which they came; a model may call more of them later, or fewer."""
+        _, layers = self.about["coords"].setdefault("layer", ("layer", []))
+        layers += [layer for layer in found.layers if layer not in layers]
+        return layers
+
+    def note(self, found: Look, arrays: dict[str, np.ndarray]) -> None:
+        """What the axes of maps mean, once; and, loudly, what was not seen or cannot be told."""
+        if "unseen" in self.config:
+            return
+        for what in dict.fromkeys(found.unseen):
+            warn(f"not seen: {what}.")
+        self.config.update(unseen=found.unseen, untold=self._untold(arrays))
+        self.about["coords"] |= {
+            "measure": ("measure", list(attention_statistics.MEASURES)),
+            "place": ("place", list(attention_statistics.PLACES)),
+        }
+        if "attention_map" in arrays:
+            self.about["coords"] |= {"sequence": ("sequence", self._maps)}
+            if self._probe.ids is not None:
+                self.config["map_tokens"] = [self._words(row) for row in self._probe.ids[self._maps].tolist()]
+            if len(set(found.n_queries)) == 1:
+                self.about["coords"] |= {"map_query": ("map_query", map_rows(found.n_queries[0]))}
+
+    def note_drive(self, drive: AttentionDrive) -> None:
+        self.about["coords"].setdefault("weight_layer", ("weight_layer", list(drive.layers)))
+
+    def note_weights(self, found: WeightStatistics, layers: Callable[[], list[str]]) -> None:
+        self.about["axes"] |= {name: list(of) for name, of in found.axes.items()}
+        self.about["definitions"] |= {name: _of_some_looks(*OF_WEIGHTS[name]) for name in found.values}
+        self.config["weights_not_recognised"] = found.unrecognised
+        if "weight_layer" not in self.about["coords"]:
+            for sentence in found.unrecognised:
+                say(f"weights: {sentence}")
+            self.about["coords"]["weight_layer"] = ("weight_layer", layers())
+
+    def _words(self, ids: list[int]) -> list[Any]:
+        """Tokens of a kept map, for those who look at it."""
+        return ids if self._decode is None else [str(self._decode([token])) for token in ids]
+
+    def _untold(self, arrays: dict[str, np.ndarray]) -> list[str]:
+        """Statistics that no layer has; said aloud, as is a text too short to judge tokens by."""
+        untold = [name for name in OF_HEADS if name not in arrays or np.isnan(arrays[name]).all()]
+        reasons: dict[str, list[str]] = {}
+        for name in untold:
+            reasons.setdefault(self._why_untold(name, untold), []).append(name)
+        for reason, names in reasons.items():
+            say(f"not told by this probe: {', '.join(names)} ({reason})")
+        if "judged_mass" not in untold and np.nanmean(arrays["judged_mass"]) < 0.5:
+            say(
+                "most attention is on tokens too rare to call distinct or common; give more token ids as `text` (without it the "
+                "probe itself is counted)"
+            )
+        return untold
+
+    def _why_untold(self, name: str, untold: list[str]) -> str:
+        if name in ("largest_logit", "entropy_bound", "entropy_slack"):
+            return "its attention gives weights without the logits they are made from"
+        if "sink_mass" in untold:
+            return "it holds no token ids" if self._probe.ids is None else "attention does not run over its tokens"
+        if name in attention_statistics.REPEATED_DEFINITIONS:
+            return "it is not a text alone, is shorter than 8 tokens or has fewer than 4 different ones"
+        return "it is too short, or its tokens are not in the text"
+
+
+def _of_some_looks(unit: str, definition: str) -> list[str]:
+    return [unit, f"{definition}; taken when the step has doubled, missing between"]

@@ -1,0 +1,134 @@
+"""All that is measured of a model at one step: attention on the probe, how far it has moved, weights, and what drives them.
+
+What one observation must know of those before it is here: the maps of earlier steps, when weights are due again.
+Not here: when to observe, for how long, and where it is kept (`recorder.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+
+from saccade.errors import InputError
+from saccade.observe.account import Account
+from saccade.observe.drive import AttentionDrive
+from saccade.observe.guard import Guard
+from saccade.observe.layout import Layout
+from saccade.observe.look import look
+from saccade.observe.movement import Movement
+from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe
+from saccade.observe.self_check import Check, UnfaithfulError, layout_of, self_check, tried
+from saccade.observe.watched_variables import AXES, SINK
+from saccade.observe.weight_statistics import weight_layers, weight_statistics
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_SAMPLED = 32  # numbers of a parameter that tell whether it has changed
+
+
+class Observer:
+    """A model and what is run through it; `weights` and `drive` say what is measured beside attention."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        probe: Probe,
+        tokens: LayerTokens,
+        maps: list[int],
+        weights: bool,
+        drive: Callable[[], AttentionDrive] | None,
+        account: Account,
+        guard: Guard,
+    ) -> None:
+        self._model, self._probe, self._tokens, self._maps = model, probe, tokens, maps
+        self._weights, self._drive, self._account, self._guard = weights, drive, account, guard
+        self._weights_due = 0
+        self._seen_weights = b""
+        self._movement = Movement()
+        self._repeated: RepeatedProbe | None = None
+        self._layout = Layout()
+
+    def checked(self) -> Check:
+        """The self-check, before the first observation; a model that fails it is not observed."""
+        tried(self._model, self._probe)
+        try:
+            self._layout = layout_of(self._model, self._probe)
+            check = self_check(self._model, self._probe, self._tokens, self._layout)
+        except (InputError, UnfaithfulError):
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()) or "no reason given"
+            raise UnfaithfulError(
+                f"attention of this model cannot be read ({type(error).__name__}: {reason}); nothing was recorded."
+            ) from error
+        self._repeated = self._checked_repeated()
+        return check
+
+    def check_drive(self) -> None:
+        """What it cannot read, it says now."""
+        if self._drive is not None:
+            self._drive()
+
+    def _checked_repeated(self) -> RepeatedProbe | None:
+        """The repeated probe, if there can be one and the model takes it."""
+        repeated = RepeatedProbe.of(self._probe)
+        if repeated is not None:
+            try:
+                tried(self._model, repeated.probe)
+            except InputError:
+                return None
+        return repeated
+
+    def recall(self, record: xr.Dataset, before: int) -> None:
+        """Movement is measured against the maps of half the step, those of an earlier part of the run among them."""
+        if "attention_map" not in record:
+            return
+        maps = record.attention_map.transpose("time", *AXES["attention_map"])
+        for step, seen in zip(record.time.values.tolist(), maps.values, strict=True):
+            if step < before and not np.isnan(seen).all():
+                self._movement.add(int(step), seen)
+
+    def observed(self, step: int) -> dict[str, np.ndarray]:
+        """What is measured now."""
+        found = look(self._model, self._probe, self._tokens, self._maps, self._repeated, self._layout)
+        self._seen_weights = self._weights_now()
+        arrays = found.arrays(self._account.layers_with(found))
+        self._account.note(found, arrays)
+        if self._weights and step >= self._weights_due:
+            arrays |= self._of_weights()
+            self._weights_due = 2 * step + 1  # weights move slowly, and their spectra cost more than attention does
+        if self._drive is not None:
+            with self._guard("what drives attention was left out"):
+                arrays |= self._of_drive(self._drive())
+        if "attention_map" in arrays:
+            moved = self._movement.add(step, arrays["attention_map"])
+            if moved is not None:
+                arrays["moved"] = moved.astype(np.float32)
+        if "sink_mass" in arrays and (known := np.isfinite(arrays["sink_mass"])).any():
+            arrays["sink_share"] = np.asarray((arrays["sink_mass"][known] > SINK).mean())
+        return arrays
+
+    def has_changed(self) -> bool:
+        """Whether the model has been updated since it was last observed."""
+        return self._seen_weights != self._weights_now()
+
+    @torch.no_grad()
+    def _weights_now(self) -> bytes:
+        """Some numbers of every parameter: an update changes them. PyTorch's own count of changes leaves fused optimisers out."""
+        sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in self._model.parameters())
+        return b"".join(numbers.double().cpu().numpy().tobytes() for numbers in sampled)
+
+    def _of_weights(self) -> dict[str, np.ndarray]:
+        found = weight_statistics(self._model)
+        self._account.note_weights(found, lambda: weight_layers(self._model))
+        return {name: values.astype(np.float32) for name, values in found.values.items()}
+
+    def _of_drive(self, drive: AttentionDrive) -> dict[str, np.ndarray]:
+        """The top singular value of F and its pair, head by head."""
+        self._account.note_drive(drive)
+        return {f"drive_{name}": getattr(drive, name).astype(np.float32) for name in ("rate", "query_to", "key_to")}

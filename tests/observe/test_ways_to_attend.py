@@ -1,0 +1,251 @@
+"""Attention as models write it: sinks, shared values, head masks, approximations, many masks, weights told by the author."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn.attention.bias import causal_lower_right  # noqa: E402
+
+import saccade  # noqa: E402
+from saccade.observe.self_check import UnfaithfulError  # noqa: E402
+from saccade.observe.weight_statistics import weight_statistics  # noqa: E402
+from tests.observe import model_zoo as zoo  # noqa: E402
+from tests.observe.dense_statistics import dense_statistics  # noqa: E402
+
+SHAPES = ("entropy", "relative_entropy", "top_mass", "effective_keys")
+PLACES = ("sink_mass", "self_mass", "previous_mass")
+CAUSAL = torch.ones(zoo.LENGTH, zoo.LENGTH, dtype=torch.bool).tril()
+
+
+class Model(nn.Module):
+    """Embeddings, and a function that makes attention of (sequence, head, token, width)."""
+
+    def __init__(self, attend) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.attend, self.num_heads = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), attend, zoo.HEADS
+
+    def heads(self, tokens):
+        return self.table(tokens).unflatten(-1, (zoo.HEADS, -1)).transpose(1, 2)
+
+    def forward(self, tokens):
+        return self.attend(self.heads(tokens))
+
+    def scores(self):
+        """Causal scores of the probe in float64."""
+        x = self.heads(zoo.ids()).detach().double()
+        return (x @ x.mT).masked_fill(~CAUSAL, -torch.inf)
+
+
+def watched(model, probe=None):
+    with saccade.watch(model, zoo.ids() if probe is None else probe) as recorder:
+        recorder.look(0)
+    return recorder.record.isel(time=0)
+
+
+def check(record, weights, layer=0, names=SHAPES + PLACES, keys=None):
+    """Against whole maps; of places, only the first `keys` columns are keys."""
+    n_batch, _, _, n_keys = weights.shape
+    tokens, start = np.ones((n_batch, n_keys), bool), np.zeros((n_batch, n_keys), int)
+    for name in names:
+        maps = weights if name in SHAPES else weights[..., :keys]
+        part = maps.shape[-1]
+        expected = dense_statistics(maps.numpy(), tokens[:, :part], start[:, :part], least=0.0)[name]
+        np.testing.assert_allclose(record[name][layer], expected, atol=2e-5, err_msg=name)
+
+
+def masked(x):
+    return (x @ x.mT).masked_fill(~CAUSAL, -torch.inf)
+
+
+def test_a_learned_sink_is_one_more_key_that_takes_attention_and_gives_nothing():
+    sink = torch.linspace(-1, 2, zoo.HEADS)
+
+    def attend(x):
+        column = sink[:, None, None].expand(len(x), -1, x.shape[2], 1)
+        return torch.softmax(torch.cat([masked(x), column], dim=-1), dim=-1)[..., :-1] @ x
+
+    model = Model(attend)
+    scores = model.scores()
+    whole = torch.softmax(torch.cat([scores, sink.double()[:, None, None].expand(*scores.shape[:-1], 1)], -1), -1)
+    record = watched(model)
+    check(record, whole, keys=zoo.LENGTH)
+    assert float(record.attention_map.sum("key").min()) < 0.99  # the rest is on the sink
+
+
+def test_gpt_oss_is_watched_with_its_sinks():
+    torch.manual_seed(0)
+    config = transformers.GptOssConfig(
+        vocab_size=zoo.N_VOCAB, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=4, num_local_experts=2, num_experts_per_tok=1, pad_token_id=0, sliding_window=5,
+    )  # fmt: skip
+    model = transformers.GptOssForCausalLM._from_config(config, attn_implementation="eager").eval()
+    record = watched(model, {"input_ids": zoo.ids()})
+    model.set_experts_implementation("eager")  # the other one has no float64
+    with torch.no_grad():
+        maps = model.double()(input_ids=zoo.ids(), output_attentions=True).attentions
+    for layer, weights in enumerate(maps):
+        rest = 1 - weights.sum(-1, keepdim=True)
+        assert float(rest.min()) > 1e-3
+        check(record, torch.cat([weights, rest], -1), layer, keys=zoo.LENGTH)
+
+
+def test_values_that_all_heads_share_are_found_in_an_einsum():
+    for equation in ("bhqk,bkd->bhqd", "bhqk,bkd->bqhd", "b h i j, b j d -> b h i d"):
+        model = Model(lambda x, e=equation: torch.einsum(e, torch.softmax(masked(x), dim=-1), x[:, 0]))
+        check(watched(model), torch.softmax(model.scores(), -1))
+
+
+def test_a_head_mask_scales_what_a_head_gives_not_where_it_looks():
+    model = Model(lambda x: (torch.softmax(masked(x), dim=-1) * torch.tensor([1.0, 0.0, 0.5, 1.0])[:, None, None]) @ x)
+    check(watched(model), torch.softmax(model.scores(), -1))
+
+
+def test_weights_that_are_changed_key_by_key_after_the_softmax_are_not_taken_for_it():
+    model = Model(lambda x: (torch.softmax(masked(x), dim=-1) * torch.linspace(0, 1, zoo.LENGTH)) @ x)
+    with pytest.raises(UnfaithfulError, match="no matrix product"):
+        watched(model)
+
+
+@pytest.mark.parametrize("hidden", [-100.0, -1e4, torch.finfo(torch.float32).min, -torch.inf])
+def test_written_out_attention_sees_every_key_that_the_mask_leaves_and_no_other(hidden):
+    """A slope so steep that most weights are below any number of float32; a mask that is added."""
+    places = torch.arange(zoo.LENGTH)
+    slope = -30.0 * (places[:, None] - places).clamp_min(0)
+    mask = torch.where(CAUSAL, 0.0, hidden)
+    model = Model(lambda x: torch.softmax(x @ x.mT + slope + mask, dim=-1) @ x)
+    record = watched(model)
+    weights = torch.softmax(model.scores() + slope.double(), -1)
+    assert float(weights[..., -1, 0].max()) < 1e-100
+    check(record, weights)
+    share = record.uniform_mass.sel(place="sink_mass").values
+    np.testing.assert_allclose(share, np.mean(1 / np.arange(1, zoo.LENGTH + 1)), rtol=1e-5)
+
+
+def test_kernels_that_approximate_attention_are_named_and_not_recorded():
+    config = transformers.NystromformerConfig(
+        vocab_size=zoo.N_VOCAB, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2,
+        num_landmarks=2, segment_means_seq_len=12, max_position_embeddings=32, conv_kernel_size=3,
+    )  # fmt: skip
+    model = transformers.NystromformerModel(config).eval()
+    with pytest.raises(UnfaithfulError, match="no attention was seen"):
+        watched(model, {"input_ids": torch.cat([zoo.ids(), zoo.ids()[:, :1]], dim=1)})
+
+
+def test_a_softmax_over_features_is_not_attention_and_other_layers_are_recorded_all_the_same():
+    class Linear(nn.Module):
+        """Efficient attention: features of queries, times what keys and values make together."""
+
+        def forward(self, x):
+            return torch.softmax(x, dim=-1) @ (torch.softmax(x.mT, dim=-1) @ x)
+
+    class Usual(nn.Module):
+        def forward(self, x):
+            return torch.softmax(masked(x), dim=-1) @ x
+
+    model = Model(None)
+    model.linear, model.usual = Linear(), Usual()
+    model.attend = lambda x: model.usual(x + model.linear(x))
+    with pytest.warns(UserWarning, match="`linear`, which approximates it"):
+        record = watched(model)
+    assert record.layer.values.tolist() == ["usual"]
+
+
+def test_a_layer_of_a_class_that_is_seen_elsewhere_is_named_if_it_is_not_seen():
+    class Mixer(nn.Module):
+        def __init__(self, by_hand) -> None:
+            super().__init__()
+            self.by_hand = by_hand
+
+        def forward(self, x):
+            if not self.by_hand:
+                return F.scaled_dot_product_attention(x, x, x, is_causal=True)
+            raised = masked(x).exp()
+            return raised / raised.sum(-1, keepdim=True) @ x
+
+    model = Model(None)
+    model.blocks = nn.ModuleList([Mixer(False), Mixer(True), Mixer(False)])
+    model.attend = nn.Sequential(*model.blocks)
+    with pytest.warns(UserWarning, match=r"attention in `blocks\.1`, of class Mixer"):
+        record = watched(model)
+    assert record.layer.values.tolist() == ["blocks.0", "blocks.2"]
+
+
+def test_a_mask_that_is_a_name_only_is_read():
+    def attend(x):
+        return F.scaled_dot_product_attention(x[:, :, -7:], x, x, attn_mask=causal_lower_right(7, zoo.LENGTH), scale=1.0)
+
+    model = Model(attend)
+    record = watched(model)
+    weights = torch.softmax(model.scores()[:, :, -7:], -1)
+    check(record, weights, names=(*SHAPES, "sink_mass"))
+
+
+def test_attention_inside_vmap_is_refused_with_a_sentence():
+    def attend(x):
+        return torch.vmap(lambda one: F.scaled_dot_product_attention(one, one, one))(x)
+
+    with pytest.raises(UnfaithfulError, match="vmap"):
+        watched(Model(attend))
+
+
+def test_an_author_tells_attention_that_cannot_be_seen():
+    def attend(x):
+        raised = masked(x).exp()
+        return saccade.attention(raised / raised.sum(-1, keepdim=True), visible=CAUSAL) @ x
+
+    model = Model(attend)
+    check(watched(model), torch.softmax(model.scores(), -1))
+    with pytest.raises(saccade.InputError, match="sum to one"):
+        watched(Model(lambda x: saccade.attention(masked(x).exp()) @ x))
+    with pytest.raises(saccade.InputError, match="sequence, head, query, key"):
+        watched(Model(lambda x: saccade.attention(x[0]) @ x[0].mT))
+    assert saccade.attention("anything") == "anything"  # outside of a look it does nothing
+
+
+def test_attention_that_is_told_and_seen_is_recorded_once():
+    model = Model(lambda x: saccade.attention(torch.softmax(masked(x), dim=-1)) @ x)
+    record = watched(model)
+    assert record.sizes["layer"] == 1
+    check(record, torch.softmax(model.scores(), -1))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.parametrize("multi_query", [True, False])
+def test_circuits_of_gptbigcode_are_those_of_its_own_queries_and_keys(multi_query, monkeypatch):
+    torch.manual_seed(0)
+    config = transformers.GPTBigCodeConfig(
+        vocab_size=zoo.N_VOCAB, n_embd=16, n_layer=1, n_head=4, n_inner=20, multi_query=multi_query, n_positions=32
+    )
+    model = transformers.GPTBigCodeModel._from_config(config, attn_implementation="sdpa").eval()
+    found = weight_statistics(model).values["qk_singular_values"][0, :, :4]
+    seen = []
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda q, k, v, **_: (seen.extend((q[0], k[0])), q)[1])
+    with torch.no_grad():
+        model.h[0].attn.c_attn.bias.zero_()
+        model.h[0].attn(torch.eye(16)[None])  # queries and keys of unit inputs: the circuit itself
+    query, key = (part.double() for part in seen)
+    np.testing.assert_allclose(found, torch.linalg.svdvals(query @ key.expand(4, -1, -1).mT)[:, :4], rtol=1e-5)
+
+
+def test_two_looks_at_a_model_that_draws_patches_at_random_are_the_same():
+    torch.manual_seed(0)
+    config = transformers.ViTMAEConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=20, image_size=16, patch_size=4,
+        decoder_hidden_size=16, decoder_num_hidden_layers=1, decoder_num_attention_heads=2, decoder_intermediate_size=20,
+    )  # fmt: skip
+    model = transformers.ViTMAEForPreTraining(config)
+    before = torch.random.get_rng_state()
+    with saccade.watch(model, {"pixel_values": torch.ones(2, 3, 16, 16).cumsum(-1).cumsum(-2)}) as recorder:
+        recorder.observe(0)
+        torch.rand(7)
+        recorder.observe(1)
+    entropy = recorder.record.entropy.values
+    np.testing.assert_array_equal(entropy[0], entropy[1])
+    torch.random.set_rng_state(before)
