@@ -115,8 +115,8 @@ def _plain_look(model: Any, probe: Any, tokens: Any) -> float:
     """Seconds for the same statistics of attention, of all maps that an eager model returns."""
     import torch
 
-    from saccade.observe.attention_statistics import statistics
     from saccade.observe.attention_call import given_weights
+    from saccade.observe.attention_statistics import statistics
 
     started = time.perf_counter()
     model.set_attn_implementation("eager")

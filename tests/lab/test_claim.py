@@ -66,7 +66,7 @@ CASE = Case({"K": 5})
         (
             CASE.erratum(MISREAD, "x", 1, number="0.1", printed=-1, corrected=1, within=0.1),
             HOLDS,
-            "measured 1; corrected formula 1, as a summary reads it -1 (± 0.1)",
+            "measured 1; corrected formula 1, as a summary reads it −1 (± 0.1)",
         ),
     ],
 )

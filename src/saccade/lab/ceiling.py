@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from saccade.lab.relation import number, times
+from saccade.lab.relation import times
+from saccade.numerals import numeral
 from saccade.observe.fits import Interval, enlargement
 
 
@@ -55,7 +56,7 @@ class Ceiling:
         return f"about {times(factor)} the {self.more} would do"
 
     def __str__(self) -> str:
-        return f"{number(self.agreement)} ({self.name})"
+        return f"{numeral(self.agreement)} ({self.name})"
 
     def _asked(self, bounds: tuple[float, float]) -> float:
         """The allowed value nearest to chance, on the scale of `_share`."""

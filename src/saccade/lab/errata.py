@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from saccade.lab.claim import Claim
-from saccade.lab.relation import Erratum, number
+from saccade.lab.relation import Erratum
+from saccade.numerals import numeral
 from saccade.theory.papers import PAPERS
 from saccade.theory.statement import Correction
 from saccade.theory.statements import MISPRINTS
@@ -66,8 +67,8 @@ def _heading(claims: Sequence[Claim]) -> str:
 
 def _deciding_row(claim: Claim) -> str:
     relation: Erratum = claim.relation  # type: ignore[assignment]
-    printed = "–" if relation.printed is None else number(relation.printed)
-    values = map(number, (relation.corrected, float(claim.measured)))  # type: ignore[arg-type]
+    printed = "–" if relation.printed is None else numeral(relation.printed)
+    values = map(numeral, (relation.corrected, float(claim.measured)))  # type: ignore[arg-type]
     return f"| {' | '.join((_cell(claim.label), printed, *values, claim.verdict))} |\n"
 
 

@@ -17,6 +17,7 @@ from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Claim
 from saccade.lab.experiment import Experiment
 from saccade.lab.outcome import Outcome
 from saccade.lab.relation import Exceptions
+from saccade.numerals import numeral
 from saccade.report.drawn import draw_panels
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
     """
     parts = Formatter().parse(template)
     sentence = "".join(
-        text + (format(_measured(name, field, claims, (form or "").endswith("%")), form or "") if field else "")
+        text + (numeral(_measured(name, field, claims, (form or "").endswith("%")), form or "") if field else "")
         for text, field, form, _ in parts
     )
     return re.sub(r"(?<=\d)%", " %", sentence)  # as everywhere in the README

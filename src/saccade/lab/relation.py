@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeAlias
 
+from saccade.numerals import numeral
 from saccade.observe.fits import Interval
 
 Value: TypeAlias = float | Interval
@@ -32,15 +33,15 @@ class Near:
         return self.target - self.within, self.target + self.within
 
     def says(self, measured: Value) -> str:
-        allowed = f"{100 * self.relative:.3g} %" if self.relative is not None else number(self.within)
+        allowed = f"{100 * self.relative:.3g} %" if self.relative is not None else numeral(self.within)
         exactly = "" if self.within == 0 else f" ± {allowed}"
-        return f"measured {shown(measured)}, predicted {number(self.target)}{exactly}"
+        return f"measured {shown(measured)}, predicted {numeral(self.target)}{exactly}"
 
     def miss(self, measured: Value) -> str:
         gap = abs(centre(measured) - self.target)
         if math.isnan(gap):
             return "missing"
-        return f"off by {100 * gap / abs(self.target):.2g} %" if self.target else f"off by {number(gap)}"
+        return f"off by {100 * gap / abs(self.target):.2g} %" if self.target else f"off by {numeral(gap)}"
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,10 @@ class AtMost:
         return -math.inf, self.bound
 
     def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, needed {'<' if self.strict else '≤'} {number(self.bound)}"
+        return f"measured {shown(measured)}, needed {'<' if self.strict else '≤'} {numeral(self.bound)}"
 
     def miss(self, measured: Value) -> str:
-        return f"{number(highest(measured) - self.bound)} too high"
+        return f"{numeral(highest(measured) - self.bound)} too high"
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,10 @@ class AtLeast:
         return self.bound, math.inf
 
     def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, needed {'>' if self.strict else '≥'} {number(self.bound)}"
+        return f"measured {shown(measured)}, needed {'>' if self.strict else '≥'} {numeral(self.bound)}"
 
     def miss(self, measured: Value) -> str:
-        return f"{number(self.bound - lowest(measured))} too low"
+        return f"{numeral(self.bound - lowest(measured))} too low"
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,13 @@ class Between:
         return self.low, self.high
 
     def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, must lie in [{number(self.low)}, {number(self.high)}]"
+        return f"measured {shown(measured)}, must lie in [{numeral(self.low)}, {numeral(self.high)}]"
 
     def miss(self, measured: Value) -> str:
         too_low = lowest(measured) < self.low
-        return f"{number(self.low - lowest(measured))} too low" if too_low else f"{number(highest(measured) - self.high)} too high"
+        return (
+            f"{numeral(self.low - lowest(measured))} too low" if too_low else f"{numeral(highest(measured) - self.high)} too high"
+        )
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class Exceptions:
     def says(self, measured: Value) -> str:
         count = centre(measured)
         allowed = f", {self.allowed} allowed" if self.allowed else ""
-        return f"{number(count)} exception{'' if count == 1 else 's'} among {self.among}{allowed}"
+        return f"{numeral(count)} exception{'' if count == 1 else 's'} among {self.among}{allowed}"
 
     def miss(self, measured: Value) -> str:
         return self.says(measured)
@@ -151,14 +154,14 @@ class Erratum:
         return self.corrected - self.within, self.corrected + self.within
 
     def says(self, measured: Value) -> str:
-        printed = "no number" if self.printed is None else number(self.printed)
-        forms = f"{self.instead} formula {number(self.corrected)}, {self.said} {printed}"
-        return f"measured {shown(measured)}; {forms} (± {number(self.within)})"
+        printed = "no number" if self.printed is None else numeral(self.printed)
+        forms = f"{self.instead} formula {numeral(self.corrected)}, {self.said} {printed}"
+        return f"measured {shown(measured)}; {forms} (± {numeral(self.within)})"
 
     def miss(self, measured: Value) -> str:
         value = centre(measured)
         right = abs(value - self.corrected) <= self.within
-        return "the two forms cannot be told apart" if right else f"corrected form off by {number(abs(value - self.corrected))}"
+        return "the two forms cannot be told apart" if right else f"corrected form off by {numeral(abs(value - self.corrected))}"
 
 
 Relation: TypeAlias = Near | AtMost | AtLeast | Between | Exceptions | Erratum
@@ -190,11 +193,6 @@ def highest(measured: Value) -> float:
     return measured.high if isinstance(measured, Interval) else measured
 
 
-def number(value: float) -> str:
-    """Four digits, and no more zeros than are needed."""
-    return "missing" if math.isnan(value) else f"{value:.4g}"
-
-
 def times(factor: float) -> str:
     """How many times larger, two digits, written out and never less than a tenth more: `140 times`."""
     return f"{max(float(f'{factor:.2g}'), 1.1):g} times"
@@ -202,5 +200,5 @@ def times(factor: float) -> str:
 
 def shown(measured: Value) -> str:
     if not isinstance(measured, Interval):
-        return number(measured)
-    return f"{number(measured.mean)} [{number(measured.low)}, {number(measured.high)}]"
+        return numeral(measured)
+    return f"{numeral(measured.mean)} [{numeral(measured.low)}, {numeral(measured.high)}]"

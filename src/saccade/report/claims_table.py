@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from saccade.numerals import numeral
 from saccade.report.mathml import mathml
 from saccade.report.sources import Result
 
@@ -136,7 +137,9 @@ def _row(place: int, result: str, claim: dict[str, Any]) -> str:
 
 def _settings(claim: dict[str, Any]) -> str:
     """The case of a claim: `law zipf-6, rate 0.5`; of a control, what it breaks."""
-    settings = [f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in claim["case"].items()]
+    settings = [
+        f"{name} {numeral(value, 'g')}" if isinstance(value, float) else f"{name} {value}" for name, value in claim["case"].items()
+    ]
     return ", ".join([*settings, *([f"control: {claim['breaks']} is broken"] if claim["breaks"] else [])])
 
 

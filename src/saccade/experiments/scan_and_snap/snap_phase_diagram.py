@@ -22,6 +22,7 @@ from saccade.experiments.scan_and_snap.snap_growth import DEPTH, SnapTheory, exp
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import POINTS, RINGS, Heat, Layout, Line, Lines, Panel
+from saccade.numerals import numeral
 from saccade.theory.condition import below
 from saccade.theory.scan_and_snap.assumptions import LARGEST, WEAK_OVERLAPS
 from saccade.theory.scan_and_snap.statements import THEOREM_4
@@ -163,7 +164,7 @@ def panels(record: xr.Dataset) -> Layout:
             grown.append(Line(x, np.where(chosen, cells.log_growth, np.nan), label, style, tone))
         grown.append(Line(many, [float(_theory(record, each, float(rate)).growth(t)) for each in many], "", tone=tone))
         onsets.append(Line(x, np.where(scanned[:, j], cells.onset * x / unit.scan_time, np.nan), name, POINTS, tone))
-    columns, rows = ([f"{rate:.2g}" for rate in rates] for rates in (x, y[::-1]))
+    columns, rows = ([numeral(rate, ".2g") for rate in rates] for rates in (x, y[::-1]))
     shown = record.exponent.values.T[::-1]
     eta_Y = "η_Y (per step)"
     room = 1.35 * float(record.log_growth.max())  # for the names of the vertical lines

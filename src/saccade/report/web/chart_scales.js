@@ -88,7 +88,7 @@ const ChartScales = (() => {
     const size = Math.abs(value);
     if (size === 0) return "0";
     const plain = (number) => String(Number(number.toPrecision(digits))).replace("-", "−");
-    if (size >= 1e-3 && size < 99999.5) return plain(value);
+    if (size >= 1e-4 && size < 99999.5) return plain(value);
     const power = Math.floor(Math.log10(size) + 1e-12);
     const front = plain(value / 10 ** power);
     return front === "1" ? `10${superscript(power)}` : `${front}×10${superscript(power)}`;

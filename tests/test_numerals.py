@@ -1,0 +1,40 @@
+"""Numbers are written as people write them, the same in Python and on the pages."""
+
+import math
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from saccade.numerals import numeral
+
+SCALES = Path(__file__).parents[1] / "src" / "saccade" / "report" / "web" / "chart_scales.js"
+
+
+@pytest.mark.parametrize(
+    "value, form, text",
+    [
+        (0.25, ".4g", "0.25"),
+        (-0.25, ".4g", "−0.25"),
+        (12_000, ".4g", "12000"),
+        (12_000, "g", "12000"),
+        (3e8, ".4g", "3×10⁸"),
+        (1e-9, "g", "10⁻⁹"),
+        (-2.5e-12, ".2g", "−2.5×10⁻¹²"),
+        (0.375, ".0%", "38%"),
+        (math.nan, ".4g", "missing"),
+        (-math.inf, ".4g", "−∞"),
+        (0, ".4g", "0"),
+    ],
+)
+def test_a_number_is_written_as_people_write_it(value, form, text):
+    assert numeral(value, form) == text
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_pages_write_it_the_same_way():
+    values = [0.25, -0.25, 0.000251, 12_000, 99_999, 3e8, 1e-9, -2.5e-12, 0]
+    script = f"{SCALES.read_text()}\nfor (const value of {values}) console.log(ChartScales.format(value))"
+    said = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.split() == [numeral(value, ".3g") for value in values]
