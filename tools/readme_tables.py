@@ -24,6 +24,7 @@ from saccade.theory.papers import PAPERS
 _KINDS = {
     paper.part.replace("_", "-"): [name for name, entry in SYNTHETIC.items() if entry.part == paper.part] for paper in PAPERS
 } | {"real-text": list(REAL_TEXT)}
+_ALONE = {HOLDS: "holds", FAILS: "fails"}
 _WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside", CANNOT_TELL: "cannot be told"}
 
 
@@ -40,9 +41,12 @@ def _row(name: str, outcome: Mapping[str, Any]) -> str:
 
 def _said(outcome: Mapping[str, Any]) -> str:
     """`12 hold, 2 fail as expected (5 published)`, then what is counted apart: `1 control, 4 replications`."""
-    parts = [f"{outcome[verdict]} {word}" for verdict, word in _WORDS.items() if outcome.get(verdict)]
-    known = " as expected" if outcome.get(FAILS) and not outcome.get("surprises") else ""
-    parts = [part + (known if part.endswith(_WORDS[FAILS]) else "") for part in parts]
+    known = {FAILS: " as expected"} if not outcome.get("surprises") else {}
+    parts = [
+        f"{n} {(_ALONE if n == 1 else _WORDS).get(verdict, word)}{known.get(verdict, '')}"
+        for verdict, word in _WORDS.items()
+        if (n := outcome.get(verdict))
+    ]
     kinds = [f"{outcome[kind]} {kind}" for kind in (PUBLISHED, CALCULUS) if outcome.get(kind)]
     parts[-1:] = [f"{part} ({', '.join(kinds)})" if kinds else part for part in parts[-1:]]
     for word in ("control", "replication"):

@@ -130,7 +130,7 @@ def _reproduce(arguments: list[str]) -> int:
     )
     if options.real and options.names:
         raise InputError("`--real` is for all experiments on real text; leave it out if you name experiments.")
-    names = [checked_choice("experiment", name, EXPERIMENTS) for name in options.names]
+    names = [checked_choice("experiment", name, EXPERIMENTS, "saccade list") for name in options.names]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
     jobs = [_job(name, options.full) for name in dict.fromkeys(names)]
     outcomes = _run_all(jobs, options, every_claim=options.verbose)
@@ -166,15 +166,15 @@ def _job(name: str, full: bool) -> tuple[str, Any, str]:
 
 
 def _run(arguments: list[str]) -> int:
-    from saccade.experiments import EXPERIMENTS, experiment
+    from saccade.experiments import experiment
 
     if arguments[:1] in (["-h"], ["--help"]):
         print("usage: saccade run NAME|FILE.py [--setting value ...]\n\nExample: saccade run growth-figures --out results/mine\n")
         print("`saccade run NAME --help` lists the settings of an experiment. FILE.py holds an experiment of your own.")
-        print(f"NAME is one of {', '.join(EXPERIMENTS)}.")
+        print("`saccade list` shows all names.")
         return 0
     if not arguments or arguments[0].startswith("-"):
-        raise InputError(f"`saccade run` needs an experiment first: a Python file, or one of {', '.join(EXPERIMENTS)}.")
+        raise InputError("`saccade run` needs an experiment first: a Python file, or a name that `saccade list` shows.")
     name = arguments[0]
     kind: Any = experiment(name).settings
     options = flags(

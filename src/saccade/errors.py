@@ -78,14 +78,15 @@ def shortened(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def checked_choice(name: str, value: object, choices: Iterable[str]) -> str:
-    """`value` if it is one of `choices`; otherwise an error that names the nearest."""
+def checked_choice(name: str, value: object, choices: Iterable[str], shown_by: str = "") -> str:
+    """`value` if it is one of `choices`; otherwise an error that names the nearest, and all, or the command that shows them."""
     options = list(choices)
     if isinstance(value, str) and value in options:
         return value
-    near = difflib.get_close_matches(str(value), options, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"{name} {shortened(value)} is not known.{hint} Known: {', '.join(options)}.")
+    near = difflib.get_close_matches(str(value), options, n=3 if shown_by else 1)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    rest = f"`{shown_by}` shows all" if shown_by else f"Known: {', '.join(options)}"
+    raise InputError(f"{name} {shortened(value)} is not known.{hint} {rest}.")
 
 
 def checked_kind(name: str, value: object, kind: type[T]) -> T:

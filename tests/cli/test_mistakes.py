@@ -17,13 +17,16 @@ from tests.cli.calls import SHORT, called, one_sentence
         (("reprduce",), "command 'reprduce' is not known. Did you mean 'reproduce'?"),
         (("xyzzy",), "command 'xyzzy' is not known. Known: list"),
         (("train",), "command 'train' is not known. Known: list"),  # not `run`: letters in common are no meaning in common
-        (("reproduce", "everything"), "experiment 'everything' is not known. Known: syn-small-attention"),
-        (("reproduce", "scan-the-snap"), "Did you mean 'scan-then-snap'?"),
-        (("reproduce", "syn-small"), "Did you mean 'syn-small-attention'?"),
+        (("reproduce", "everything"), "experiment 'everything' is not known. `saccade list` shows all."),
+        (("reproduce", "scan-the-snap"), "Did you mean 'scan-then-snap'"),
+        (("reproduce", "syn-small"), "Did you mean 'syn-small-attention'"),
         (("reproduce", "wikitext"), "Did you mean 'wikitext-"),
-        (("reproduce", "entropy"), "-entropy'?"),
-        (("run", "syn-smal-attention"), "experiment 'syn-smal-attention' is not known. Did you mean 'syn-small-attention'?"),
-        (("reproduce", "syn-medium-entropi"), "Did you mean 'syn-medium-entropy'?"),
+        (("reproduce", "entropy"), "-entropy'? `saccade list` shows all."),
+        (
+            ("run", "syn-smal-attention"),
+            "experiment 'syn-smal-attention' is not known. Did you mean 'syn-small-attention'? `saccade list` shows all.",
+        ),
+        (("reproduce", "syn-medium-entropi"), "Did you mean 'syn-medium-entropy'"),
         (("reproduce", "syn-small-attention", "nothing-like-it-xyz"), "experiment 'nothing-like-it-xyz' is not known."),
         (("run",), "`saccade run` needs an experiment first: "),
         (("run", "--seeds", "3"), "`saccade run` needs an experiment first"),
@@ -46,6 +49,20 @@ def test_a_mistake_in_the_call_is_one_sentence_that_helps(arguments, sentence):
     assert (code, printed) == (2, "")
     assert one_sentence(err), err
     assert sentence in err
+
+
+def test_an_unknown_experiment_is_told_from_at_most_three_of_the_nearest_names():
+    _, _, err = called("run", "scan-the-snap")
+    assert err.count("'") == 6  # around what was typed, and two names
+    assert "plain-snap" in err
+    assert not any(name in err for name in ("syn-small", "wikitext", "focus"))
+
+
+def test_classes_that_do_not_sum_to_one_are_mended_in_the_file_not_in_python(tmp_path):
+    (tmp_path / "bad.csv").write_text("class,sun,moon\nday,.6,.6\nnight,0,1\n", encoding="utf-8")
+    code, _, err = called("run", "scan-then-snap", "--classes", str(tmp_path / "bad.csv"), "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert "class 'day' sums to 1.2. Divide each row by its sum" in err
 
 
 @pytest.mark.parametrize("name", ["syn-small-attention", "syn-medium-entropy"])

@@ -109,7 +109,7 @@ def test_a_token_that_the_first_row_does_not_mention_is_a_token_too():
 def test_tables_are_rescaled_when_asked_and_refused_when_not(tmp_path):
     path = written(tmp_path / "counts.csv", "class,a,b\nx,3,1\ny,0,7\n")
     assert SequenceClasses.from_csv(path, normalise=True).token_prob[:, :2].tolist() == [[0.75, 0.25], [0, 1]]
-    with pytest.raises(InputError, match=r"class 'x' sums to 4\. Pass `normalise=True`"):
+    with pytest.raises(InputError, match=r"class 'x' sums to 4\. Divide each row by its sum; in Python, `normalise=True`"):
         SequenceClasses.from_csv(path)
 
 

@@ -82,7 +82,7 @@ def checked_rows(
         i = int(off.argmax())
         raise InputError(
             f"`{name}` must sum to 1 over tokens in every row; {axis} {label(i)} sums to {totals[i]:.6g}. "
-            "Pass `normalise=True` to rescale each row, or fix the table."
+            "Divide each row by its sum; in Python, `normalise=True` does that."
         )
     shares /= sums
     return whole

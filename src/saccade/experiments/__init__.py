@@ -134,7 +134,7 @@ def own_file(name: str) -> str:
     path = Path(os.path.realpath(name))  # unlike `resolve`, it does not trip over a loop of links
     if not path.is_file():
         raise InputError(
-            f"there is no file {path}; give a Python file that defines an Experiment, or one of: {', '.join(EXPERIMENTS)}."
+            f"there is no file {path}; give a Python file that defines an Experiment, or a name that `saccade list` shows."
         )
     return str(path)
 
@@ -158,7 +158,7 @@ def told_of(name: str) -> dict[str, Any]:
 
 
 def _entry(name: str) -> Entry:
-    return EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS)]
+    return EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS, "saccade list")]
 
 
 def finding_of(name: str) -> str:

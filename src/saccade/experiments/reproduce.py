@@ -13,7 +13,7 @@ from saccade.data.text.sources import found_source
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, told_of
 from saccade.lab.experiment import Experiment, Progress, silent
-from saccade.lab.outcome import Outcome
+from saccade.lab.outcome import Outcome, own_statement
 from saccade.processes import LostProcessError, Worker, computed, cores
 from saccade.records.store import OtherResultError, check_same_settings, result_folder
 from saccade.records.writing import clear_drafts
@@ -45,6 +45,8 @@ def reproduce(
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         outcome = Outcome(asked.name, told["statement"], folder, record, list(asked.claims(record)))
+        if settings not in (asked.settings(), asked.full):
+            told["statement"] = own_statement(outcome, settings, asked.settings())
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
         asked.write(unfinished, record, outcome.claims, told | {"command": by})
     return outcome

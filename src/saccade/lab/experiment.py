@@ -9,6 +9,7 @@ or it gives a record itself. `saccade reproduce NAME` and `saccade run ./mine.py
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,7 +21,7 @@ import xarray as xr
 
 from saccade.errors import InputError, shortened
 from saccade.lab.claim import Claim
-from saccade.lab.film import Film
+from saccade.lab.film import Film, made_film
 from saccade.lab.panel import Layout, specs
 from saccade.lab.settings import check_settings
 from saccade.numerals import numeral
@@ -157,6 +158,7 @@ class Experiment:
 
     def write(self, folder: Path, record: xr.Dataset, claims: Iterable[Claim], said: Mapping[str, str]) -> None:
         """All that belongs to a result into a folder: record, claims, tables, panels, figure, and what was `said` of it."""
+        film = self._film(record)
         save_record(record, folder / "record.zarr")
         write_json(folder / "claims.json", [claim.as_dict() for claim in claims])
         write_csv(folder / "table.csv", self.rows(record))
@@ -164,11 +166,22 @@ class Experiment:
             write_csv(folder / name, extra_rows, columns)
         panels = self.specs(record)
         write_json(folder / "panels.json", panels)
-        if self.film is not None:
-            write_json(folder / "film.json", self.film(record).spec())
+        if film is not None:
+            write_json(folder / "film.json", film)
         save_figure(draw_panels(panels), folder / "figure")
         attributes = {name: value for name, value in record.attrs.items() if name != "assumptions"}  # long, and in the record
         write_json(folder / "about.json", {**said, "caption": self.caption_of(record), "picture": self.picture, **attributes})
+
+    def _film(self, record: xr.Dataset) -> dict[str, Any] | None:
+        """The film as plain data. A film that cannot be made does not cost a finished run: the record says that it is left out."""
+        if self.film is None:
+            return None
+        try:
+            return made_film(self.film(record))
+        except Exception as error:  # whatever a function of the user's may raise
+            why = f"The film is left out: {error if isinstance(error, InputError) else f'{type(error).__name__}: {error}.'}"
+            record.attrs["left_out"] = json.dumps([*parsed_json(record.attrs.get("left_out", "[]"), [str]), why])
+            return None
 
     def _record(self, found: Measured, wall_time: float) -> xr.Dataset:
         undefined = [name for name in found.values if name not in self.variables]

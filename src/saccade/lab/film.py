@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from saccade.errors import InputError
+from saccade.errors import InputError, shortened
 from saccade.report.pace import pace
 
 N_FRAMES = 180  # six seconds at thirty frames a second
@@ -51,8 +51,8 @@ class Film:
         """The film as plain data: a row of numbers for each frame."""
         time, values = np.asarray(self.time, float), np.asarray(self.values, float)
         axes = (len(time), len(self.queries), len(self.tokens)) if self.queries else (len(time), len(self.tokens))
-        if len(time) < 2:
-            raise InputError(f"a film needs at least two times; it has {len(time)}.")
+        if len(time) < 2 or not (np.diff(time) > 0).all():
+            raise InputError(f"a film needs two or more times, each later than the one before; it has {shortened(time.tolist())}.")
         if values.shape != axes:
             raise InputError(f"a film of {len(self.tokens)} tokens needs values of the shape {axes}; it has {values.shape}.")
         flat = values.reshape(len(time), -1)
@@ -60,17 +60,24 @@ class Film:
         told = None if self.theory is None else _rows(np.asarray(self.theory, float), time, at)
         return {
             "kind": "heat" if self.queries else "bars",
-            "sentence": self.sentence,
-            "clock": self.clock,
+            "sentence": str(self.sentence),
+            "clock": str(self.clock),
             "tokens": [str(token) for token in self.tokens],
             "queries": [str(query) for query in self.queries],
             "roles": [str(role) for role in self.roles] or [""] * len(self.tokens),
             "times": at.tolist(),
             "values": _rows(flat, time, at),
             "theory": told,
-            "outlines": self.outlines,
-            "marks": [{"time": float(when), "label": name} for when, name in sorted(self.marks.items())],
+            "outlines": str(self.outlines),
+            "marks": [{"time": float(when), "label": str(name)} for when, name in sorted(self.marks.items())],
         }
+
+
+def made_film(film: object) -> dict[str, Any]:
+    """What `film` of an experiment gave, as plain data that a page can play."""
+    if not isinstance(film, Film):
+        raise InputError(f"`film` must give a Film; it gave {shortened(film)}.")
+    return film.spec()
 
 
 def frames(time: np.ndarray, values: np.ndarray, n_frames: int = N_FRAMES) -> np.ndarray:

@@ -40,6 +40,7 @@ _HEAD = (
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
 _WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside their assumptions", CANNOT_TELL: "cannot be told at this size"}
+_VERDICTS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside its assumptions", CANNOT_TELL: "cannot be told at this size"}
 _WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels high
 
 
@@ -84,29 +85,46 @@ def picture(outcome: Outcome, asked: Experiment) -> Figure:
 
 def fields(template: str) -> list[str]:
     """Patterns of the claims that an answer names."""
-    return [field for _, field, _, _ in Formatter().parse(template) if field]
+    return [_picked(field)[0] for _, field, _, _ in Formatter().parse(template) if field]
+
+
+def _picked(field: str) -> tuple[str, int | None]:
+    """A pattern, and which of the claims that fit it is meant: `gain*[-1]` is the last of them."""
+    found = re.fullmatch(r"(.*)\[(-?\d+)\]", field, re.DOTALL)
+    return (found[1], int(found[2])) if found else (field, None)
 
 
 def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str:
-    """The template with measured numbers: `{growth rate*law paper:.3f}` is that of the one claim with such a label.
+    """The template with what came of its claims: `{growth rate*law paper:.3f}` is the number of the one claim with such a label.
 
-    `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field. A percentage of a
-    claim that counts exceptions is the share without them.
+    `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field. `[0]` at its end
+    picks the first of several, `[-1]` the last. A percentage of a claim that counts exceptions is the share without them. In place
+    of a number, `{...:verdict}` is its verdict in words, and `{...:case update}` what its case says of `update`.
     """
-    parts = Formatter().parse(template)
-    sentence = "".join(
-        text + (numeral(_measured(name, field, claims, (form or "").endswith("%")), form or "") if field else "")
-        for text, field, form, _ in parts
-    )
+    parts = [(text, field, form or "") for text, field, form, _ in Formatter().parse(template)]
+    sentence = "".join(text + (_told(_claim_of(name, field, claims), form) if field else "") for text, field, form in parts)
     return re.sub(r"(?<=\d)%", " %", sentence)  # as everywhere in the README
 
 
-def _measured(name: str, field: str, claims: Sequence[Mapping[str, Any]], as_share: bool) -> float:
-    found = [claim for claim in claims if fnmatchcase(claim["label"], field) and not claim.get("breaks")]
-    if len(found) != 1:
+def _claim_of(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    pattern, place = _picked(field)
+    found = [claim for claim in claims if fnmatchcase(claim["label"], pattern) and not claim.get("breaks")]
+    if len(found) != 1 and (place is None or not found):
         fitting = "".join(f"\n  {claim['label']}" for claim in found)
         raise ValueError(f"finding of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")
-    measured, relation = found[0]["measured"], found[0].get("relation", {})
+    return found[place or 0]
+
+
+def _told(claim: Mapping[str, Any], form: str) -> str:
+    if form == "verdict":
+        return _VERDICTS[claim["verdict"]]
+    if form.startswith("case "):
+        return f"{claim['case'][form.removeprefix('case ')]}"
+    return numeral(_measured(claim, form.endswith("%")), form)
+
+
+def _measured(claim: Mapping[str, Any], as_share: bool) -> float:
+    measured, relation = claim["measured"], claim.get("relation", {})
     if as_share and measured is not None and relation.get("kind") == Exceptions.kind:
         return float(1 - measured / relation["among"])
     return float("nan") if measured is None else float(measured)  # `claims.json` has null for NaN

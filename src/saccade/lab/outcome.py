@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 from rich.console import Console
 from rich.markup import escape
 
+from saccade.errors import shortened
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, UNDECIDED, Claim
 from saccade.records.json_files import parsed_json
 from saccade.theory import condition as conditions
@@ -35,14 +37,24 @@ def tally(claims: Sequence[Claim]) -> str:
     """
     found = Counter(claim.kind for claim in claims)
     words = {
-        HOLDS: "hold" if len(claims) != 1 else "holds",
-        FAILS: "fail as expected",
+        HOLDS: "holds" if found[HOLDS] == 1 else "hold",
+        FAILS: "fails as expected" if found[FAILS] == 1 else "fail as expected",
         OUTSIDE: "outside their assumptions",
         CANNOT_TELL: "cannot be told at this size",
         "control": "negative control fails as it must" if found["control"] == 1 else "negative controls fail as they must",
         "surprise": "surprises" if found["surprise"] > 1 else "surprise",
     }
     return ", ".join(f"{found[kind]} {said}" for kind, said in words.items() if found[kind]) or "no claims"
+
+
+def own_statement(outcome: Outcome, settings: Any, defaults: Any) -> str:
+    """What heads a result of a user's own settings: whose they are, what came out here, and what is found at the default ones."""
+    usual = asdict(defaults)
+    changed = {name: value for name, value in asdict(settings).items() if value != usual[name]}
+    classes = changed.pop("classes", "")
+    whose = [f"your classes in {classes}"] if classes else []
+    whose += [f"{name} = {shortened(value).strip('()')}" for name, value in changed.items()]
+    return f"With {', '.join(whose)}: {tally(outcome.claims)}. At the default settings: {outcome.finding}"
 
 
 def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> None:

@@ -75,7 +75,7 @@ def sweep_command(options: Any, progress: Progress) -> int:
     if options.status is not None:
         return _say_status(SweepFolder.existing(options.status), options.json)
     if not options.name:
-        raise InputError(f"`saccade sweep` needs an experiment first: a Python file, or one of {', '.join(EXPERIMENTS)}.")
+        raise InputError("`saccade sweep` needs an experiment first: a Python file, or a name that `saccade list` shows.")
     grid = _grid(options)
     folder = SweepFolder(options.out if options.out is not None else Path("results/sweeps") / grid.title)
     if options.plan:

@@ -310,13 +310,16 @@ EXPERIMENT = Experiment(
     ),
     question="Do positions change which tokens gain attention?",
     finding=(
-        "not much with learned or rotary positions: token gains correlate {*gains with*learned*:.2f} and {*gains with*rotary*:.2f} "
-        "with those without positions. The correlation is {*gains with*alibi*:.2f} for ALiBi, {*gains with*larger than*:.2f} for "
-        "sinusoids and {*gains with*as large as*:.2f} for sinusoids no larger than embeddings, but there seeds vary too much to "
-        "decide. The log ratio of attention on distinct and common tokens changes by {log change*positions none*:.2f} without "
+        f"much the same tokens gain attention as without positions if their gains correlate at least {ALIKE:g}. They correlate "
+        "{*gains with*learned*:.2f} with learned positions ({*gains with*learned*:verdict}), {*gains with*rotary*:.2f} "
+        "with rotary ones ({*gains with*rotary*:verdict}), {*gains with*alibi*:.2f} with ALiBi ({*gains "
+        "with*alibi*:verdict}), {*gains with*larger than*:.2f} with sinusoids ({*gains with*larger than*:verdict}) and "
+        "{*gains with*as large as*:.2f} with sinusoids no larger than embeddings ({*gains with*as large as*:verdict}). "
+        "The log ratio of attention on distinct and common tokens changes by {log change*positions none*:.2f} without "
         "positions, {log change*learned*:.2f} with learned and {log change*rotary*:.2f} with rotary ones. In the "
-        "theorem's own model, counts with ALiBi's bias in them tell who gains first (rank correlation {*under a prior*:.2f}). What "
-        "ALiBi changes in the Transformer correlates {*ALiBi changes*:.2f} with what it adds to those counts"
+        "theorem's own model, gains under ALiBi's bias correlate {*under a prior*:.2f} with the first force of counts "
+        "that have the bias in them ({*under a prior*:verdict}). What ALiBi changes in the Transformer correlates "
+        "{*ALiBi changes*:.2f} with what it adds to those counts ({*ALiBi changes*:verdict})"
     ),
     caveat="More layers: later ones can attend to positions that earlier ones have copied.",
     variables=VARIABLES,

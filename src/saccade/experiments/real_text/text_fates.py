@@ -284,11 +284,15 @@ EXPERIMENT = Experiment(
     ),
     question="Which tokens does attention leave first on real text, and which tokens win?",
     finding=(
-        "in the theorem's own model, trained without noise, gain and frequency correlate {rank*100 tokens*model theorem, update "
-        "10?:.2f} at update 10 and {rank*100 tokens*model theorem, update 400?:.2f} at update 400; a distinct token outgains "
-        "{*common tokens*model theorem, update 10?:.0%} of common tokens, then {*common tokens*model theorem, "
-        "update 400?:.0%}. In an ordinary Transformer the correlation is {rank*100 tokens*model ordinary, update 20?:.2f}, then "
-        "{rank*100 tokens*model ordinary, update 800?:.2f}"
+        "frequent tokens should lose attention first and win it in the end. In the theorem's own model, trained without noise, "
+        "gain and frequency correlate {rank*100 tokens*model theorem*[0]:.2f} at update "
+        "{rank*100 tokens*model theorem*[0]:case update} ({rank*100 tokens*model theorem*[0]:verdict}) and "
+        "{rank*100 tokens*model theorem*[-1]:.2f} at update {rank*100 tokens*model theorem*[-1]:case update} "
+        "({rank*100 tokens*model theorem*[-1]:verdict}); in an ordinary Transformer {rank*100 tokens*model ordinary*[0]:.2f} "
+        "at update {rank*100 tokens*model ordinary*[0]:case update} ({rank*100 tokens*model ordinary*[0]:verdict}) and "
+        "{rank*100 tokens*model ordinary*[-1]:.2f} at update {rank*100 tokens*model ordinary*[-1]:case update} "
+        "({rank*100 tokens*model ordinary*[-1]:verdict}). In the theorem's model a distinct token outgains "
+        "{*common tokens*model theorem*[0]:.0%} of common tokens, then {*common tokens*model theorem*[-1]:.0%}"
     ),
     caveat="Longer contexts, in which the theorem's classes are better separated, or far more updates.",
     variables=VARIABLES,
