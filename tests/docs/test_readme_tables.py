@@ -16,6 +16,7 @@ import pytest
 import saccade
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, experiment
+from saccade.experiments.real_text.positions import ALIKE
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import CALCULUS, CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, SIMULATION, Case
 from saccade.lab.findings import filled
@@ -46,9 +47,11 @@ def test_every_experiment_has_been_run_and_none_surprised():
 def test_what_to_expect_is_the_sentence_of_the_experiment_with_a_number_in_every_field(name):
     parts = list(Formatter().parse(experiment(name).finding))
     number = r"-?\d+(\.\d+)?(e[+-]\d+)?( %)?"
+    verdict = "(holds|fails|outside its assumptions|cannot be told at this size)"
     assert any(field for _, field, _, _ in parts)
     assert re.fullmatch(
-        "".join(re.escape(text) + (number if field else "") for text, field, _, _ in parts), OUTCOMES[name]["finding"]
+        "".join(re.escape(text) + ((verdict if form == "verdict" else number) if field else "") for text, field, form, _ in parts),
+        OUTCOMES[name]["finding"],
     )
 
 
@@ -63,6 +66,25 @@ def test_a_field_is_the_number_of_the_one_claim_with_such_a_label():
         filled("one", "{rat:.2f}", claims)
 
 
+def test_a_finding_takes_its_verdicts_and_cases_from_the_claims_it_names():
+    claims = [
+        {"label": f"gain ({update})", "measured": value, "verdict": verdict, "case": {"update": update}}
+        for update, value, verdict in ((10, -0.5, HOLDS), (50, 0.0, CANNOT_TELL), (400, 0.2, FAILS))
+    ]
+    said = [f"{{gain*[{i}]:.1f}} at {{gain*[{i}]:case update}} ({{gain*[{i}]:verdict}})" for i in (0, -1)]
+    assert filled("one", ", ".join(said), claims) == "-0.5 at 10 (holds), 0.2 at 400 (fails)"
+    assert filled("one", "{gain?(50):verdict}", claims) == "cannot be told at this size"
+    with pytest.raises(ValueError, match="it fits 0"):
+        filled("one", "{loss*[0]:.1f}", claims)
+
+
+@pytest.mark.parametrize("name", ["positions", "text-fates"])
+def test_these_findings_type_no_verdict_and_no_number_of_their_own(name):
+    typed = "".join(text for text, _, _, _ in Formatter().parse(experiment(name).finding))
+    assert not re.search(r"holds|fails|cannot|not much|decide|update \d", typed)
+    assert re.findall(r"\d[\d.]*\d", typed) == ([f"{ALIKE:g}"] if name == "positions" else [])
+
+
 def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     lemma = Statement("nobody1999", "Lemma 1", "all is well")
     known = Case().near(lemma, "a", 2.0, 1.0, within=0.1, expected=FAILS)
@@ -73,8 +95,11 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     verdicts, kinds = {HOLDS: 0, FAILS: 2, OUTSIDE: 1, CANNOT_TELL: 1}, {PUBLISHED: 0, CALCULUS: 0}
     assert counts == verdicts | kinds | {"controls": 0, "replications": 0, "surprises": 1}
     assert "| 1 cannot be told |" in table("scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])})
-    assert "1 fail as expected |" in table("scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])})
-    assert "1 fail |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
+    assert "1 fails as expected |" in table("scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])})
+    held = Case().near(lemma, "e", 1.0, 1.0, within=0.1)
+    assert "| 1 holds |" in table("scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()])})
+    assert "| 2 hold |" in table("scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()] * 2)})
+    assert "1 fails |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
 
 
 def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_numbers_apart():

@@ -114,7 +114,7 @@ def test_a_user_s_classes_name_the_assumptions_they_break(tmp_path):
     assert [condition.name for condition in slopes[0].unmet] == [
         "Assumption 2, classes overlap little",
         "Theorem 2(b), one common token",
-        "vocabulary",
+        "ours, large vocabulary",
     ]
     corollary = next(claim for claim in claims if claim.statement.number == "Corollary 2")
     assert [condition.name for condition in corollary.unmet] == ["Corollary 2(3), common tokens alike in all classes"]
@@ -129,6 +129,16 @@ def test_a_user_s_names_are_in_claims_table_and_figure(tmp_path):
     assert "of c in class B" in EXPERIMENT.specs(record)[0][0]["y"]["label"]
     assert list(record.token.values) == ["the", "of", "a", "b", "c", "d"]
     assert list(record["class"].values) == ["A", "B"]
+
+
+def test_nothing_is_claimed_of_pairs_of_distinct_tokens_where_a_class_has_none(tmp_path):
+    """One distinct token a class, or equally frequent ones: nothing can be out of order, and Theorem 3 has nothing to compare."""
+    for text in ("class,the,a,b\nA,.5,.5,0\nB,.5,0,.5\n", "class,the,a,b,c,d\nA,.5,.25,.25,0,0\nB,.5,0,0,.25,.25\n"):
+        claims, left_out, record = run_on(tmp_path, text)
+        assert not any("more frequent" in claim.title or claim.statement.number == "Theorem 3" for claim in claims)
+        assert any(claim.title == "distinct tokens gain attention in every flow" for claim in claims)
+        assert "Theorem 3 is left out: no class has two distinct tokens of different frequency." in left_out
+        assert np.isneginf(record.gain_error).all()
 
 
 def test_tokens_that_contradict_theorem_2_are_named(tmp_path):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,11 @@ import pytest
 from saccade.errors import InputError
 from saccade.lab.claim import Case
 from saccade.lab.experiment import Experiment, Measured, Variable, by_cell, grid, padded
+from saccade.lab.film import Film
+from saccade.lab.outcome import Outcome, own_statement
 from saccade.lab.panel import POINTS, Bars, Heat, Line, Lines, specs
+from saccade.records.checksums import sealed_folder
+from saccade.records.store import load_record
 from saccade.theory.statement import Statement
 
 
@@ -63,6 +68,38 @@ def test_a_caption_ends_with_what_could_not_be_asked():
     record.attrs["left_out"] = json.dumps(["Roots are left out.", "So are logarithms."])
     assert captioned.caption_of(record) == "Powers of x. Roots are left out. So are logarithms."
     assert POWERS.caption_of(record) == "Roots are left out. So are logarithms."
+
+
+def not_ascending(record):
+    return Film("x", [0, 2, 1], np.ones((3, 2)), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("film", "why"),
+    [
+        (lambda record: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda record: None, "`film` must give a Film; it gave None"),
+        (lambda record: Film("x", [0, 1], np.ones((2, 3)), ["a", "b"]), "a film of 2 tokens needs values of the shape (2, 2)"),
+        (lambda record: Film("x", [0, 1], np.ones((2, 2)), ["a", "b"], theory=np.ones(3)), "The film is left out: "),
+        (not_ascending, "a film needs two or more times, each later than the one before"),
+    ],
+)
+def test_a_film_that_cannot_be_made_costs_no_finished_run_and_is_told_in_a_sentence(tmp_path, film, why):
+    record = POWERS.run()
+    with sealed_folder(tmp_path / "powers") as folder:
+        replace(POWERS, film=film).write(folder, record, POWERS.claims(record), {"statement": "x"})
+    assert not (tmp_path / "powers" / "film.json").exists()
+    (said,) = json.loads(load_record(tmp_path / "powers").attrs["left_out"])
+    assert said.startswith("The film is left out: ")
+    assert why in said
+    assert said in json.loads((tmp_path / "powers" / "about.json").read_text())["caption"]
+
+
+def test_a_result_of_one_s_own_settings_is_headed_with_what_came_out_there():
+    record = POWERS.run()
+    outcome = Outcome("powers", "Powers are right.", Path(), record, list(POWERS.claims(record)))
+    said = own_statement(outcome, Settings((2, 3)), Settings())
+    assert said == "With powers = 2, 3: 1 holds. At the default settings: Powers are right."
 
 
 def test_the_table_has_a_row_for_each_cell():

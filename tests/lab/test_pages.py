@@ -133,7 +133,7 @@ def test_a_page_of_findings_answers_its_question_with_the_numbers_it_names_and_h
     top, rest = page.split("# Every claim")
     assert "## Is all well?\n\n**The gain is 0.1 of 1.05.**\n\n![Is all well?](figures/text-fates.svg)" in top
     assert "What would change the answer: More noise." in top
-    assert "1 hold, 1 fail, 0 outside their assumptions, 1 cannot be told at this size" in top
+    assert "1 holds, 1 fails, 0 outside their assumptions, 1 cannot be told at this size" in top
     assert [row[0] for row in rows(top)] == [r"sum of P(a\|b)", "gain"]
     assert [(row[0], row[3].partition(";")[0]) for row in rows(rest)] == [
         ("slope", FAILS),

@@ -47,7 +47,7 @@ _WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels 
 def findings_page(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str:
     """Questions and answers, then all claims, experiment by experiment."""
     counts = {word: sum(claim.verdict == verdict for o in outcomes for claim in o.claims) for verdict, word in _WORDS.items()}
-    tally = ", ".join(f"{count} {word}" for word, count in counts.items())
+    tally = ", ".join(f"{count} {word}{'s' if count == 1 and word in ('hold', 'fail') else ''}" for word, count in counts.items())
     answers = [_answer(outcome, asked[outcome.name]) for outcome in outcomes]
     tables = [f"\n## {outcome.name}\n\n{_table(outcome.claims)}" for outcome in outcomes]
     return "".join([_HEAD, f"Of all claims, {tally}.\n", *answers, "\n# Every claim\n", *tables])
