@@ -262,7 +262,7 @@ def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
     config = json.loads(record.attrs["config"])
     assert sorted(config["thinned"] + record.time.values.tolist()) == list(range(60))
     assert len(config["thinned"]) > 10
-    took = float(re.search(r"looking took [\d.e-]+ s, ([\d.e-]+) of training time", capsys.readouterr().err)[1])
+    took = float(re.search(r"observing took [\d.e-]+ s, ([\d.e-]+) of training time", capsys.readouterr().err)[1])
     assert took == pytest.approx(recorder._budget.looking / recorder._budget.training, rel=0.06)  # said with two digits
     assert record.time.values.tolist()[:3] == [0, 1, 2]
 
@@ -332,7 +332,7 @@ def test_a_watched_run_leaves_a_page_that_opens_offline(tmp_path):
             model(zoo.ids()).square().mean().backward()
             optimiser.step()
     page = (tmp_path / "run" / "report.html").read_text("utf-8")
-    assert "5 looks from step 0 to 4" in page
+    assert "5 observations from step 0 to 4" in page
     assert 'id="blob-0"' in page
     assert "Nothing collapsed." in page
     assert "What heads do, and since when" in (tmp_path / "run" / "figure.svg").read_text("utf-8").replace("&#39;", "'")

@@ -383,7 +383,7 @@ def test_a_schedule_that_no_step_meets_is_said(capsys):
     for step in (3, 7, 13):
         recorder.step(step)
     recorder.close()
-    assert "no step was looked at" in capsys.readouterr().err
+    assert "no step was observed" in capsys.readouterr().err
 
 
 def test_weights_dropped_at_random_are_said_not_to_be_compared(capsys):

@@ -127,13 +127,13 @@ def test_a_watched_run_that_was_killed_is_whole_and_damage_to_it_is_found(tmp_pa
 def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
     recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=tmp_path / "run").__enter__()
     assert main(["verify", str(tmp_path)]) == 0
-    assert "no look yet" in capsys.readouterr().out
+    assert "no observation yet" in capsys.readouterr().out
     for step in range(3):
         recorder.step(step)  # and no more: as if killed
     for folder in (tmp_path, tmp_path / "run"):
         assert main(["verify", str(folder)]) == 0
         said = capsys.readouterr().out
-        assert "a watched run that goes on or was killed: 3 looks, from step 0 to 2" in said
+        assert "a watched run that goes on or was killed: 3 observations, from step 0 to 2" in said
         assert "1 of 1 records are intact" in said
     assert main(["verify", str(tmp_path), "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["unfinished"]) == [str(tmp_path / "run")]

@@ -247,7 +247,7 @@ def test_a_model_that_was_really_watched_has_all_its_figures(visit, tmp_path):
             loss.backward()
             optimiser.step()
     page = visit(tmp_path / "run" / "report.html")
-    assert "5 looks from step 0 to 4" in page.locator(".asked").inner_text()
+    assert "5 observations from step 0 to 4" in page.locator(".asked").inner_text()
     names = page.locator(".plot[data-figure]").evaluate_all("plots => plots.map(plot => plot.dataset.figure)")
     assert {"heads", "relative_entropy", "loss", "qk_effective_rank"} <= set(names)
     assert page.locator(".plot-text").count() == 1

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.numerals import numeral
 from saccade.theory.condition import Condition, above, at_least, at_most, below, equal, met, tally
 from saccade.theory.scan_and_snap import check_assumptions
 
@@ -19,7 +20,7 @@ from saccade.theory.scan_and_snap import check_assumptions
             below("weak overlaps", 0.57, 1 / 3, "largest eigenvalue"),
             "weak overlaps: largest eigenvalue is 0.57, must be below 0.3333",
         ),
-        (above("focus", -0.1, 0), "focus: -0.1, must be above 0"),
+        (above("focus", -0.1, 0), "focus: −0.1, must be above 0"),
         (at_least("long contexts", 2, 3, "count"), "long contexts: count is 2, must be at least 3"),
         (at_most("start", 1, 0), "start: 1, must be at most 0"),
         (equal("one common token", 2, 1, "common tokens"), "one common token: common tokens is 2, must be 1"),
@@ -56,4 +57,4 @@ def test_every_assumption_of_scan_and_snap_names_its_source_and_what_its_value_i
     found = check_assumptions(task.token_prob, task.query, task.class_weight, **rates)
     assert len({condition.name for condition in found}) == len(found)
     assert all(condition.name.startswith(("Assumption ", "Theorem ", "Corollary ")) and condition.quantity for condition in found)
-    assert all(f"{condition.quantity} is {condition.value:.4g}, must be " in str(condition) for condition in found)
+    assert all(f"{condition.quantity} is {numeral(condition.value)}, must be " in str(condition) for condition in found)

@@ -111,9 +111,9 @@ def train_text(
     | `momentum`     | of optimiser `"momentum"`                                                                                 |
     | `clip`         | largest length of the whole gradient; longer ones are scaled down to it                                   |
     | `loss`         | `"all"` positions of a window, or the `"last"` alone                                                      |
-    | `every`        | when to look: `"log"` (about 50 times), `"linear"`, a number of steps, or a list of steps                 |
+    | `every`        | when to observe: `"log"` (about 50 times), `"linear"`, a number of steps, or a list of steps              |
     | `probe`        | token ids (sequence, position) on which attention is watched; default: windows of the validation text     |
-    | `measures`     | function of model and step, called at every look; returns numbers, arrays or (axes, array) by name        |
+    | `measures`     | function of model and step, called at every observation; returns numbers, arrays or (axes, array) by name |
     | `watch`        | whether attention is watched (`saccade.watch`); `weights` and `budget` are its settings, budget unlimited |
     | `evaluate`     | windows of the validation text that `valid_loss` is taken on; 0: none                                     |
     | `checkpoints`  | a folder; a run that is there already is gone on with, if `resume` (`training_checkpoints.py`)            |

@@ -119,7 +119,7 @@ def _over_time(name: str, looks: list[dict[str, Any]]) -> tuple[tuple[str, ...],
     dims, first, about = known[0]
     for _, values, _ in known:
         if values.shape != first.shape:
-            raise InputError(f"measure `{name}` must have one shape at all looks; got {first.shape} and {values.shape}.")
+            raise InputError(f"measure `{name}` must have one shape at all observations; got {first.shape} and {values.shape}.")
     missing = np.full(first.shape, np.nan)
     return ("time", *dims), np.stack([_measured(name, found[name])[1] if name in found else missing for found in looks]), about
 

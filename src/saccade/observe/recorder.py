@@ -164,10 +164,10 @@ class Recorder:
 
     @guarded
     def step(self, step: int | None = None, loss: float | None = None) -> None:
-        """Once a step of training, before or after the update; looks at the model if it is time. Without a number it counts."""
+        """Once a step of training, before or after the update; observes the model if it is time. Without a number it counts."""
         number = self._next_step if step is None else checked_count("step", _plain(step), low=0)
         if number + 1 < self._next_step:
-            warn(f"step {number} after step {self._next_step - 1} is not looked at: steps must grow.")
+            warn(f"step {number} after step {self._next_step - 1} is not observed: steps must grow.")
             return
         if self._next_step == 0:
             self._first_step = number
@@ -186,8 +186,8 @@ class Recorder:
         if not thinned:
             cost = self._budget.looking / max(self._budget.n_looks, 1)
             say(
-                f"from step {step} on some looks are left out: one takes {cost:.2g} s, and all may take {self._budget.share:.3g} "
-                "of training time; `budget=None` makes all"
+                f"from step {step} on some observations are left out: one takes {cost:.2g} s, and all may take "
+                f"{self._budget.share:.3g} of training time; `budget=None` makes all"
             )
         thinned.append(step)
 
@@ -206,7 +206,7 @@ class Recorder:
                     arrays["loss"] = np.asarray(_checked_loss(loss))
             arrays["look_seconds"] = np.asarray(time.perf_counter() - started)
             self._log.append(step, arrays)
-            with self.guard("looks are kept in memory until they can be written"):
+            with self.guard("observations are kept in memory until they can be written"):
                 self._log.save()
             for send in self._forward:
                 with self.guard("numbers could not be sent on"):
@@ -218,7 +218,7 @@ class Recorder:
 
     @property
     def record(self) -> xr.Dataset:
-        """All looks so far as a record."""
+        """All observations so far as a record."""
         if not self._log.observations:
             reason = "call `recorder.step(step)` in the training loop" if self._next_step == 0 else "no step told of was in `every`"
             raise InputError(f"nothing has been observed yet: {reason}.")
@@ -235,15 +235,15 @@ class Recorder:
 
     @guarded
     def finish(self, loss: float | None = None) -> None:
-        """Training is over: look at what its last update has left, whatever schedule and budget say, unless that is done; close."""
-        with self.guard("the end of training was not looked at"):
+        """Training is over: observe what its last update has left, whatever schedule and budget say, unless that is done; close."""
+        with self.guard("the end of training was not observed"):
             if self.check is not None and self._next_step > 0 and self._observer.has_changed():
                 self.look(self._next_step, loss)
         self.close()
 
     @guarded
     def close(self) -> None:
-        """Write what was left out beside the looks, and all of them as one record."""
+        """Write what was left out beside the observations, and all of them as one record."""
         thinned, lost = (self._log.about["config"].get(name, []) for name in ("thinned", "lost"))
         if self.check is not None and not self._log.observations:
             why = (
@@ -251,28 +251,30 @@ class Recorder:
                 if self._next_step
                 else "`recorder.step` was never called"
             )
-            say(f"no step was looked at: {why}")
+            say(f"no step was observed: {why}")
         if thinned:
             share = self._budget.looking / max(self._budget.training, 1e-9)
             say(
-                f"{len(thinned)} of {len(thinned) + len(self._log.observations)} looks were left out (`thinned` in the record's "
-                f"config lists them); looking took {self._budget.looking:.2g} s, {share:.2g} of training time"
+                f"{len(thinned)} of {len(thinned) + len(self._log.observations)} observations were left out (`thinned` in the "
+                f"record's config lists them); observing took {self._budget.looking:.2g} s, {share:.2g} of training time"
             )
         if lost:
-            say(f"{len(lost)} looks that could not be written are lost: memory holds no more (`lost` in the config)")
+            say(f"{len(lost)} observations that could not be written are lost: memory holds no more (`lost` in the config)")
         if self._out is not None and self.check is not None:
             self._write(self._out)
 
     def _write(self, out: Path) -> None:
-        """All that can be written at the end: looks that wait for it, then the record, then its page."""
-        with self.guard("some looks could not be written; `recorder.record` has them, for `saccade.save_record` to another disk"):
+        """All that can be written at the end: observations that wait for it, then the record, then its page."""
+        with self.guard(
+            "some observations could not be written; `recorder.record` has them, for `saccade.save_record` to another disk"
+        ):
             self._log.save()
         if self._log.observations:
             record = self.record
             save_record(record, out / "record.zarr")
             page = write_watched(out, record, "saccade.watch")
             self._log.save(ended=True)
-            say(f"{record.sizes['time']} looks; page: {page}")
+            say(f"{record.sizes['time']} observations; page: {page}")
 
     def _config(self, every: Any, label: str) -> dict[str, Any]:
         return {

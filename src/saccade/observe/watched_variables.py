@@ -30,7 +30,7 @@ DEFINITIONS = (
         "moved": (
             "1",
             "total variation between the kept maps and those of half the step: 0 = frozen, 1 = all attention is elsewhere; missing "
-            "where no look is as early",
+            "where no observation is as early",
         ),
         "sink_share": (
             "1",
@@ -38,7 +38,7 @@ DEFINITIONS = (
         ),
         "time": ("", "when the model was looked at: the step as the caller numbers it"),
         "loss": ("", "loss as the caller told it"),
-        "look_seconds": ("s", "time this look took, without writing it"),
+        "look_seconds": ("s", "time this observation took, without writing it"),
         "drive_rate": ("1", "largest singular value of F = -dL/d(W_Q W_K^T) at uniform attention: growth per step at rate 1"),
         "drive_query_to": ("1", "its left vector: what of the input the queries will read"),
         "drive_key_to": ("1", "its right vector: what of the input they will look for"),

@@ -3,8 +3,8 @@
 `OUT/observations/000000001000.HASH.npz` holds one observation, named by its step and its content. `about.json` beside them lists
 them, says what they mean and whether the run has ended, and carries its own checksum; together they are a record.
 What is on disk is not held in memory as well: a record reads one observation after the other, and its large arrays, maps over
-hundreds of looks, lie in a file without a name that goes with them. What cannot be written, on a full disk say, is held in memory
-and tried again with the next one; where that would take too much memory, every second of those held is lost, and listed.
+hundreds of observations, lie in a file without a name that goes with them. What cannot be written, on a full disk say, is held in
+memory and tried again with the next one; where that would take too much memory, every second of those held is lost, and listed.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ def unfinished(folder: Path) -> str:
     if about["ended"]:
         return ""
     steps = sorted(_observations(folder, about["observations"]))
-    looks = f"{len(steps)} looks, from step {steps[0]} to {steps[-1]}" if steps else "no look yet"
-    return f"a watched run that goes on or was killed: {looks}; `saccade report` and `saccade.watched` read them"
+    seen = f"{len(steps)} observations, from step {steps[0]} to {steps[-1]}" if steps else "no observation yet"
+    return f"a watched run that goes on or was killed: {seen}; `saccade report` and `saccade.watched` read them"
 
 
 def watched_damage(folder: Path) -> str:

@@ -97,7 +97,7 @@ def _caption(record: xr.Dataset, n_looks: int, n_rows: int, n_keys: int) -> str:
     whole = record.attention_map.shape
     parts = []
     if n_looks < whole[0]:
-        parts.append(f"maps of {n_looks} of {whole[0]} looks")
+        parts.append(f"maps of {n_looks} of {whole[0]} observations")
     if n_rows < whole[-2]:
         parts.append(f"{n_rows} of {whole[-2]} query rows")
     if n_keys < whole[-1]:

@@ -29,7 +29,7 @@ def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
     figure, caption = watched_figure(record)
     save_figure(figure, folder / "figure")
     config = parsed_json(record.attrs["config"])
-    statement = f"{config['task']}, {record.sizes['time']} looks from step {int(record.time[0])} to {int(record.time[-1])}"
+    statement = f"{config['task']}, {record.sizes['time']} observations from step {int(record.time[0])} to {int(record.time[-1])}"
     if config.get("thinned"):
         statement += f"; {len(config['thinned'])} more were left out to keep within the budget"
     shown = {name: value for name, value in record.attrs.items() if name != "config"} | config

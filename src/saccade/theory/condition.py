@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from saccade.numerals import numeral
+
 __all__ = ["Condition", "above", "at_least", "at_most", "below", "equal", "met", "tally"]
 
 _WORDS = {"<": "below ", ">": "above ", "<=": "at most ", ">=": "at least ", "=": ""}
@@ -51,7 +53,7 @@ class Condition:
         if self.relation == "=" and self.bound == 1.0 and self.value in (0.0, 1.0) and not self.quantity:
             return self.name
         of = f"{self.quantity} is " if self.quantity else ""
-        return f"{self.name}: {of}{self.value:.4g}, must be {_WORDS[self.relation]}{self.bound:.4g}"
+        return f"{self.name}: {of}{numeral(self.value)}, must be {_WORDS[self.relation]}{numeral(self.bound)}"
 
 
 def tally(whose: str, conditions: Iterable[Condition]) -> list[str]:

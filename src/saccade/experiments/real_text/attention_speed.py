@@ -27,7 +27,10 @@ class Speed:
         if self.last is not None:
             speed = total_variation(self.last[1], maps) / np.log((step + 1) / (self.last[0] + 1))
         self.last = step, maps
-        about = {"units": "1/log step", "definition": "total variation of attention since the last look, over the log of the steps"}
+        about = {
+            "units": "1/log step",
+            "definition": "total variation of attention since the last observation, over the log of the steps",
+        }
         return {"speed": (("layer", "head"), speed, about)}
 
 

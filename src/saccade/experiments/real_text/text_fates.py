@@ -40,7 +40,7 @@ MORE = {"theorem": "windows", "query added": "windows", "ordinary": "seeds avera
 VARIABLES = {
     "gain": Variable("model repetition look query token", "1", "change of a token's score for a query since the start"),
     "step": Variable("model look", "updates", "when each model was looked at"),
-    "early": Variable("model", "updates", "the look that tells who moves first"),
+    "early": Variable("model", "updates", "the observation that tells who moves first"),
     **token_groups.VARIABLES,
 }
 
