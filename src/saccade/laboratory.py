@@ -103,7 +103,25 @@ def train(
     | `keep`                       | all but a corpus | which variables the record keeps [attention for classes, else everything]  |
     | `dtype`                      | data             | `"float32"` or `"float64"` [float32]; a system: float64                    |
     | `on_progress`                | all              | called with the share of the work that is done                             |
-    | `lr` and all after it        | corpus           | settings of `saccade.dynamics.training.train_text`, which needs PyTorch    |
+    | `lr`                         | corpus           | learning rate; `lr_attention`, `lr_decoder`, `lr_mlp` where they differ    |
+    | `lr_mlp`                     | corpus           | rate of the MLPs [`lr`]                                                    |
+    | `weight_decay`               | corpus           | shrinks all weights a little at each update [0]                            |
+    | `clip`                       | corpus           | largest length of the gradient; longer ones are scaled down [none]         |
+    | `order`                      | corpus           | `"random"` windows, or `"stream"`: read on from step to step ["random"]    |
+    | `loss`                       | corpus           | `"all"` positions of a window, or the `"last"` alone ["all"]               |
+    | `seed`                       | corpus           | of start and batches [0]                                                   |
+    | `every`                      | corpus           | when to observe: `"log"`, `"linear"`, every n steps, or a list ["log"]     |
+    | `probe`                      | corpus           | token ids (sequence, position) to watch [of the validation text]           |
+    | `measures`                   | corpus           | function of model and step that gives more to record, by name              |
+    | `watch`                      | corpus           | whether attention is watched [yes]                                         |
+    | `weights`                    | corpus           | whether the weights are measured too [yes]                                 |
+    | `budget`                     | corpus           | share of the time that observing may take [no limit]                       |
+    | `evaluate`                   | corpus           | windows of validation text for `valid_loss`; 0: none [20]                  |
+    | `checkpoints`                | corpus           | a folder for checkpoints [none]                                            |
+    | `resume`                     | corpus           | go on with a run that is in that folder [yes]                              |
+
+    A corpus needs PyTorch; for it `model`, `steps`, `batch`, `context` and `lr` have no default, `momentum` is 0.9 and `optimiser`
+    may also be `"momentum"` or `"adamw"`.
     """
     given = {name: value for name, value in locals().items() if value is not None and name not in ("system", "model")}
     if isinstance(system, Corpus):

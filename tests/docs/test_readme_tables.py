@@ -46,7 +46,7 @@ def test_every_experiment_has_been_run_and_none_surprised():
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_to_expect_is_the_sentence_of_the_experiment_with_a_number_in_every_field(name):
     parts = list(Formatter().parse(experiment(name).finding))
-    number = r"-?\d+(\.\d+)?(e[+-]\d+)?( %)?"
+    number = r"[-−]?\d+(\.\d+)?(e[+-]\d+|×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?( %)?"
     verdict = "(holds|fails|outside its assumptions|cannot be told at this size)"
     assert any(field for _, field, _, _ in parts)
     assert re.fullmatch(
@@ -59,7 +59,7 @@ def test_a_field_is_the_number_of_the_one_claim_with_such_a_label():
     claims = [
         {"label": text, "measured": value} for text, value in (("rate, M = 10", 0.25), ("rate, M = 100", 4), ("gap: x", None))
     ]
-    assert filled("one", "at 1 %: {rate*10:.0%} and {*100:.2f}, {gap? x:.1f}", claims) == "at 1 %: 25 % and 4.00, nan"
+    assert filled("one", "at 1 %: {rate*10:.0%} and {*100:.2f}, {gap? x:.1f}", claims) == "at 1 %: 25 % and 4.00, missing"
     with pytest.raises(ValueError, match=r"finding of one: the field `rate\*` must fit one claim; it fits 2.\n  rate, M = 10\n"):
         filled("one", "{rate*:.2f}", claims)
     with pytest.raises(ValueError, match=r"finding of one: the field `rat` must fit one claim; it fits 0."):
@@ -72,7 +72,7 @@ def test_a_finding_takes_its_verdicts_and_cases_from_the_claims_it_names():
         for update, value, verdict in ((10, -0.5, HOLDS), (50, 0.0, CANNOT_TELL), (400, 0.2, FAILS))
     ]
     said = [f"{{gain*[{i}]:.1f}} at {{gain*[{i}]:case update}} ({{gain*[{i}]:verdict}})" for i in (0, -1)]
-    assert filled("one", ", ".join(said), claims) == "-0.5 at 10 (holds), 0.2 at 400 (fails)"
+    assert filled("one", ", ".join(said), claims) == "−0.5 at 10 (holds), 0.2 at 400 (fails)"
     assert filled("one", "{gain?(50):verdict}", claims) == "cannot be told at this size"
     with pytest.raises(ValueError, match="it fits 0"):
         filled("one", "{loss*[0]:.1f}", claims)

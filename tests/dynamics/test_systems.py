@@ -278,5 +278,17 @@ def test_signatures_are_real():
     for engine in (saccade.flow, saccade.train, saccade.reduced_flow, saccade.linearise, saccade.critical_point):
         parameters = inspect.signature(engine).parameters
         assert all(one.kind is not one.VAR_KEYWORD for one in parameters.values())
-    documented = saccade.flow.__doc__ or ""
-    assert all(f"`{name}`" in documented for name in inspect.signature(saccade.flow).parameters)
+
+
+@pytest.mark.parametrize(
+    "name", ["flow", "train", "Pairwise", "Embedded", "ReducedPairwise", "RankOneEmbedded", "Film", "Experiment"]
+)
+def test_help_explains_every_argument_in_a_row_of_its_own(name):
+    import inspect
+    import re
+
+    explained = getattr(saccade, name)
+    rows = [line for line in (inspect.getdoc(explained) or "").splitlines() if line.startswith("| `")]
+    told = {word for row in rows for word in re.findall(r"`(\w+)`", row.split(" | ")[0])}
+    assert set(inspect.signature(explained).parameters) <= told
+    assert all(row.rstrip(" |").split(" | ")[-1].strip() for row in rows)
