@@ -89,13 +89,13 @@ def test_no_published_synthetic_experiment_meets_assumption_2(n_classes, n_vocab
     assert {
         "Assumption 2, large vocabulary",
         "Assumption 2, classes overlap little",
-        "Assumption 2, no two classes overlap much",
+        "Assumption 2, no large overlap",
     } <= failing(conditions)
 
 
 def test_syn_small_misses_both_eigenvalue_bounds_by_the_published_numbers():
     conditions = check(syn(2), n_vocab=34)
-    assert conditions["Assumption 2, no two classes overlap much"].value == pytest.approx(0.722, abs=5e-4)
+    assert conditions["Assumption 2, no large overlap"].value == pytest.approx(0.722, abs=5e-4)
     assert conditions["Assumption 2, classes overlap little"].bound == 0.5
     assert conditions["Assumption 2, no tiny overlaps"].bound == pytest.approx(1.03, abs=2e-3)
     assert not conditions["Assumption 2, no tiny overlaps"].holds

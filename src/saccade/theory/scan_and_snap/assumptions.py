@@ -8,11 +8,12 @@ often do, and which is for experiments to measure.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..condition import Condition, at_least, at_most, below, equal
+from ..condition import Condition
 from .features import class_overlap, common_tokens, distinct_tokens, normalised_feature
 
 __all__ = ["Condition", "check_assumptions"]
 
+Row = tuple[str, float, str, float, str, str]  # the fields of a condition
 # What claims and forecasts ask for by name.
 _SECOND = "Assumption 2, "
 LONG_CONTEXTS = "Assumption 1(b), long contexts"
@@ -61,69 +62,68 @@ def check_assumptions(
     """
     prob, weight = np.asarray(token_prob, float), np.asarray(class_weight, float)
     distinct, common = distinct_tokens(prob), common_tokens(prob)
-    return [
+    rows = [
         *_assumption_1(prob, rate_ratio=lr_decoder / lr_attention, n_context=n_context),
         *_assumption_2(class_overlap(normalised_feature(prob)), M=n_vocab),
         *_theorem_1(weight, M=n_vocab, eta_Y=lr_decoder, init_scale=init_scale, n_steps=n_steps),
         *_theorem_2(distinct, common, np.asarray(query)),
         *_corollary_2(prob, distinct, common, np.asarray(query)),
     ]
+    return [Condition(name, float(value), relation, float(bound), *words) for name, value, relation, bound, *words in rows]
 
 
-def _assumption_1(prob: NDArray[np.float64], *, rate_ratio: float, n_context: float) -> list[Condition]:
+def _assumption_1(prob: NDArray[np.float64], *, rate_ratio: float, n_context: float) -> list[Row]:
     rarest, why = n_context * prob[prob > 0].min(), "a token that is seldom seen drifts down"
     return [
-        at_least(LONG_CONTEXTS, rarest, SHOWN, "expected count of the rarest token", why),
-        at_least(FAST_DECODER, rate_ratio, RATE_RATIO, "decoder rate / attention rate", "Y must forget older features"),
+        (LONG_CONTEXTS, rarest, ">=", SHOWN, "expected count of the rarest token", why),
+        (FAST_DECODER, rate_ratio, ">=", RATE_RATIO, "decoder rate / attention rate", "Y must forget older features"),
     ]
 
 
-def _assumption_2(E: NDArray[np.float64], *, M: int) -> list[Condition]:
+def _assumption_2(E: NDArray[np.float64], *, M: int) -> list[Row]:
     K = len(E)
     size = np.abs(np.linalg.eigvalsh(E))
     isolated = (E.max(axis=1) == 0).sum()
-    smallest, alone = "smallest eigenvalue of the overlaps", "classes that overlap no other"
+    smallest, alone = "smallest eigenvalue of the overlaps", "number of classes that overlap no other"
     return [
-        at_least("Assumption 2, large vocabulary", M / K**2, MUCH_LARGER, "M / K²"),
-        below(WEAK_OVERLAPS, size.max(), 1 / K, LARGEST, "E' stays close to E only below 1/K"),
-        below(
-            f"{_SECOND}no two classes overlap much", E.max(), 1 / K, "largest overlap", "no overlap exceeds the largest eigenvalue"
-        ),
-        at_least(NO_TINY_OVERLAPS, size.min(), 6 / np.sqrt(M), smallest, "against terms of size 1/M"),
-        at_least(f"{NO_TINY_OVERLAPS}, as the proof needs", size.min(), np.sqrt(6 / M), smallest, "the proof needs a weaker bound"),
-        at_most(NO_ISOLATED_CLASS, isolated, 0, alone, "such a class has zero drive and eigenvalue"),
+        (f"{_SECOND}large vocabulary", M / K**2, ">=", MUCH_LARGER, "M / K²", "the paper has M >> K²"),
+        (WEAK_OVERLAPS, size.max(), "<", 1 / K, LARGEST, "E' stays close to E only below 1/K"),
+        (f"{_SECOND}no large overlap", E.max(), "<", 1 / K, "largest overlap", "none exceeds the largest eigenvalue"),
+        (NO_TINY_OVERLAPS, size.min(), ">=", 6 / np.sqrt(M), smallest, "against terms of size 1/M"),
+        (f"{NO_TINY_OVERLAPS}, as the proof needs", size.min(), ">=", np.sqrt(6 / M), smallest, "a weaker bound will do"),
+        (NO_ISOLATED_CLASS, isolated, "<=", 0, alone, "such a class has zero drive and eigenvalue"),
     ]
 
 
-def _theorem_1(weight: NDArray[np.float64], *, M: int, eta_Y: float, init_scale: float, n_steps: float | None) -> list[Condition]:
+def _theorem_1(weight: NDArray[np.float64], *, M: int, eta_Y: float, init_scale: float, n_steps: float | None) -> list[Row]:
     K = len(weight)
-    conditions = [
-        at_most(ZERO_START, init_scale, 0.0, "initial scale", "Lemma 5 starts every class at height 0"),
-        at_least("Theorem 1, large vocabulary", M, 100 * MUCH_LARGER, "M", "the paper has M >> 100"),
-        at_least("Theorem 1, decoder not too slow", eta_Y * M**0.99, MUCH_LARGER, "η_Y M^0.99", "the paper has η_Y M^0.99 >> 1"),
-        below("Theorem 1, small steps of the decoder", eta_Y, 1.0, "decoder rate", "larger steps leave the continuous height"),
-        at_most(EQUAL_CLASSES, np.abs(K * weight - 1).max(), TIE, "largest |K P(n) - 1|", "then all classes reach height h(t/K)"),
+    conditions: list[Row] = [
+        (ZERO_START, init_scale, "<=", 0.0, "initial scale", "Lemma 5 starts every class at height 0"),
+        ("Theorem 1, large vocabulary", M, ">=", 100 * MUCH_LARGER, "M", "the paper has M >> 100"),
+        ("Theorem 1, decoder not too slow", eta_Y * M**0.99, ">=", MUCH_LARGER, "η_Y M^0.99", "the paper has η_Y M^0.99 >> 1"),
+        ("Theorem 1, small steps of the decoder", eta_Y, "<", 1.0, "decoder rate", "larger steps leave the continuous height"),
+        (EQUAL_CLASSES, np.abs(K * weight - 1).max(), "<=", TIE, "largest |K P(n) - 1|", "then all classes reach height h(t/K)"),
     ]
     if n_steps is not None:
-        conditions.append(at_least("Theorem 1, long run", n_steps / K**2, MUCH_LARGER, "steps / K²", "draws settle to their share"))
+        conditions.append(("Theorem 1, long run", n_steps / K**2, ">=", MUCH_LARGER, "steps / K²", "draws settle to their share"))
     return conditions
 
 
-def _theorem_2(distinct: NDArray[np.bool_], common: NDArray[np.bool_], query: NDArray[np.int_]) -> list[Condition]:
+def _theorem_2(distinct: NDArray[np.bool_], common: NDArray[np.bool_], query: NDArray[np.int_]) -> list[Row]:
     bare = sum(not distinct[query == m].any() for m in np.unique(query))
     return [
-        equal(ONE_COMMON_TOKEN, common.sum(), 1, "number of common tokens", "for several see Corollary 2"),
-        at_most(DISTINCT_FOR_EACH_QUERY, bare, 0, "queries whose classes have no distinct token"),
+        (ONE_COMMON_TOKEN, common.sum(), "=", 1, "number of common tokens", "for several see Corollary 2"),
+        (DISTINCT_FOR_EACH_QUERY, bare, "<=", 0, "number of queries whose classes have no distinct token", ""),
     ]
 
 
 def _corollary_2(
     prob: NDArray[np.float64], distinct: NDArray[np.bool_], common: NDArray[np.bool_], query: NDArray[np.int_]
-) -> list[Condition]:
+) -> list[Row]:
     ranked = np.sort(np.where(distinct, prob, 0.0), axis=1)
     unlike, spread = np.ptp(prob[:, common], axis=0).max(initial=0.0), "largest spread of P(l|n) over classes"
     return [
-        at_most(ONE_QUERY, len(np.unique(query)), 1, "number of queries"),
-        at_most(ALIKE_DISTINCT_TOKENS, np.ptp(ranked, axis=0).max(), TIE, spread),
-        at_most(ALIKE_COMMON_TOKENS, unlike, TIE, spread),
+        (ONE_QUERY, len(np.unique(query)), "<=", 1, "number of queries", ""),
+        (ALIKE_DISTINCT_TOKENS, np.ptp(ranked, axis=0).max(), "<=", TIE, spread, ""),
+        (ALIKE_COMMON_TOKENS, unlike, "<=", TIE, spread, ""),
     ]
