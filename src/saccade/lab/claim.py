@@ -309,17 +309,17 @@ class Case:
         measured: float,
         *,
         number: str,
-        printed: float | None,
+        printed: float,
         corrected: float,
         within: float,
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
         """A printed formula, or a reading of it, is wrong and its corrected form right, both held against one measurement;
-        `number` is the erratum's own, `printed` None where the printed form gives no number.
+        `number` is the erratum's own.
         """
         words = next(((each.said, each.instead) for each in statement.errata if each.number == number), ("as printed", "corrected"))
-        relation = Erratum(None if printed is None else float(printed), float(corrected), float(within), number, *words)
+        relation = Erratum(float(printed), float(corrected), float(within), number, *words)
         return self._claim(statement, title, relation, float(measured), sentence, expected)
 
     def _claim(self, statement: Statement, title: str, relation: Relation, value: Value, sentence: str, expected: str) -> Claim:

@@ -14,9 +14,9 @@ from saccade.theory.statements import MISPRINTS
 _ERRATA = (
     "# Errata\n\nWhere the papers are wrong, as printed or as commonly read. Each entry has the printed form, the corrected form, "
     "the reason in one sentence, and the numbers that decide: what each form predicts and what was measured. An erratum holds if "
-    "the corrected form agrees with the measurement and the printed one does not; a dash means that the printed form predicts "
-    "no number. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; *true*, against *as "
-    "assumed*, marks a hypothesis that is not met. Written by `saccade reproduce`; do not edit.\n"
+    "the corrected form agrees with the measurement and the printed one does not. Two kinds are not errors: *sharpened* marks a "
+    "true statement that can be made stronger; *true*, against *as assumed*, marks a hypothesis that is not met. Written by "
+    "`saccade reproduce`; do not edit.\n"
 )
 _DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
 _MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
@@ -67,9 +67,8 @@ def _heading(claims: Sequence[Claim]) -> str:
 
 def _deciding_row(claim: Claim) -> str:
     relation: Erratum = claim.relation  # type: ignore[assignment]
-    printed = "–" if relation.printed is None else numeral(relation.printed)
-    values = map(numeral, (relation.corrected, float(claim.measured)))  # type: ignore[arg-type]
-    return f"| {' | '.join((_cell(claim.label), printed, *values, claim.verdict))} |\n"
+    values = map(numeral, (relation.printed, relation.corrected, float(claim.measured)))  # type: ignore[arg-type]
+    return f"| {' | '.join((_cell(claim.label), *values, claim.verdict))} |\n"
 
 
 def _cell(text: str) -> str:

@@ -134,11 +134,11 @@ class Exceptions:
 @dataclass(frozen=True)
 class Erratum:
     """A formula as printed, or as it is read, and as corrected: only the corrected form may be within a distance of the
-    measurement. `printed` is None where that form gives no number.
+    measurement.
     """
 
     kind: ClassVar[str] = "erratum"
-    printed: float | None
+    printed: float
     corrected: float
     within: float
     number: str
@@ -146,16 +146,14 @@ class Erratum:
     instead: str = "corrected"
 
     def holds(self, value: float) -> bool:
-        as_printed = self.printed is not None and abs(value - self.printed) <= self.within
-        return abs(value - self.corrected) <= self.within and not as_printed
+        return abs(value - self.corrected) <= self.within < abs(value - self.printed)
 
     @property
     def bounds(self) -> tuple[float, float]:
         return self.corrected - self.within, self.corrected + self.within
 
     def says(self, measured: Value) -> str:
-        printed = "no number" if self.printed is None else numeral(self.printed)
-        forms = f"{self.instead} formula {numeral(self.corrected)}, {self.said} {printed}"
+        forms = f"{self.instead} formula {numeral(self.corrected)}, {self.said} {numeral(self.printed)}"
         return f"measured {shown(measured)}; {forms} (± {numeral(self.within)})"
 
     def miss(self, measured: Value) -> str:

@@ -272,8 +272,9 @@ EXPERIMENT = Experiment(
         "closed form."
     ),
     finding=(
-        "the contrast follows its closed form to {*closed form*(π₁ 0.6*:.1g}; with ten tokens γ₁ falls together with γ_l ({drift "
-        "of γ₁*at least*π₁ 0.9*:.3f} per unit of attention strength)"
+        "the contrast follows its closed form to {*closed form*(π₁ 0.6*:.1g}; from {fewest tokens*:.0f} tokens on γ₁ may fall "
+        "together with γ_l, by {drift of γ₁*at least*d 5*:.3f} per unit of attention strength with five and {drift of γ₁*at "
+        "least*d 10*:.3f} with ten"
     ),
     variables=VARIABLES,
     dynamics="C: rank-one flow, embedded model",

@@ -23,7 +23,7 @@ from saccade.experiments.focus_and_dilution import degenerate_points as points
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, padded, stretch
-from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.panel import DASHES, POINTS, RINGS, Layout, Line, Lines
 from saccade.lab.settings import Range
 from saccade.model.rank_one import RankOne, velocity
 from saccade.observe import fits
@@ -257,8 +257,7 @@ def _diagram(record: xr.Dataset, n_vocab: int) -> Lines:
     lines = [
         Line(masses, critical, "equal tokens part above λ_c", tone=0),
         Line(record.mass, record.critical_stay.sel(tokens=n_vocab).mean("nearness"), "λ_c from the Jacobian", POINTS, 0),
-        Line(masses, least, "saturated point above 1 - 1/(dπ₁)", DASHES, 1),
-        Line(masses, least, "saturated and stable", DOTS, 2, low=least, high=np.maximum(least, critical)),
+        Line(masses, least, "saturated above 1 - 1/(dπ₁); shaded: stable", DASHES, 1, low=least, high=np.maximum(least, critical)),
         Line(shown[:, 0], shown[:, 1], "flows", RINGS, None),
     ]
     return Lines(f"stability, d = {n_vocab}", "mass of the frequent token π₁", "stay λ", lines, xlim=(0.2, 1), ylim=(0, 1))

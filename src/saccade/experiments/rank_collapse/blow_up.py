@@ -277,7 +277,6 @@ def _of_condensation(record: xr.Dataset, every: xr.Dataset, case: Case) -> Itera
         stated.CONDITION_SIZE, "power of the width in the median size", power(record.width, medians), 1.8, within=0.3
     )
     yield case.at_least(stated.DEFINITION_5, "cos ξ of two weighted rows at the end, smallest", every.alignment, 0.99)
-    yield case.at_least(stated.PROPOSITION_5, "cos ξ of two weighted rows at the end, smallest", every.alignment, 0.99)
     yield case.at_least(stated.COROLLARY_1, "cos ψ of b' and a weighted row at the end, smallest", every.velocity_alignment, 0.99)
     yield case.at_least(stated.PROPOSITION_6, "cos φ since Assumption 1 is met, smallest", every.readout_side, 0.0, strict=True)
     yield case.at_least(stated.PROPOSITION_7, "cos ζ since Assumption 1 is met, smallest", every.velocity_side, 0.0, strict=True)

@@ -74,15 +74,6 @@ ERRATUM_3_9 = Correction(
     "Along a gradient flow the loss falls with the square of the gradient: a square is lost in App. A.4.",
     title="Assumption 2* gives outer gradients of order δ",
 )
-ERRATUM_3_10 = Correction(
-    "3.10",
-    (r"\frac{W_Q}{|W_Q|} \text{ has rank one when attention opens}",),
-    (r"\frac{s_2}{s_1}(W_Q) \sim \epsilon^{1 - s_2(F) / s_1(F)} \text{, if } u_1^\top W_Q(0) + v_1^\top W_K(0) \ne 0",),
-    "The stage ends when attention opens, after a time ln(1/ε)/s₁, so the limit of Theorem 3 is only approached.",
-    said="as read",
-    title="How near to rank one attention is when it opens",
-    instead="sharpened",
-)
 ERRATUM_3_11 = Correction(
     "3.11",
     (r"A_2 = \text{number of } (i, j: \langle W_{v,i} W^{[1],i}, W_{v,j} W^{[1],j} \rangle > 0) \text{, columns}",),

@@ -130,7 +130,6 @@ THEOREM_3 = _stated(
     (r"\frac{W_Q}{|W_Q|}, \frac{W_K}{|W_K|} \to \text{rank} \le k, \quad k \text{ the multiplicity of } s_1(F)",),
     ("eq. 14 with constant F", "F ≠ 0"),
     "section 4.4, App. A.5, eqs. 54 to 58",
-    errata=(errata.ERRATUM_3_10,),
 )
 PROPOSITION_4 = _stated(
     "Proposition 4",
