@@ -16,6 +16,7 @@ import saccade
 from tests.browser import browser
 
 PAGE = Path(saccade.__file__).parent / "playground" / "index.html"
+STILL = "#v=2&model=scan-and-snap"  # the defaults, without a story: nothing plays by itself
 
 __all__ = ["browser"]  # a fixture of the tests here
 
@@ -40,7 +41,7 @@ class Visit:
         self.requests: list[str] = []
         self._contexts: list[Any] = []
 
-    def __call__(self, link: str = "", *, width: int = 1280, height: int = 900, **settings: Any) -> Any:
+    def __call__(self, link: str = STILL, *, width: int = 1280, height: int = 900, **settings: Any) -> Any:
         context = self._browser.new_context(viewport={"width": width, "height": height}, **settings)
         context.set_default_timeout(1000 * PATIENCE)
         self._contexts.append(context)

@@ -17,7 +17,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture
 def page(visit):
-    opened = visit("#v=1&model=scan-and-snap&time=100")
+    opened = visit("#v=2&model=scan-and-snap&time=100")
     until(opened, "Page.settled")
     opened.evaluate("document.body.replaceChildren(Object.assign(document.createElement('div'), { id: 'chart' }))")
     return opened
@@ -31,10 +31,10 @@ def _saved(page, kind):
 
 
 def test_a_chart_is_saved_as_svg_png_and_csv(visit):
-    page = visit("#v=1&model=scan-and-snap&time=100")
+    page = visit("#v=2&model=scan-and-snap&time=100")
     until(page, "Page.settled")
     drawing = ElementTree.fromstring(_saved(page, "SVG"))
-    assert "Attention of class A over time" in [one.text for one in drawing.iter(f"{_SVG}text")]
+    assert "Attention of class barks over time" in [one.text for one in drawing.iter(f"{_SVG}text")]
     assert "stroke:#0072b2" in drawing.find(f"{_SVG}style").text
     assert "var(" not in drawing.find(f"{_SVG}style").text  # it stands alone
     picture = _saved(page, "PNG")
@@ -42,8 +42,10 @@ def test_a_chart_is_saved_as_svg_png_and_csv(visit):
     width, _ = struct.unpack(">II", picture[16:24])
     assert width == 2 * int(drawing.get("width"))
     rows = list(csv.DictReader(io.StringIO(_saved(page, "CSV").decode())))
-    saved = [float(row["attention"]) for row in rows if row["series"] == "A1"]
-    assert saved == page.evaluate("Page.run.seen.slice(1, Page.shown + 1).map((one) => one.attention[0][1])")
+    saved = [float(row["attention"]) for row in rows if row["series"] == "dog"]
+    *before, now = saved  # the last point is the moment shown, between two samples
+    assert before == page.evaluate("Page.run.seen.slice(1, Page.shown + 1).map((one) => one.attention[0][1])")
+    assert now == page.evaluate("Moments.at(Page.run, Page.place).attention[0][1]")
 
 
 def test_labels_of_marks_stand_above_the_plot_and_no_words_lie_on_others(page):

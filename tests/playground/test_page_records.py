@@ -55,7 +55,7 @@ def _record(page, **changes):
 
 
 def _bars(page, group):
-    return page.get_attribute(f"#bars figure:first-child path.chart-fill-{group}", "d")
+    return page.get_attribute(f"#picture figure:first-child path.chart-fill-{group}", "d")
 
 
 def test_a_dropped_record_is_laid_beside_the_run_that_its_settings_make(page):
@@ -69,10 +69,10 @@ def test_a_dropped_record_is_laid_beside_the_run_that_its_settings_make(page):
     page.locator("#moment").fill("400")
     until(page, "Page.shown === 400")
     assert page.evaluate("Page.run.seen.at(-1).attention")[0] == pytest.approx(record["attention"][-1][0], rel=1e-6)
-    tops = [[float(part.split("h")[0]) for part in _bars(page, group).split("V")[1::2]] for group in (0, 1)]
+    tops = [[float(part.split("h")[0]) for part in _bars(page, group).split("V")[1::2]] for group in (0, 6)]
     assert tops[0] == pytest.approx(tops[1], abs=0.2)  # pixels
     assert page.locator("#lines figure:first-child .chart-dots").count() == 2
-    assert "the" in page.locator("#bars figure").first.inner_text()
+    assert "the" in page.locator("#picture figure").first.inner_text()
     page.get_by_role("button", name="Remove the record").click()
     until(page, "Page.run.settings.lrAttention === 2 && document.querySelectorAll('.chart-dots').length === 0")
     assert page.locator("#controls fieldset:visible").count() == 3
@@ -98,7 +98,7 @@ def test_classes_of_a_record_keep_their_names(page):
     _drop(page, playground_record(saccade.reduced_flow(saccade.SequenceClasses.from_table(rows), t1=10, n_times=4)))
     until(page, "!document.getElementById('record-shown').hidden")
     for place, words in enumerate((("Class day", "sun"), ("Class night", "moon"))):
-        shown = page.locator("#bars figure").nth(place).inner_text()
+        shown = page.locator("#picture figure").nth(place).inner_text()
         assert [word for word in words if word not in shown] == []
     assert page.locator("#row option").all_inner_texts() == ["Class day", "Class night"]
     assert "class night" in page.locator("#lines").inner_text()  # of the attention on common tokens
@@ -124,10 +124,10 @@ def test_markup_in_names_is_text_and_runs_nothing(page):
     attack = "<img src=x onerror=window.hacked=1><script>window.hacked=2</script>"
     _drop(page, record | {"tokens": [attack] * len(record["attention"][0][0])}, f"{attack}.json")
     until(page, "!document.getElementById('record-shown').hidden")
-    page.locator("#bars svg").first.hover()
+    page.locator("#picture svg").first.hover()
     page.wait_for_timeout(100)
     assert page.evaluate("window.hacked") is None
-    assert page.locator("main img, main script, #bars script").count() == 0
+    assert page.locator("main img, main script, #picture script").count() == 0
     assert "<img" in page.locator(".chart-tip:visible").inner_text()
     assert "<script" not in page.evaluate("ChartSave.toSVG(document.querySelector('#lines svg'), '<script>')").replace(
         "&lt;script", ""

@@ -8,6 +8,11 @@ import pytest
 from .conftest import until
 
 TITLES = ("What is scanning?", "Why it snaps", "Why frequent tokens win", "Condensation", "Focus", "Dilution")
+LEAST_SECONDS = 1.8  # that a sentence of eighty letters is on the page: what a fluent reader needs
+_BEGINS = """() => {
+  const story = Stories.byName(Page.state.story), pace = Pace.shares(Page.run.way), times = TheoryView.times(Page.run);
+  return story.look.map((_, at) => pace[Page.run.seen.findIndex((one) => Stories.pointAt(story, times, one.time) >= at)] ?? null);
+}"""
 
 
 @pytest.fixture
@@ -17,9 +22,8 @@ def told(visit):
     def tell(title):
         page = visit()
         page.get_by_role("button", name=title, exact=True).click()
-        until(page, "Page.shown > 3")
-        assert page.locator("#story h2").inner_text() == title
-        assert page.locator("#story li").count() == 3
+        until(page, "Page.place > 0 && Page.playing")
+        assert page.inner_text("#caption") == page.evaluate("Stories.byName(Page.state.story).look[0].say")
         page.evaluate("Page.run.advance(1e9, 1e9)")
         run = page.evaluate("({ seen: Page.run.seen, marks: TheoryView.times(Page.run), task: Page.run.task, state: Page.state })")
         run["time"] = np.array([one["time"] for one in run["seen"]])
@@ -32,7 +36,7 @@ def told(visit):
 
 def test_there_are_six_stories_and_each_sets_its_controls_and_ends_in_the_link(visit):
     page = visit()
-    buttons = page.locator("#stories button")
+    buttons = page.locator("[data-stories] button")
     assert tuple(buttons.all_inner_texts()) == TITLES
     for index in range(6):
         buttons.nth(index).click()
@@ -44,67 +48,108 @@ def test_there_are_six_stories_and_each_sets_its_controls_and_ends_in_the_link(v
             k: v for k, v in settings.items() if k != "law"
         }
         assert page.get_by_role("tab", selected=True).get_attribute("data-model") == story["model"]
-        for name in story["change"]:
-            assert name == "law" or page.locator(f"#field-{name}").is_visible()
         page.click("#play")
         until(page, "!Page.playing")
         assert f"story={story['name']}" in page.evaluate("Page.link")
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_every_sentence_is_said_in_its_turn_and_long_enough_to_be_read(told, title):
+    page, _ = told(title)
+    begins = [12 * share for share in page.evaluate(_BEGINS)] + [12.0]
+    print(title, np.round(begins, 1))
+    assert min(np.diff(begins[:-1])) >= LEAST_SECONDS
+    page.get_by_role("slider", name="Moment of the run").press("End")
+    until(page, "Page.settled")
+    assert page.inner_text("#caption") == page.evaluate("Stories.byName(Page.state.story).look.at(-1).say")
 
 
 def test_scanning_common_tokens_fall_and_distinct_ones_rise(told):
     _, run = told("What is scanning?")
     common = np.array(run["task"]["common"])
     start, end = run["attention"][[0, -1]][..., : len(common)]  # then come the query and the next tokens, which no context shows
+    onset = run["attention"][np.searchsorted(run["time"], run["marks"]["onset"])][:, : len(common)]
     assert (end[:, common] < start[:, common]).all()
-    assert (end > start)[~common & (start > 0)].all()
+    frequent = start * ~common == (start * ~common).max(axis=1, keepdims=True)
+    assert (onset > start)[~common & (start > 0)].all()
+    assert ((end - start)[frequent] > 0.3).all()
 
 
-def test_snapping_most_of_the_change_comes_before_the_onset(told):
-    _, run = told("Why it snaps")
-    mass = run["attention"][:, 0, 0]
-    index = np.searchsorted(run["time"], run["marks"]["onset"])
-    assert (mass[0] - mass[index]) > 0.5 * (mass[0] - mass[-1])
-    assert run["loss"][index] < 0.15 * run["loss"][0]
-    assert run["time"][-1] == 1e9
+def test_snapping_attention_has_lost_its_speed_at_the_onset(told):
+    page, run = told("Why it snaps")
+    moved = np.abs(np.diff(run["attention"], axis=0)).sum(axis=(1, 2))
+    speed = moved / np.diff(run["time"])
+    assert speed == pytest.approx(page.evaluate("Timeline.speeds(Page.run.seen.map((one) => one.attention), Page.run.times)"))
+    onset = np.searchsorted(run["time"], run["marks"]["onset"])
+    assert speed[onset] < 0.1 * speed.max()
+    assert moved[:onset].sum() > 0.6 * moved.sum()
+    assert run["loss"][onset] < 0.15 * run["loss"][0]
+
+
+def test_theory_and_run_agree_in_the_theorys_own_flow_and_part_in_plain_descent(visit):
+    page = visit()
+    gap = """{ Page.run.advance(1e9, 1e9); TheoryView.attention(Page.run).reduce((most, rows, at) => Math.max(most,
+      ...rows.flatMap((row, n) => row.map((share, token) => Math.abs(share - Page.run.seen[at].attention[n][token])))), 0) }"""
+    assert page.evaluate(gap) < 1e-3
+    page.get_by_role("button", name="plain descent").click()
+    until(page, "Page.settled && Page.run.settings.optimiser === 'flow'")
+    assert page.evaluate(gap) > 0.1
 
 
 def test_frequent_tokens_win_in_both_classes(told):
     _, run = told("Why frequent tokens win")
     gain = run["attention"][-1] - run["attention"][0]
-    names = ["c1", "A1", "A2", "A3", "A4", "B1", "B2", "B3", "B4"]
-    assert names[int(gain[0].argmax())] == "A3"
-    assert names[int(gain[1].argmax())] == "B1"
+    names = ["the", "dog", "bone", "leash", "kennel", "cat", "milk", "yarn", "mouse"]
+    assert names[int(gain[0].argmax())] == "leash"
+    assert names[int(gain[1].argmax())] == "cat"
     assert run["state"]["settings"]["scan-and-snap"]["optimiser"] == "reduced"
 
 
+def _arrows(page, at):
+    """Coordinates of the embeddings in the plane of the run, the longest one long."""
+    return np.array(
+        page.evaluate(
+            """(at) => { const axes = Arrows.plane(Page.run), rows = Page.run.seen.at(at).embedding;
+        const plane = rows.map((row) => axes.map((axis) => axis.reduce((sum, x, i) => sum + x * row[i], 0)));
+        const longest = Math.max(...rows.map((row) => Math.hypot(...row)));
+        return plane.map((row) => row.map((x) => x / longest)); }""",
+            at,
+        )
+    )
+
+
 def test_condensation_lifts_one_direction_while_attention_stands_still(told):
-    _, run = told("Condensation")
+    page, run = told("Condensation")
     growth = run["singularValues"][-1] / run["singularValues"][0]
-    assert growth[0] > 1000
+    assert growth[0] > 100
     assert (growth[1:] < 2).all()
-    assert abs(run["attention"] - np.array(run["task"]["stationary"])).max() < 0.01
-    assert run["loss"][-1] == pytest.approx(run["task"]["unigramLoss"], abs=0.01)
+    condensed = np.searchsorted(run["time"], 1.1 * run["marks"]["condensed"])
+    assert abs(run["attention"][condensed] - np.array(run["task"]["stationary"])).max() < 0.005
+    assert run["loss"][condensed] < run["task"]["unigramLoss"] + 0.1
+    assert abs(_arrows(page, 0)[:, 1]).max() > 0.2
+    assert abs(_arrows(page, int(condensed))[:, 1]).max() < 0.02
 
 
-def test_focus_raises_attention_on_the_frequent_token_in_every_query(told):
+def test_focus_is_marked_where_attention_moves_and_goes_past_its_peak(told):
     page, run = told("Focus")
-    gain = run["attention"][-1, :, 0] - run["attention"][0, :, 0]
-    assert (gain > 0.001).all()
-    assert gain.argmax() == 0
-    before = np.searchsorted(run["time"], run["marks"]["focused"])
-    assert abs(run["attention"][before] - run["attention"][0]).max() < 0.01
-    page.select_option("#speed", "4")
-    until(page, "!Page.playing")
-    assert page.locator("#story li[aria-current]").inner_text().startswith("The loss takes its second step")
+    on_frequent = run["attention"][:, :, 0]
+    change = abs(run["attention"] - run["attention"][0]).max(axis=(1, 2))
+    begun = run["time"][np.argmax(change >= 0.02)]
+    assert run["marks"]["focused"] == pytest.approx(begun, rel=0.03)
+    assert run["marks"]["focused"] > page.evaluate("Page.run.theory.focusOnset")  # where queries have grown, long before
+    peak = on_frequent[:, 1:].mean(axis=1).argmax()
+    assert run["marks"]["diluted"] == pytest.approx(run["time"][peak], rel=0.03)
+    assert (on_frequent[peak] > on_frequent[0] + 0.03).all()
+    assert (on_frequent[-1, 1:] < on_frequent[peak, 1:] - 0.1).all()
 
 
-def test_dilution_turns_rare_queries_away_and_new_directions_open(told):
-    _, run = told("Dilution")
+def test_dilution_turns_rare_queries_away_and_then_the_diagonal_lights(told):
+    page, run = told("Dilution")
     on_frequent = run["attention"][:, 1:, 0]
-    peak = on_frequent.max(axis=0)
-    assert (peak > on_frequent[0] + 0.001).all()
-    assert (on_frequent.min(axis=0) < on_frequent[0] - 0.1).all()
-    opened = [run["time"][np.argmax(values > 0.5)] for values in run["singularValues"].T[:3]]
-    assert opened == sorted(opened)
-    assert min(opened) > 0
-    assert opened[1] > run["marks"]["focused"]
+    assert (on_frequent.max(axis=0) > on_frequent[0] + 0.03).all()
+    assert (on_frequent[-1] < on_frequent[0] - 0.1).all()
+    opened = np.searchsorted(run["time"], run["marks"]["opened"])
+    assert run["singularValues"][opened, 1] > 0.5 * run["singularValues"][opened, 0]
+    assert run["marks"]["condensed"] < run["marks"]["focused"] < run["marks"]["diluted"] < run["marks"]["opened"]
+    assert (np.diagonal(run["attention"][-1]) > 0.6).all()
+    assert abs(_arrows(page, -1)[:, 1]).max() > 0.4

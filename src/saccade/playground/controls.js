@@ -1,4 +1,4 @@
-/* The controls of one model, built from its fields: sliders, whole numbers, choices, and the law's bars.
+/* The controls of one model, built from its fields: sliders, whole numbers, choices, words, and the law's bars.
  *
  * A logarithmic slider moves in the logarithm of its value. Every change gives back the whole settings, already within limits.
  */
@@ -59,6 +59,38 @@ const Controls = (() => {
     return { line, show(next) { select.value = next; } };
   }
 
+  /** Words that are typed: taken as soon as they can be read, answered with a sentence below until then. */
+  function words(parent, field, onValue, model) {
+    const box = html("details", "control control-words", undefined, parent);
+    html("summary", "control-label", field.label, box);
+    const area = html("textarea", "", undefined, box);
+    Object.assign(area, { id: `field-${field.name}`, rows: model === "scan-and-snap" ? 3 : 1, spellcheck: false, maxLength: 400 });
+    area.setAttribute("aria-label", field.label);
+    const hint = html("p", "hint", field.hint, box);
+    hint.id = `hint-${field.name}`;
+    area.setAttribute("aria-describedby", hint.id);
+    const back = html("button", "", "Back to the page's words", box);
+    back.type = "button";
+    back.addEventListener("click", () => onValue(""));
+    area.addEventListener("input", () => {
+      const text = Words.oneLine(area.value);
+      hint.textContent = field.hint;
+      try {
+        if (text) Words.of(model, { words: text });
+        onValue(text);
+      } catch (error) {
+        hint.textContent = error.message;
+      }
+    });
+    return {
+      line: box,
+      show(next, settings) {
+        back.hidden = !next;
+        if (document.activeElement !== area) area.value = next ? next.replaceAll("; ", "\n") : Words.typed(model, settings);
+      },
+    };
+  }
+
   /** The law's editor, made anew when the number of bars changes. */
   function lawEditor(parent, field, onValue, model) {
     const line = html("div", "control control-law", undefined, parent);
@@ -67,19 +99,20 @@ const Controls = (() => {
     let editor = null;
     let shape = "";
     function rows(settings) {
-      return settings.law.map((_, n) => {
-        const title = model === "scan-and-snap" ? `Class ${Laws.className(n)}` : "Law of the tokens";
-        const where = model === "scan-and-snap" ? ` in class ${Laws.className(n)}` : "";
-        return { title, names: Laws.rowNames(model, settings, n), describe: (name) => `Chance of token ${name}${where}` };
+      const { rows: names, answers } = Words.of(model, settings);
+      return names.map((row, n) => {
+        const where = answers[n] ? ` before ${answers[n]}` : "";
+        const tones = Tones.ofLaw(settings.law[n], row.map((word) => Words.isCommonIn(names, word)));
+        return { title: answers[n] ? `before “${answers[n]}”` : "Law of the words", names: row, tones, describe: (name) => `Chance of ${name}${where}` };
       });
     }
     return {
       line,
       show(next, settings) {
-        const now = JSON.stringify([Laws.shape(model, settings), settings.common]);
+        const now = JSON.stringify(Words.of(model, settings));
         if (now !== shape) editor = LawEditor.create(place, rows(settings), onValue);
         shape = now;
-        editor.show(next);
+        editor.show(next, rows(settings).map((row) => row.tones));
       },
     };
   }
@@ -101,13 +134,13 @@ const Controls = (() => {
       return groups.get(name);
     }
     function changed(field, value) {
-      settings = { ...settings, [field.name]: value };
+      settings = field.name === "optimiser" ? Fields.withOptimiser(model, settings, value) : { ...settings, [field.name]: value };
       if (field.shape) settings.law = Laws.fitting(model, settings);
       show(settings);
       onChange(settings);
     }
     const made = Fields.BY_MODEL[model].map((field) => {
-      const make = { law: lawEditor, choice }[field.kind] ?? slider;
+      const make = { law: lawEditor, text: words, choice }[field.kind] ?? slider;
       return { field, ...make(groupOf(field.group), field, (value) => changed(field, value), model) };
     });
     let fixed = false; // a record on the page brings its own data and start

@@ -45,8 +45,9 @@ const LawEditor = (() => {
       event.stopPropagation();
       onValue(next);
     });
-    return (next) => {
+    return (next, tone) => {
       chance = next;
+      fill.className = `law-fill law-tone-${tone}`;
       fill.style.height = `${(100 * next).toFixed(2)}%`;
       value.textContent = next.toFixed(next < 0.0995 ? 3 : 2);
       slider.setAttribute("aria-valuenow", next.toFixed(4));
@@ -57,10 +58,10 @@ const LawEditor = (() => {
   /**
    * @param {Element} container @param {{title: string, names: string[], describe: (name: string) => string}[]} rows
    * @param {(law: number[][]) => void} onChange
-   * @returns {{show(law: number[][]): void}}
+   * @returns {{show(law: number[][], tones: number[][]): void}} tones: numbers of the bars' colours
    */
   function create(container, rows, onChange) {
-    let law = [];
+    let [law, tones] = [[], rows.map((row) => row.tones)];
     container.replaceChildren();
     const setters = rows.map((row, n) => {
       const line = html("div", "law-row", undefined, container);
@@ -73,9 +74,9 @@ const LawEditor = (() => {
         onChange(law);
       }));
     });
-    function show(next) {
-      law = next;
-      setters.forEach((line, n) => line.forEach((set, at) => set(next[n][at])));
+    function show(next, nextTones = tones) {
+      [law, tones] = [next, nextTones];
+      setters.forEach((line, n) => line.forEach((set, at) => set(next[n][at], tones[n][at])));
     }
     return { show };
   }

@@ -1,15 +1,18 @@
 /* Laws that a person can drag: chances stay above a least value and always add up to one.
  *
- * A law of Scan and Snap has a row for each class over the class's own tokens, common ones first; of Focus and Dilution one row.
- * Moving one chance takes from or gives to the others in proportion, so that their ratios stay.
+ * A law of Scan and Snap has a row for each class over the class's own words; of Focus and Dilution one row. Which words, and in
+ * which order, is decided in words.js. Moving one chance takes from or gives to the others in proportion, so that their ratios stay.
  */
 const Laws = (() => {
   "use strict";
   const LEAST = 0.005; // a bar that can still be seen and caught
   const SLACK = 0.005; // chances in a link have four digits; this is what rounding them may add up to
+  const SHARED = 0.4; // of a class: what its common tokens hold together
+  const CHAIN = [0.5, 0.25, 0.15, 0.1];
 
   /** The row with entry `at` moved to `value`, or as near as the others allow. @param {number[]} row @returns {number[]} */
   function moved(row, at, value) {
+    if (row.length < 2) return [1];
     const most = 1 - LEAST * (row.length - 1);
     const wanted = Math.min(most, Math.max(LEAST, Number.isFinite(value) ? value : row[at]));
     const rest = 1 - row[at];
@@ -34,54 +37,41 @@ const Laws = (() => {
 
   const zipf = (count, power) => normalised(Array.from({ length: count }, (_, rank) => (rank + 1) ** -power));
 
-  /** The law a model starts with for these numbers of tokens. */
-  function fitting(model, { classes, common, distinct, tokens }) {
-    if (model === "focus-and-dilution") return [tokens === 4 ? [0.6, 0.25, 0.1, 0.05] : zipf(tokens, 1.4)];
-    // Common tokens hold two fifths, distinct ones the rest, unequally: theory says the frequent one wins.
-    // Every second class has them in the other order, so that winners can be told from places.
-    const shared = zipf(common, 0.5).map((chance) => 0.4 * chance);
-    const own = zipf(distinct, 1).map((chance) => 0.6 * chance);
-    return Array.from({ length: classes }, (_, n) => [...shared, ...(n % 2 ? [...own].reverse() : own)]);
+  /** Chances of a class: two fifths for its common words, the rest for its own, unequally, as theory says that the frequent one wins. */
+  function classLaw(words, rows, turned) {
+    const shared = words.filter((word) => Words.isCommonIn(rows, word));
+    const own = words.filter((word) => !shared.includes(word));
+    const chances = [zipf(shared.length, 0.5), zipf(own.length, 1)];
+    if (turned) chances[1].reverse();
+    const chance = (word) => (shared.includes(word) ? SHARED * chances[0][shared.indexOf(word)] : (1 - SHARED) * chances[1][own.indexOf(word)]);
+    return normalised(words.map(chance));
   }
 
-  /** Rows and columns a law must have. */
-  function shape(model, { classes, common, distinct, tokens }) {
-    return model === "focus-and-dilution" ? [1, tokens] : [classes, common + distinct];
+  /** The law that a model starts with for its words: by how often each was typed, or the page's own. */
+  function fitting(model, settings) {
+    const { rows, counts } = Words.of(model, settings);
+    if (counts?.some((row) => Math.max(...row) > 1)) return counts.map(normalised);
+    if (model === "focus-and-dilution") return [rows[0].length === CHAIN.length ? [...CHAIN] : zipf(rows[0].length, 1.2)];
+    // Every second class has its own words in the other order, so that winners can be told from places.
+    return rows.map((row, n) => classLaw(row, rows, n % 2 === 1));
   }
+
+  /** How many chances each row of a law must have. */
+  const shape = (model, settings) => Words.of(model, settings).rows.map((row) => row.length);
 
   /** A law read from outside, rescaled exactly; null if it is none or has another shape. */
-  function checked(rows, [height, width]) {
-    const good = Array.isArray(rows) && rows.length === height && rows.every((row) => Array.isArray(row) && row.length === width
+  function checked(rows, widths) {
+    const good = Array.isArray(rows) && rows.length === widths.length && rows.every((row, n) => Array.isArray(row) && row.length === widths[n]
       && row.every((chance) => Number.isFinite(chance) && chance >= LEAST / 2 && chance <= 1)
       && Math.abs(row.reduce((sum, chance) => sum + chance, 0) - 1) <= SLACK);
     return good ? rows.map(normalised) : null;
   }
 
-  /** Chances over all tokens for each class: common tokens, then the distinct ones of class A, of class B, ... */
-  function tokenProb(law, { classes, common, distinct }) {
-    return law.map((row, n) => {
-      const wide = new Array(common + classes * distinct).fill(0);
-      row.forEach((chance, at) => { wide[at < common ? at : common + n * distinct + (at - common)] = chance; });
-      return wide;
-    });
+  /** Chances over all tokens for each class, in the order of `Words.tokens`. */
+  function tokenProb(law, rows) {
+    const tokens = Words.tokens(rows);
+    return rows.map((words, n) => tokens.map((token) => (words.includes(token) ? law[n][words.indexOf(token)] : 0)));
   }
 
-  const className = (n) => String.fromCharCode(65 + n);
-
-  /** Names of a class's own tokens (Scan and Snap), or of all tokens. */
-  function rowNames(model, { common, distinct, tokens }, n) {
-    if (model === "focus-and-dilution") return Array.from({ length: tokens }, (_, at) => `${at + 1}`);
-    const shared = Array.from({ length: common }, (_, at) => `c${at + 1}`);
-    return [...shared, ...Array.from({ length: distinct }, (_, at) => `${className(n)}${at + 1}`)];
-  }
-
-  /** Names of all tokens, in the order of `tokenProb`. */
-  function tokenNames(model, settings) {
-    if (model === "focus-and-dilution") return rowNames(model, settings, 0);
-    const { classes, common } = settings;
-    const shared = rowNames(model, settings, 0).slice(0, common);
-    return [...shared, ...Array.from({ length: classes }, (_, n) => rowNames(model, settings, n).slice(common)).flat()];
-  }
-
-  return Object.freeze({ LEAST, moved, fitting, shape, checked, tokenProb, className, rowNames, tokenNames });
+  return Object.freeze({ LEAST, moved, fitting, shape, checked, tokenProb });
 })();

@@ -9,17 +9,21 @@ const Page = (() => {
   const at = (id) => document.getElementById(id);
   const LINK_DELAY = 200; // milliseconds; Chromium allows 200 changes in 30 seconds, Safari 100
 
+  const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
+
   let state = State.defaults();
   let run = null;
   let view = null;
   let controls = null;
   let record = null; // {model, settings, time, samples, names}
-  let names = [];
   let waiting = 0; // the frame in which changed settings make a new run
   let linking = 0; // the timer after which the link is written
-  let passed = ""; // the last onset announced
-  const player = Player.create({ onMove: moved, onState: stateChanged });
-  const stories = StoryPanel.create({ list: at("stories"), panel: at("story") }, { onTell: tell, onLeave: () => leaveStory() });
+  let passed = ""; // the last stage announced
+  let far = false; // whether the curves further down are on the screen
+  const player = Player.create({ onMove: moved, onState: stateChanged, onLoad: loaded, onGrow: grown });
+  const timeline = Timeline.create(at("timeline"), { onSeek: (place) => player.goTo(place) });
+  const lists = new Map([...document.querySelectorAll("[data-stories]")].map((list) => [list.dataset.stories, list]));
+  const stories = StoryPanel.create({ lists, caption: at("caption"), next: at("next") }, { onTell: tell });
 
   const values = () => state.settings[state.model];
 
@@ -33,7 +37,7 @@ const Page = (() => {
 
   /** The state goes to the link, with the player's time; a little later, as browsers allow only so many changes of an address. */
   function keepLink() {
-    state.time = run && player.shown > 0 ? run.times[player.shown] : 0;
+    state.time = run && player.place > 0 ? Moments.at(run, player.place).time : 0;
     linking ||= setTimeout(writeLink, LINK_DELAY);
   }
 
@@ -61,86 +65,115 @@ const Page = (() => {
     for (const id of ["record-shown", "record-key"]) at(id).hidden = !record;
   }
 
-  /** A new run from the state; a setting the engine refuses is said, and the old run stays. */
+  /** A new run from the state, to be shown at a time; a setting the engine refuses is said, and the old run stays. */
   function restart(time = 0) {
     try {
-      run = LiveRun.create(state.model, values(), record?.settings);
+      const next = LiveRun.create(state.model, values(), record?.settings);
+      player.load(next, time === Infinity ? next.times.length - 1 : next.placeOf(time));
     } catch (error) {
       say([error.message]);
       return false;
     }
+    return true;
+  }
+
+  /** Where the page is, for a run that takes over: at the end it stays at the end. */
+  function timeNow() {
+    if (!run || player.place <= 0) return 0;
+    return player.place >= run.times.length - 1 ? Infinity : Moments.at(run, player.place).time;
+  }
+
+  /** What is shown: the run with the names of its tokens and classes. */
+  function shown() {
     const numbered = () => run.seen[0].attention[0].map((_, token) => `${token}`);
-    names = record ? record.names ?? numbered() : Laws.tokenNames(state.model, values());
+    const { rows, answers } = record ? { rows: [], answers: [] } : Words.of(state.model, values());
+    const names = record ? record.names ?? numbered() : Words.tokens(rows);
+    return { run, record, names, answers, row: state.row };
+  }
+
+  /** The player has a new run at its place: the page shows it. */
+  function loaded(next) {
+    run = next;
     state.row = Math.min(state.row, run.seen[0].attention.length - 1);
     passed = "";
     at("moment").max = String(run.times.length - 1);
     at("theory-note").textContent = TheoryView.note(run);
+    timeline.load(run);
     showRows();
-    makeView();
-    player.load(run, time > 0 ? run.indexOf(time) : 0);
-    return true;
+    if (view?.fits(shown())) view.load(shown());
+    else makeView();
   }
 
   function makeView() {
     view?.destroy();
-    view = RunView.create({ bars: at("bars"), lines: at("lines") }, run, record, names, state.row);
+    view = RunView.create({ picture: at("picture"), key: at("key"), linear: at("linear"), lines: at("lines") }, shown());
+  }
+
+  /** The run is known further ahead. */
+  function grown() {
+    timeline.grow();
+    if (!run.done) return;
+    view.grow();
+    if (!player.playing) view.draw(player.place, true);
   }
 
   function showRows() {
-    const word = RunView.WORDS[state.model];
     const rows = Math.min(run.seen[0].attention.length, RunView.MOST_ROWS);
-    at("row").replaceChildren(...Array.from({ length: rows }, (_, n) => {
-      const option = html("option", "", `${word.row} ${word.name(n, names, record)}`);
-      option.value = String(n);
-      return option;
-    }));
+    const names = Array.from({ length: rows }, (_, n) => `${RunView.ROWS[state.model]} ${RunView.rowName(shown(), n)}`);
+    if (names.join() !== [...at("row").options].map((option) => option.textContent).join()) {
+      at("row").replaceChildren(...names.map((name, n) => Object.assign(html("option", "", name), { value: String(n) })));
+    }
     at("row").value = String(state.row);
   }
 
-  function moved(shown) {
-    view.draw(shown);
-    const seen = run.seen[shown];
-    at("moment").value = String(shown);
-    at("moment").setAttribute("aria-valuetext", `time ${Charts.format(seen.time)}`);
-    const time = `time ${Charts.format(seen.time)} of ${Charts.format(run.times.at(-1))}`;
-    const facts = [time, `loss ${Charts.format(seen.loss)}`, TheoryView.stage(run, seen.time)];
-    at("numbers").textContent = facts.filter(Boolean).join(" · ");
-    stories.follow(TheoryView.times(run), seen.time);
-    announceOnset(seen.time);
-    if (run.stopped && shown >= run.seen.length - 1) say([`The run ended at time ${Charts.format(seen.time)}: ${run.stopped}.`]);
+  function moved(place) {
+    view.draw(place, far || !player.playing);
+    timeline.draw(place);
+    const { time, loss } = Moments.at(run, place);
+    at("moment").value = String(Math.floor(place));
+    at("moment").setAttribute("aria-valuetext", `time ${Charts.format(time)}`);
+    at("numbers").textContent = `time ${Charts.format(time)} of ${Charts.format(run.times.at(-1))} · loss ${Charts.format(loss)}`;
+    const stage = TheoryView.stages(run).findLast((one) => one.at <= time);
+    at("picture").classList.toggle("is-snapped", stage?.name === "snapped");
+    stories.follow(TheoryView.times(run), time, stage?.say ?? "");
+    announce(stage, time);
+    if (run.stopped && place >= run.seen.length - 1) say([`The run ended at time ${Charts.format(time)}: ${run.stopped}.`]);
     if (!player.playing) keepLink();
   }
 
-  function announceOnset(time) {
-    const mark = TheoryView.marks(run).filter((one) => one.x <= time).at(-1)?.words ?? "";
-    if (mark && mark !== passed) at("announce").textContent = `Passed: ${mark}, at time ${Charts.format(time)}.`;
-    passed = mark;
+  function announce(stage, time) {
+    if (stage && passed && stage.name !== passed) at("announce").textContent = `Passed: ${stage.name}, at time ${Charts.format(time)}.`;
+    passed = stage?.name ?? "";
   }
 
   function stateChanged(playing) {
     at("play").textContent = playing ? "Pause" : "Play";
     if (!playing && run) {
+      view?.draw(player.place, true);
       keepLink();
-      at("announce").textContent = `Paused at time ${Charts.format(run.times[player.shown])}.`;
+      at("announce").textContent = `Paused at time ${Charts.format(Moments.at(run, player.place).time)}.`;
     }
   }
 
-  /** A drag changes settings many times in a frame: the last one counts. */
+  /** A drag changes settings many times in a frame: the last one counts. One that is still on its way to its place comes first. */
   function changed(settings) {
     state.settings[state.model] = settings;
-    cancelAnimationFrame(waiting);
-    waiting = requestAnimationFrame(() => {
-      waiting = 0;
-      leaveStory(false);
-      say([]);
-      restart();
-    });
+    showDynamics();
+    waiting ||= requestAnimationFrame(change);
   }
 
-  function leaveStory(keep = true) {
+  function change() {
+    waiting = player.isComing ? requestAnimationFrame(change) : 0;
+    if (waiting) return;
+    leaveStory();
+    say([]);
+    restart(timeNow());
+    keepLink();
+  }
+
+  function leaveStory() {
     state.story = "";
     stories.show(null);
-    if (keep) keepLink();
   }
 
   function tell(story) {
@@ -151,24 +184,43 @@ const Page = (() => {
     say([]);
     showAll();
     player.play();
-    at("story").scrollIntoView({ block: "nearest" });
   }
 
   function showAll(time = 0) {
     cancelAnimationFrame(waiting);
     waiting = 0;
+    player.pause();
     showTabs();
     showControls();
+    showDynamics();
     stories.show(Stories.byName(state.story));
     restart(time);
   }
 
+  /** The switch between the theory's own flow and plain descent. */
+  function showDynamics() {
+    at("dynamics").hidden = state.model !== "scan-and-snap";
+    for (const button of at("dynamics").children) {
+      button.setAttribute("aria-pressed", String(button.dataset.optimiser === values().optimiser));
+    }
+  }
+
+  function chooseDynamics(optimiser) {
+    changed(Fields.withOptimiser(state.model, values(), optimiser));
+    controls.show(values());
+  }
+
+  /** What a link says is shown; without one, or with only a story, the story is told. */
   function openLink(link) {
     const { state: read, complaints } = State.decode(link);
     state = read;
     record = null;
     say(complaints);
+    const bare = link.replace(/^#/, "") === "";
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (bare) state.story = Stories.ALL[0].name;
     showAll(state.time);
+    if (state.story && state.time === 0 && !still) player.play();
   }
 
   function chooseModel(model) {
@@ -187,12 +239,13 @@ const Page = (() => {
   function chooseRow() {
     state.row = Number(at("row").value);
     makeView();
-    view.draw(player.shown);
+    view.grow();
+    view.draw(player.place, true);
     keepLink();
   }
 
   function forget() {
-    state = { ...State.defaults(), model: state.model };
+    state = { ...State.defaults(), model: state.model, story: "" };
     record = null;
     say([]);
     showAll();
@@ -234,13 +287,39 @@ const Page = (() => {
     writeLink();
     try {
       await navigator.clipboard.writeText(location.href);
-      at("share-answer").textContent = "The link is in the clipboard.";
+      at("share-answer").textContent = `The link is in the clipboard.${whereItOpens()}`;
     } catch {
       at("share-link").hidden = false;
       at("share-link").value = location.href;
       at("share-link").select();
-      at("share-answer").textContent = "Copy the link from the field below.";
+      at("share-answer").textContent = `Copy the link from the field below.${whereItOpens()}`;
     }
+  }
+
+  /** A warning where others cannot follow the link. */
+  function whereItOpens() {
+    if (LOOPBACK.includes(location.hostname)) {
+      return " It opens on this computer only: for others write the page to a file with `saccade play --out one.html`, and send that.";
+    }
+    return location.protocol === "file:" ? " It points to a file on this computer: send the file along." : "";
+  }
+
+  /** Space plays, but where a key has its own meaning. */
+  function pressed(event) {
+    if (event.key !== " " || event.target.closest("button, a, select, textarea, summary, input:not([type=range]), .chart-stage")) return;
+    event.preventDefault();
+    at("play").click();
+  }
+
+  let sized = "";
+  /** Charts fit the stage: a window of another size gets new ones. */
+  function resized() {
+    const size = `${innerWidth} ${innerHeight}`;
+    if (!run || size === sized) return;
+    sized = size;
+    makeView();
+    view.grow();
+    view.draw(player.place, true);
   }
 
   function listen() {
@@ -254,6 +333,14 @@ const Page = (() => {
     at("defaults").addEventListener("click", forget);
     at("share").addEventListener("click", share);
     at("record-remove").addEventListener("click", () => { record = null; showAll(); });
+    at("dynamics").addEventListener("click", (event) => {
+      const { optimiser } = event.target.dataset;
+      if (optimiser) chooseDynamics(optimiser);
+    });
+    document.addEventListener("keydown", pressed);
+    sized = `${innerWidth} ${innerHeight}`;
+    window.addEventListener("resize", resized);
+    new IntersectionObserver((entries) => { far = entries.at(-1).isIntersecting; }).observe(at("lines"));
     at("skip").addEventListener("click", (event) => { event.preventDefault(); at("play").focus(); });
     window.addEventListener("hashchange", (event) => openLink(new URL(event.newURL).hash));
     const answers = { onRecord: takeRecord, onError: (sentence) => say([sentence]) };
@@ -285,7 +372,8 @@ const Page = (() => {
       writeLink();
       return location.hash;
     },
-    get shown() { return player.shown; },
+    get shown() { return Math.floor(player.place); },
+    get place() { return player.place; },
     get playing() { return player.playing; },
     /** Whether the run is that of the state, and nothing will move by itself any more. */
     get settled() { return waiting === 0 && player.settled; },

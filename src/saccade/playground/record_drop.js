@@ -105,7 +105,7 @@ const RecordDrop = (() => {
   /** Rates, optimiser and end of a record as the controls can show them, and a sentence for each that they cannot. */
   function dynamics({ model, settings, time }, now) {
     const complaints = [];
-    const fitting = {};
+    const fitting = { optimiser: "flow" }; // the engine's own, where a record names none
     for (const field of Fields.BY_MODEL[model].filter(({ name }) => DYNAMICS.includes(name) && settings[name] !== undefined)) {
       const { name, label } = field;
       const value = settings[name];

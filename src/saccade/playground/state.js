@@ -7,7 +7,7 @@
  */
 const State = (() => {
   "use strict";
-  const VERSION = "1";
+  const VERSION = "2"; // 1 had other defaults, which its links leave out
   const LONGEST = 4000; // characters; the longest link the page writes has about 600
   const digits = (value) => String(Number(value.toPrecision(4)));
 
@@ -22,6 +22,7 @@ const State = (() => {
 
   function fieldText(field, value) {
     if (field.kind === "law") return lawText(value);
+    if (field.kind === "text") return encodeURIComponent(Words.oneLine(value));
     return field.kind === "choice" ? value : digits(value);
   }
 
@@ -29,10 +30,11 @@ const State = (() => {
   function encode(state) {
     const { model } = state;
     const values = state.settings[model];
-    const usual = Fields.defaults(model);
+    const usual = Fields.defaults(model, values.optimiser);
+    const first = Fields.defaults(model).optimiser;
     const parts = [["v", VERSION], ["model", model]];
     for (const field of Fields.BY_MODEL[model]) {
-      const plain = field.kind === "law" ? Laws.fitting(model, values) : usual[field.name];
+      const plain = { law: Laws.fitting(model, values), optimiser: first }[field.name] ?? usual[field.name];
       const text = fieldText(field, values[field.name]);
       if (text !== fieldText(field, plain)) parts.push([field.name, text]);
     }
@@ -52,7 +54,7 @@ const State = (() => {
 
   /** The value of one field, or undefined with a sentence in `complaints`. */
   function readField(field, text, complaints) {
-    const value = field.kind === "choice" ? text : numberRead(text);
+    const value = ["choice", "text"].includes(field.kind) ? text : numberRead(text);
     if (Fields.allows(field, value)) return value;
     complaints.push(`The link's ${field.label.toLowerCase()} ${plainText(text)} is not ${allowed(field)}; the default is used.`);
     return undefined;
@@ -106,24 +108,36 @@ const State = (() => {
   }
 
   function readSettings(pairs, state, complaints) {
-    const values = state.settings[state.model];
     const fields = Fields.BY_MODEL[state.model];
+    const chosen = fields.find((field) => field.name === "optimiser");
+    const optimiser = Fields.allows(chosen, pairs.get("optimiser")) ? pairs.get("optimiser") : undefined;
+    const values = state.settings[state.model] = Fields.defaults(state.model, optimiser);
     for (const field of fields.filter(({ name, kind }) => kind !== "law" && pairs.has(name))) {
       values[field.name] = readField(field, taken(pairs, field.name), complaints) ?? values[field.name];
     }
+    readWords(state.model, values, complaints);
     values.law = Laws.fitting(state.model, values);
     const text = taken(pairs, "law");
     if (text === undefined) return;
     const shape = Laws.shape(state.model, values);
     const law = Laws.checked(lawRead(text), shape);
-    const rows = `${shape[0]} row${shape[0] > 1 ? "s" : ""} of ${shape[1]} chances`;
+    const rows = `${shape.length} row${shape.length > 1 ? "s" : ""} of ${[...new Set(shape)].join(" or ")} chances`;
     if (law) values.law = law;
     else complaints.push(`The link's law ${plainText(text)} is not ${rows} that each add up to 1; the default is used.`);
   }
 
+  function readWords(model, values, complaints) {
+    try {
+      Words.of(model, values);
+    } catch (error) {
+      complaints.push(error.message);
+      values.words = "";
+    }
+  }
+
   function readView(pairs, state, complaints) {
     const values = state.settings[state.model];
-    const rows = state.model === "scan-and-snap" ? values.classes : values.tokens;
+    const rows = state.model === "scan-and-snap" ? values.law.length : values.law[0].length;
     const view = [
       { name: "speed", kind: "number", label: "Speed", low: Fields.SPEEDS[0], high: Fields.SPEEDS.at(-1) },
       { name: "row", kind: "count", label: "Shown row", low: 0, high: rows - 1 },

@@ -1,4 +1,7 @@
-/* The stories on the page: a button for each, and a panel that says what to look at as the run goes on. */
+/* The stories on the page: a button for each, and one line over the stage that says what to look at now.
+ *
+ * Without a story the line says which stage the run is in.
+ */
 const StoryPanel = (() => {
   "use strict";
   const { html } = ChartFrame;
@@ -10,35 +13,25 @@ const StoryPanel = (() => {
     return made;
   }
 
-  /** @param {{list: Element, panel: Element}} places @param {{onTell: (story: Object) => void, onLeave: () => void}} listeners */
-  function create({ list, panel }, { onTell, onLeave }) {
+  /**
+   * @param {{lists: Map<string, Element>, caption: Element, next: Element}} places @param {{onTell: (story: Object) => void}} listeners
+   * @returns {{show(story: ?Object): void, follow(times: Object, now: number, otherwise: string): void}}
+   */
+  function create({ lists, caption, next }, { onTell }) {
     let told = null;
-    let points = [];
-    const buttons = Stories.ALL.map((story) => [story, button(list, story.title, () => onTell(story))]);
+    const buttons = Stories.ALL.map((story) => [story, button(lists.get(story.model), story.title, () => onTell(story))]);
+    next.addEventListener("click", () => onTell(told ? Stories.after(told) : Stories.ALL[0]));
 
     function show(story) {
       told = story ?? null;
-      panel.hidden = !told;
-      panel.replaceChildren();
       for (const [one, made] of buttons) made.setAttribute("aria-pressed", String(one === told));
-      if (!told) return;
-      html("h2", "", told.title, panel);
-      html("p", "", told.text, panel);
-      const look = html("ol", "", undefined, panel);
-      points = told.look.map((point) => html("li", "", point.say, look));
-      const line = html("div", "story-buttons", undefined, panel);
-      const next = Stories.ALL[Stories.ALL.indexOf(told) + 1];
-      button(line, "Play again", () => onTell(story));
-      if (next) button(line, `Next: ${next.title}`, () => onTell(next));
-      button(line, "Leave the story", onLeave);
+      next.textContent = told ? `Next: ${Stories.after(told).title}` : "Tell the story";
     }
 
-    /** Marks the point to look at. */
-    function follow(times, now) {
-      if (!told) return;
-      const at = Stories.pointAt(told, times, now);
-      points.forEach((point) => point.removeAttribute("aria-current"));
-      points[at]?.setAttribute("aria-current", "step");
+    /** The sentence for a time. */
+    function follow(times, now, otherwise) {
+      const said = told?.look[Stories.pointAt(told, times, now)]?.say ?? otherwise;
+      if (caption.textContent !== said) caption.textContent = said;
     }
     return { show, follow };
   }

@@ -1,4 +1,4 @@
-/* Theory's prediction for a run, as lines over the run's samples and as marks at its onsets; empty where theory says nothing.
+/* Theory's prediction for a run, as lines over the run's samples and as stages with their onsets; empty where theory says nothing.
  *
  * The curves are asked for once for a run, in ascending times, when they are first drawn. A record may be so large that they
  * would hold up the page; they then end where the time for them does.
@@ -6,6 +6,8 @@
 const TheoryView = (() => {
   "use strict";
   const MOST_TIME = 600; // milliseconds; the largest settings of the controls take a tenth of it
+  const SEEN = 0.02; // of attention: the least change of a cell or bar that can be seen
+  const OPEN = 0.5; // of the largest singular value: a direction of that size can be told from noise by eye
   const kept = new WeakMap(); // run -> curves at its times, without time 0
 
   function asked(run) {
@@ -17,6 +19,9 @@ const TheoryView = (() => {
     if (!kept.has(run)) kept.set(run, run.theory ? asked(run) : []);
     return kept.get(run);
   }
+
+  /** Attention that theory predicts at each sample; null where it is silent. The first is the run's own: there both begin. */
+  const attention = (run) => [run.seen[0].attention, ...curves(run).map((one) => one.attention ?? null)];
 
   /** Functions that give a line over the run's samples (null where theory is silent); absent where it never speaks. */
   function lines(run) {
@@ -31,40 +36,71 @@ const TheoryView = (() => {
     return { ...made, singularValue: (n) => (n === 0 ? line((one) => one.singularValues[0]) : null) };
   }
 
-  /** Times that stories and marks speak of. */
+  /** When attention begins to move, by the rank-one flow, and when the other queries' attention on the most frequent token turns down. */
+  function focusTimes(run) {
+    const rows = attention(run);
+    const frequent = run.task.stationary.indexOf(Math.max(...run.task.stationary));
+    const change = (row) => (row ? Math.max(...row.flat().map((share, at) => Math.abs(share - rows[0].flat()[at]))) : 0);
+    const begun = rows.findIndex((row) => change(row) >= SEEN);
+    const others = rows.map((row) => (row ? row.reduce((sum, one, query) => sum + (query === frequent ? 0 : one[frequent]), 0) : -Infinity));
+    const peak = others.indexOf(Math.max(...others));
+    const fades = peak > begun && others.slice(peak).some((sum) => sum > -Infinity && sum < others[peak] - SEEN);
+    return { focused: begun > 0 ? run.times[begun] : undefined, diluted: begun > 0 && fades ? run.times[peak] : undefined };
+  }
+
+  /** Times that stories and stages speak of; `opened` is seen in the run, as no theory here predicts it. */
   function times(run) {
-    const { onset, condensationEnd, focusOnset } = run.theory ?? {};
-    return { onset, condensed: condensationEnd, focused: focusOnset };
+    const { onset, condensationEnd } = run.theory ?? {};
+    if (run.model === "scan-and-snap") return { onset: onset ?? undefined };
+    const focus = run.theory ? focusTimes(run) : {};
+    const open = run.seen.findIndex(({ singularValues: [first, second] }) => second > OPEN * first && first > OPEN);
+    return { condensed: condensationEnd, ...focus, opened: open > 0 ? run.times[open] : undefined };
   }
 
-  const WORDS = [
-    { name: "onset", label: "predicted: snap", words: "predicted onset of the snap" },
-    { name: "condensed", label: "predicted: condensed", words: "predicted end of condensation" },
-    { name: "focused", label: "predicted: focus", words: "predicted onset of focus" },
-  ];
+  const STAGES = {
+    "scan-and-snap": [
+      { from: "start", name: "scanning", say: "Scanning: attention leaves common words and turns to those that tell the answer." },
+      { from: "onset", name: "snapped", say: "Snapped: the answer is learnt, and attention hardly moves any more." },
+    ],
+    "focus-and-dilution": [
+      { from: "start", name: "condensing", say: "Condensing: the embeddings turn onto one line; attention waits." },
+      { from: "condensed", name: "waiting", say: "Attention waits: queries and keys grow along that line, still too small to be seen." },
+      { from: "focused", name: "focus", say: "Focus: every query turns to the most frequent word." },
+      { from: "diluted", name: "dilution", say: "Dilution: the queries of rarer words turn away again." },
+      { from: "opened", name: "opening", say: "Opening: new directions grow: words can be told apart, and queries find their own." },
+    ],
+  };
 
-  function marks(run) {
+  /** The stages of a run in order of time: {name, say, at, predicted}. One whose time is not known, or not in its order, is left out. */
+  function stages(run) {
     const known = times(run);
-    return WORDS.filter(({ name }) => known[name] > 0).map(({ name, label, words }) => ({ x: known[name], label, words }));
+    const made = [];
+    for (const { from, name, say } of STAGES[run.model]) {
+      const at = from === "start" ? 0 : known[from];
+      if (at >= (made.at(-1)?.at ?? 0) && at < run.times.at(-1)) made.push({ name, say, at, predicted: from !== "opened" && from !== "start" });
+    }
+    return made;
   }
 
-  /** One phrase on where a time stands among theory's onsets. */
-  function stage(run, now) {
-    const next = marks(run).find((mark) => mark.x > now);
-    if (next) return `${next.words} at ${Charts.format(next.x)}`;
-    const last = marks(run).at(-1);
-    return last ? `past the ${last.words} at ${Charts.format(last.x)}` : "";
+  const marks = (run) => stages(run).filter(({ at }) => at > 0).map(({ name, at, predicted }) => ({ x: at, label: `${predicted ? "predicted" : "seen"}: ${name}` }));
+
+  /** What the outlines are, in a few words. */
+  function outline(run) {
+    if (!run.theory || !lines(run).attention) return "";
+    const flow = run.model === "scan-and-snap" ? "theory's own flow" : "theory with one direction";
+    return Fields.isFlow(run.settings) ? flow : `${flow}, on the clock of gradient flow`;
   }
 
   /** What the dashed lines are, or why there are none. */
   function note(run) {
     if (!run.theory) return run.theoryReason;
+    const clock = run.settings.optimiser === "adam" ? " Theory is of gradient flow; Adam has a clock of its own, so compare the order of events, not their times." : "";
     const until = Charts.format(run.theory.guideUntil);
-    if (run.model === "focus-and-dilution") return `Dashed: theory with one direction only, a guide until time ${until}.`;
+    if (run.model === "focus-and-dilution") return `Dashed: theory with one direction only, a guide until time ${until}.${clock}`;
     if (!lines(run).attention) return "No dashed lines: theory's own flow is not defined for these classes.";
-    return "Dashed: the theory's own flow, in which the decoder follows attention at once. "
-      + "Plain training moves the same way, but less far.";
+    if (run.settings.optimiser === "reduced") return "Dashed: theory. This run is the theory's own flow, so both agree.";
+    return `Dashed: the theory's own flow, in which the decoder follows attention at once. Plain training moves the same way, but less far.${clock}`;
   }
 
-  return Object.freeze({ lines, marks, times, stage, note });
+  return Object.freeze({ attention, lines, marks, stages, times, outline, note });
 })();

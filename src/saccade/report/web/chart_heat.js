@@ -8,6 +8,7 @@ const ChartHeat = (() => {
   const { scale, format, colourTable } = ChartScales;
   const { svg, text, html } = ChartFrame;
   const KEY_WIDTH = 12;
+  const NUMBER_WIDTH = 30; // pixels of a cell, below which a number does not fit
 
   /** The cells as a picture, one pixel a cell. */
   function cells(spec) {
@@ -44,7 +45,7 @@ const ChartHeat = (() => {
 
     function layout() {
       const names = Array.from({ length: Math.min(spec.rows, 400) }, (_, at) => tickLabel(spec.y, at).slice(0, 12));
-      box = { top: 22, left: ChartFrame.roomFor(names), right: frame.width - 64, bottom: frame.height - 38 };
+      box = { top: 22, left: ChartFrame.roomFor(names), right: frame.width - (spec.key === false ? 8 : 64), bottom: frame.height - 38 };
       box.cellWidth = (box.right - box.left) / Math.max(1, spec.columns);
       box.cellHeight = (box.bottom - box.top) / Math.max(1, spec.rows);
     }
@@ -54,9 +55,11 @@ const ChartHeat = (() => {
       frame.picture.replaceChildren();
       const image = picture(cells(spec), { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top });
       drawAxes();
-      drawKey();
+      if (spec.key !== false) drawKey();
+      const numbers = spec.numbers && box.cellWidth >= NUMBER_WIDTH ? Array.from({ length: spec.rows * spec.columns }, (_, at) => number(at)) : [];
       const pointer = svg("rect", { class: "chart-cell", "data-screen-only": "" }, frame.picture);
-      drawn = { image, pointer };
+      drawn = { image, pointer, numbers };
+      write();
       choose(chosen);
       const range = `from ${format(spec.min)} to ${format(spec.max)} ${spec.unit}`;
       frame.describe(spec, `${spec.rows} by ${spec.columns} cells, ${spec.y.label} by ${spec.x.label}, ${range}`);
@@ -66,6 +69,21 @@ const ChartHeat = (() => {
       const look = { preserveAspectRatio: "none", style: "image-rendering: pixelated" };
       return svg("image", { ...size, ...look, href: canvas.toDataURL() }, frame.picture);
     }
+    function number(at) {
+      const [row, column] = [Math.floor(at / spec.columns), at % spec.columns];
+      const place = { x: box.left + (column + 0.5) * box.cellWidth, y: box.top + (row + 0.5) * box.cellHeight + 5 };
+      return text("", { ...place, class: "chart-text chart-middle chart-cell-number" }, frame.picture);
+    }
+
+    /** The value in each cell, dark on a light cell and light on a dark one. */
+    function write() {
+      drawn.numbers.forEach((place, at) => {
+        const share = (spec.values[at] - spec.min) / (spec.max - spec.min || 1);
+        place.textContent = Number.isFinite(spec.values[at] ?? NaN) ? spec.values[at].toFixed(2).replace(/^0/, "") : "";
+        place.style.fill = share > 0.55 ? "#111418" : "#ffffff"; // the colour map grows lighter
+      });
+    }
+
     const words = (content, x, y, look = "") => text(content, { x, y, class: `chart-text ${look}` }, frame.picture);
 
     function drawAxes() {
@@ -135,6 +153,7 @@ const ChartHeat = (() => {
       spec = { ...spec, ...partial };
       if (Object.keys(partial).some((key) => key !== "values")) return drawAll();
       drawn.image.setAttribute("href", cells(spec).toDataURL());
+      write();
       return choose(chosen);
     }
     return {

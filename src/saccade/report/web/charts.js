@@ -13,7 +13,8 @@
  *                                legend? = true, stacked?, levels?: [{y, label}],
  *                                groups: [{name, values: [], colour?, tone?, shade?, ghost?: theory's values, drawn as an outline}]}
  * Charts.heat(container, spec)  {title, caption?, height?, x: {label, ticks: []}, y: {label, ticks: []}, rows, columns,
- *                                values (row by row; NaN is missing), min, max, scale: "sequential" | "diverging", unit}
+ *                                values (row by row; NaN is missing), min, max, scale: "sequential" | "diverging", unit,
+ *                                numbers?: the value is written in each cell, key? = true}
  *
  * Each gives a handle: {element, update(part of a spec), cursor(x or null), toSVG(), toCSV(), destroy()}.
  * Charts.saveMenu(handle, filename) adds buttons that save SVG, PNG and CSV.

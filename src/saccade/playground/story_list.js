@@ -1,0 +1,66 @@
+/* The stories as plain JSON, which Python reads too (playground/film.py): settings, what to say and from when, and the mark to see.
+ * A time is `from` (start, or one of theory's: onset, condensed, focused, diluted; or seen in the run: opened) times a factor.
+ */
+const STORY_LIST = [
+  {
+    "name": "scanning", "title": "What is scanning?", "model": "scan-and-snap", "mark": "scanning",
+    "change": {"optimiser": "reduced", "lrAttention": 3, "end": 10000},
+    "look": [
+      {"from": "start", "say": "Attention begins as each word's share of the text: “the” has most of it."},
+      {"from": "onset", "times": 0.09, "say": "“the” comes before both answers and tells nothing: attention leaves it."},
+      {"from": "onset", "times": 0.3, "say": "It scans the words that tell the answer; the most frequent one gains fastest."},
+      {"from": "onset", "times": 8, "say": "That was scanning. Drag a bar in the data, and the run follows."}
+    ]
+  },
+  {
+    "name": "snapping", "title": "Why it snaps", "model": "scan-and-snap", "mark": "snapped",
+    "change": {"optimiser": "reduced", "lrAttention": 3, "end": 1000000},
+    "look": [
+      {"from": "start", "say": "Attention moves only while the answer is uncertain. The hill below is its speed."},
+      {"from": "onset", "times": 0.3, "say": "The hill collapses: the error runs out, and with it what moves attention."},
+      {"from": "onset", "times": 1, "say": "Snapped. From here on attention creeps: a million steps change little."},
+      {"from": "onset", "times": 100, "say": "In linear time it is one jolt, then a frozen line. Now try “plain descent”."}
+    ]
+  },
+  {
+    "name": "frequent-tokens", "title": "Why frequent tokens win", "model": "scan-and-snap", "mark": "scanning",
+    "change": {
+      "distinct": 4, "optimiser": "reduced", "lrAttention": 3, "end": 10000,
+      "law": [[0.3, 0.07, 0.14, 0.35, 0.14], [0.3, 0.35, 0.14, 0.14, 0.07]]
+    },
+    "look": [
+      {"from": "start", "say": "Every dog word tells “barks” equally well; “leash” is only more frequent."},
+      {"from": "onset", "times": 0.1, "say": "Attention on a word grows with the square of its share: the rich get richer."},
+      {"from": "onset", "times": 1, "say": "“leash” and “cat” win; rarer words that tell just as much fall behind."},
+      {"from": "onset", "times": 30, "say": "Drag another word's bar up in the data: the new favourite wins."}
+    ]
+  },
+  {
+    "name": "condensation", "title": "Condensation", "model": "focus-and-dilution", "mark": "condensing",
+    "change": {"lrAttention": 10, "stay": 0.7, "end": 60},
+    "look": [
+      {"from": "start", "say": "Tomorrow's weather is mostly today's. Each arrow is a word's embedding: noise."},
+      {"from": "condensed", "times": 0.25, "say": "Near zero there is only one force: all arrows turn onto one line. They condense."},
+      {"from": "condensed", "times": 1.1, "say": "One line tells only how frequent a word is; attention has not moved at all."}
+    ]
+  },
+  {
+    "name": "focus", "title": "Focus", "model": "focus-and-dilution", "mark": "focus",
+    "change": {"lrAttention": 10, "stay": 0.7, "end": 90},
+    "look": [
+      {"from": "start", "say": "First the embeddings condense onto one line, and attention waits."},
+      {"from": "focused", "times": 1, "say": "Every row turns to the first column, the most frequent word: this is focus."},
+      {"from": "diluted", "times": 1.04, "say": "Past the peak: the rows of rarer words turn away. Focus does not last."}
+    ]
+  },
+  {
+    "name": "dilution", "title": "Dilution", "model": "focus-and-dilution", "mark": "dilution",
+    "change": {"lrAttention": 10, "stay": 0.7, "end": 500},
+    "look": [
+      {"from": "start", "say": "All rows are about to turn to the same column: that of “sun”, the most frequent."},
+      {"from": "diluted", "times": 1, "say": "Dilution: the rows of rarer words leave it again, and the column fades."},
+      {"from": "opened", "times": 1, "say": "A second direction opens: arrows leave the line, words can be told apart."},
+      {"from": "opened", "times": 1.4, "say": "The diagonal lights: today's word is the one that tells tomorrow's."}
+    ]
+  }
+];

@@ -1,0 +1,155 @@
+"""The first screen of the playground, at three widths, light and dark: it moves, it names what it shows, and nothing on it jumps."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from .conftest import STILL, until
+
+Image = pytest.importorskip("PIL.Image")
+SCREENS = {"desk": (1440, 900), "laptop": (1024, 768), "phone": (390, 844)}
+SCHEMES = ("light", "dark")
+MARKS = {
+    "scanning": "scanning",
+    "snapping": "snapped",
+    "frequent-tokens": "scanning",
+    "condensation": "condensing",
+    "focus": "focus",
+}
+ALWAYS = ("#caption", "#picture", "#timeline .hill", "#timeline .ribbon", "#play")  # what is on the first screen, whatever its size
+
+
+@pytest.fixture(scope="module", params=[(screen, scheme) for screen in SCREENS for scheme in SCHEMES], ids="-".join)
+def screen(request, browser):
+    """A page of one size and scheme, which the tests of that size share; nothing may go wrong on it, and nothing leaves it."""
+    from .conftest import Visit
+
+    visit = Visit(browser)
+    width, height = SCREENS[request.param[0]]
+    page = visit("", width=width, height=height, color_scheme=request.param[1])
+    yield page
+    visit.close()
+    assert visit.errors == []
+    assert [url for url in visit.requests if not url.startswith(("file://", "data:", "blob:"))] == []
+
+
+def _places(page, selectors=ALWAYS):
+    return {one: page.locator(one).first.bounding_box() for one in selectors}
+
+
+def _pixels(page):
+    box = page.locator("#picture").bounding_box()
+    return np.asarray(Image.open(io.BytesIO(page.screenshot(clip=box))).convert("L"), int)
+
+
+def _tell(page, name):
+    """Tells a story from its beginning."""
+    page.evaluate(
+        "(name) => { scrollTo(0, 0); [...document.querySelectorAll('[data-stories] button')][Stories.ALL.indexOf(Stories.byName(name))].click(); }",
+        name,
+    )
+    until(page, f"Page.state.story === '{name}' && Page.playing && Page.run.model === Page.state.model")
+
+
+def _play_from(page, place):
+    page.evaluate(
+        "(place) => { const moment = document.getElementById('moment'); moment.value = place; moment.dispatchEvent(new Event('input')); }",
+        place,
+    )
+    until(page, f"Page.settled && Page.place >= {place}")
+    page.evaluate("document.getElementById('play').click()")
+
+
+def test_it_plays_by_itself_and_the_picture_moves(screen):
+    _tell(screen, "scanning")
+    _play_from(screen, 130)
+    assert screen.evaluate("[scrollX, scrollY]") == [0, 0]
+    first = _pixels(screen)
+    screen.wait_for_timeout(700)
+    assert screen.evaluate("Page.playing")
+    assert (abs(_pixels(screen) - first) > 20).mean() > 0.002  # of the pixels: a bar that grows by a hundredth
+
+
+def test_what_tells_the_story_is_on_the_first_screen_and_nothing_is_wider(screen):
+    _tell(screen, "focus")
+    size = screen.viewport_size
+    for name, box in _places(screen).items():
+        assert box["y"] >= 0, name
+        assert box["y"] + box["height"] <= size["height"], name
+    assert screen.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    if size["width"] < 900:
+        assert _places(screen)["#picture"]["y"] < 0.2 * size["height"]  # the picture first
+
+
+@pytest.mark.parametrize("story", MARKS)
+def test_the_mark_of_a_story_is_named_in_view_and_its_sentences_are_whole(screen, story):
+    _tell(screen, story)
+    until(screen, "Page.run.done")
+    said = screen.evaluate(
+        """(mark) => {
+      const story = Stories.byName(Page.state.story), caption = document.getElementById("caption"), kept = caption.textContent;
+      const cut = story.look.filter(({ say }) => {
+        caption.textContent = say;
+        return caption.scrollWidth > caption.clientWidth || caption.scrollHeight > caption.clientHeight + 1;
+      }).map(({ say }) => say);
+      caption.textContent = kept;
+      return { mark: story.mark, cut };
+    }""",
+    )
+    assert said == {"mark": MARKS[story], "cut": []}
+    stage = screen.evaluate("TheoryView.stages(Page.run).find((one) => one.name === Stories.byName(Page.state.story).mark)")
+    screen.evaluate(
+        "(time) => { const moment = document.getElementById('moment'); moment.value = Math.ceil(Page.run.placeOf(time));"
+        " moment.dispatchEvent(new Event('input')); }",
+        stage["at"],
+    )
+    until(screen, "Page.settled")
+    label = screen.locator(".stage-part.is-now")
+    assert label.inner_text() == MARKS[story]
+    box, size = label.bounding_box(), screen.viewport_size
+    assert label.evaluate("(one) => one.scrollWidth <= one.clientWidth + 1")
+    assert 0 <= box["y"] < box["y"] + box["height"] <= size["height"]
+
+
+def test_dragging_a_bar_while_it_plays_neither_scrolls_nor_moves_anything_nor_stops_it(screen):
+    _tell(screen, "scanning")
+    _play_from(screen, 110)
+    bar = screen.get_by_role("slider", name="Chance of dog before barks")
+    bar.scroll_into_view_if_needed()
+    track = bar.locator(".law-track").bounding_box()
+    scrolled, places = screen.evaluate("scrollY"), _places(screen)
+    charts = screen.evaluate("{ window.charts = [...document.querySelectorAll('#picture figure')]; charts.length }")
+    x, bottom = track["x"] + track["width"] / 2, track["y"] + track["height"]
+    screen.mouse.move(x, bottom - 4)
+    screen.mouse.down()
+    for share in np.linspace(0.1, 0.8, 8):
+        screen.mouse.move(x, bottom - share * track["height"])
+        screen.wait_for_timeout(30)
+        assert screen.evaluate("Page.place") > 90, "the run began anew"
+    screen.mouse.up()
+    until(screen, "Page.run.task.tokenProb[0][1] > .75")
+    assert screen.evaluate("[scrollY, Page.playing]") == [scrolled, True]
+    assert {name: (box["width"], box["height"]) for name, box in _places(screen).items()} == {
+        name: (box["width"], box["height"]) for name, box in places.items()
+    }
+    assert screen.evaluate("charts.every((one) => one.isConnected)"), "the charts were made anew"
+    assert charts == 2
+
+
+def test_few_tab_stops_come_before_the_stage_and_space_plays(screen):
+    screen.evaluate("(link) => { document.activeElement.blur(); location.hash = link; }", STILL)
+    until(screen, "Page.state.story === '' && Page.settled")
+    stops = 0
+    screen.keyboard.press("Tab")
+    while not screen.evaluate("document.activeElement.closest('main') !== null"):
+        stops += 1
+        assert stops <= 10
+        screen.keyboard.press("Tab")
+    screen.locator("#moment").focus()
+    screen.keyboard.press(" ")
+    until(screen, "Page.playing")
+    screen.keyboard.press(" ")
+    until(screen, "!Page.playing")
