@@ -18,7 +18,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +44,20 @@ ROUNDED = 1e-3  # the same where the model itself rounds more: then it must be w
 MOST_PARAMETERS = 3e7
 SHAPES = ("entropy", "relative_entropy", "top_mass", "top_k_mass", "effective_keys")
 PLACES = ("sink_mass", "self_mass", "previous_mass")
-SAMPLE = ("gpt2", "llama", "gemma3_text", "bert", "t5", "gpt_oss", "bloom", "vit", "gpt_bigcode", "albert", "longformer", "swin")
+SAMPLE = (
+    "gpt2",
+    "gemma4_text",
+    "bert",
+    "t5",
+    "gpt_oss",
+    "bloom",
+    "vit",
+    "gpt_bigcode",
+    "albert",
+    "mobilebert",
+    "pvt_v2",
+    "nystromformer",
+)
 BATCH, LENGTH, DECODED = 2, 12, 7
 _PER_PROCESS = 100  # model types: modules of those that are done stay in memory
 
@@ -231,12 +244,18 @@ def built(name: str, kernel: str) -> Built:
     reason = ""
     for variant in _VARIANTS:
         try:
-            model = _sharp(kind._from_config(_seeded(lambda v=variant: tiny(CONFIG_MAPPING[name], v)), attn_implementation=kernel))
+            config = tiny(CONFIG_MAPPING[name], variant)
+            with torch.device("meta"):
+                size = sum(each.numel() for each in kind._from_config(copy.deepcopy(config)).parameters())
+            if size > MOST_PARAMETERS:
+                raise NotBuilt("its defaults cannot be made small")
+            torch.manual_seed(7)
+            model = _sharp(kind._from_config(config, attn_implementation=kernel))
+        except NotBuilt:
+            raise
         except Exception as error:
             reason = reason or f"{type(error).__name__}: {_line(error)}"
             continue
-        if sum(each.numel() for each in model.parameters()) > MOST_PARAMETERS:
-            raise NotBuilt("its defaults cannot be made small")
         for probe in probes_of(model, model.config):
             try:
                 with torch.no_grad():
@@ -245,11 +264,6 @@ def built(name: str, kernel: str) -> Built:
             except Exception as error:
                 reason = reason or f"{type(error).__name__}: {_line(error)}"
     raise NotBuilt(reason)
-
-
-def _seeded(make: Callable[[], Any]) -> Any:
-    torch.manual_seed(7)
-    return make()
 
 
 @torch.no_grad()
@@ -292,7 +306,7 @@ def _all_in_float64() -> Iterator[None]:
 
 
 def compared(record: Any, weights: list[torch.Tensor]) -> float | None:
-    """The largest difference of any statistic, over its size if that is above 1; None if the model does not return the weights of every layer."""
+    """The largest difference of any statistic, over its size if that is above 1; None if some weights are not returned."""
     totals = [each.sum(-1) for each in weights]
     if len(weights) != record.sizes["layer"] or any(bool((each < -1e-9).any() or (each > 1 + 1e-6).any()) for each in totals):
         return None  # some models return other things under this name
