@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 unexport PYTHONDONTWRITEBYTECODE  # or every process would compile the tests again
 
-.PHONY: reproduce test checks tests quick attack mutants bench browser docs tables package clean
+.PHONY: reproduce test checks tests quick attack mutants zoo bench browser docs tables package clean
 .DELETE_ON_ERROR:
 
 reproduce: .venv/core
@@ -37,6 +37,10 @@ attack: .venv/test
 # Plants bugs in a copy of the project, one at a time, and counts those that no test notices.
 mutants: .venv/test
 	$(BIN)/python -m tools.mutants
+
+# Every architecture of the installed Transformers, tiny and random, watched and compared; the table of docs/models.md.
+zoo: .venv/test
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m tools.zoo --write docs/models.md
 
 # A browser for the tests of the pages: one that is there, else Debian's where we are root; without one those tests say that they skip.
 browser:

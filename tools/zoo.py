@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import importlib
 import io
 import json
 import subprocess
@@ -38,12 +39,27 @@ OUTCOMES = {
     "not built": "no tiny configuration could be made of its defaults, or the tiny model does not run",
 }
 KERNELS = ("eager", "sdpa")
-TOLERANCE = 2e-5  # absolute, of statistics in float32
-COMPARED = ("entropy", "relative_entropy", "top_mass", "top_k_mass", "effective_keys", "sink_mass", "self_mass", "previous_mass")
-SAMPLE = ("gpt2", "llama", "gemma3_text", "bert", "t5", "gpt_oss", "bloom", "vit", "gpt_bigcode", "albert", "longformer", "swin")
+TOLERANCE = 2e-5  # absolute, of statistics of a model in float32
+ROUNDED = 1e-3  # the same where the model itself rounds more: then it must be within the tolerance in float64
+MOST_PARAMETERS = 3e7
+SHAPES = ("entropy", "relative_entropy", "top_mass", "top_k_mass", "effective_keys")
+PLACES = ("sink_mass", "self_mass", "previous_mass")
+SAMPLE = (
+    "gpt2",
+    "gemma4_text",
+    "bert",
+    "t5",
+    "gpt_oss",
+    "bloom",
+    "vit",
+    "gpt_bigcode",
+    "albert",
+    "mobilebert",
+    "pvt_v2",
+    "nystromformer",
+)
 BATCH, LENGTH, DECODED = 2, 12, 7
-SECONDS = 60  # for one model type
-_PER_PROCESS = 40  # model types: modules of those that are done stay in memory
+_PER_PROCESS = 100  # model types: modules of those that are done stay in memory
 
 _WIDTH, _HEADS, _LAYERS, _IMAGE = 32, 4, 2, 32
 # Fields of configurations by their name: what they become. Others stay as they are.
@@ -72,7 +88,11 @@ _SMALL: dict[str, Any] = {
     **dict.fromkeys(("sliding_window", "attention_window_size"), 4),
     **dict.fromkeys(("image_size", "input_size"), _IMAGE),
     **dict.fromkeys(("hidden_size_per_layer_input",), 8),
-    "patch_size": 8,
+    "patch_size": 4,
+    "window_size": 4,
+    "entity_vocab_size": 16,
+    "out_features": None,
+    "out_indices": None,
     "num_codebooks": 2,
     "num_mel_bins": 16,
     "dropout": 0.0,
@@ -89,21 +109,43 @@ class Row(NamedTuple):
     reason: str = ""
 
 
-def tiny(kind: type, **given: Any) -> Any:
+# What else is tried, in turn, where a model does not run with the first: some need as many keys as heads, others more layers for
+# one of them to be attention, or rotate parts of a head only.
+_VARIANTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"num_key_value_heads": _HEADS},
+    {"num_key_value_heads": _HEADS, "head_dim": 4},
+    {"num_hidden_layers": 4},
+    {"num_hidden_layers": 8, "num_key_value_heads": _HEADS},
+    {"mrope_section": [2, 1, 1]},
+    {"mrope_section": [1, 1, 0]},
+    {"head_dim": None, "num_key_value_heads": _HEADS},
+)
+
+
+def tiny(kind: type, variant: dict[str, Any]) -> Any:
     """A configuration of this class, made small wherever the name of a field is known; parts of it too."""
     default = kind()
     fields = {name: value for name, value in default.to_dict().items() if not name.startswith("_")}
-    changed = {name: _SMALL[name] for name in fields if name in _SMALL and isinstance(fields[name], int | type(None) | float)}
-    changed |= {name: _shorter(name, value) for name, value in fields.items() if isinstance(value, list | tuple) and value}
-    changed |= {name: None for name in ("layer_types", "mlp_layer_types") if name in fields}
+    small = _SMALL | variant
+    changed = {name: small[name] for name in fields if name in small and isinstance(fields[name], int | type(None) | float)}
+    n_layers = fields.get("num_hidden_layers")
+    for name, value in fields.items():
+        if isinstance(value, list | tuple) and value and name not in ("out_features", "out_indices"):
+            per_layer = len(value) == n_layers and len(value) > 2
+            changed[name] = value[: small["num_hidden_layers"]] if per_layer else _shorter(name, value)
+    changed |= {name: None for name in ("layer_types", "mlp_layer_types", "out_features", "out_indices") if name in fields}
     tokens = [name for name in fields if name.endswith("token_id") or name.endswith("token_index")]
     changed |= {name: place for place, name in enumerate(sorted(tokens)) if isinstance(fields[name], int)}
     changed |= {name: value for name, value in {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}.items() if name in fields}
+    rope = fields.get("rope_parameters")
+    if "rope_parameters" in fields and ("mrope_section" in small or "mrope_section" in (rope or {})):
+        changed["rope_parameters"] = (rope or {"rope_type": "default"}) | {"mrope_section": small.get("mrope_section", [2, 1, 1])}
     for name in getattr(kind, "sub_configs", None) or {}:
         own = getattr(default, name, None)
         if own is not None and hasattr(own, "to_dict"):
-            changed[name] = tiny(type(own)).to_dict()
-    return kind(**changed | given)
+            changed[name] = tiny(type(own), variant).to_dict()
+    return kind(**changed)
 
 
 def _shorter(name: str, value: Any) -> Any:
@@ -111,6 +153,8 @@ def _shorter(name: str, value: Any) -> Any:
     numbers = [each for each in value if isinstance(each, int) and not isinstance(each, bool)]
     if len(numbers) < len(value):
         return value
+    if name in ("image_size", "patch_size", "window_size"):
+        return type(value)([_SMALL[name]] * len(value))
     if "depth" in name or "layers" in name or name == "num_blocks":
         return type(value)([1] * len(value))
     if "head" in name:
@@ -120,8 +164,8 @@ def _shorter(name: str, value: Any) -> Any:
     return value
 
 
-def probe_of(model: Any, config: Any) -> dict[str, Any]:
-    """A batch that the model can be called with, by the name of its main input."""
+def probes_of(model: Any, config: Any) -> Iterator[dict[str, Any]]:
+    """Batches that the model may be called with, by the name of its main input."""
     drawn = torch.Generator().manual_seed(5)
     text = torch.randint(3, 60, (BATCH, LENGTH), generator=drawn)
     wanted = getattr(model, "main_input_name", "input_ids")
@@ -130,28 +174,32 @@ def probe_of(model: Any, config: Any) -> dict[str, Any]:
     def known(*names: str, otherwise: int) -> int:
         found = [getattr(part, name, None) for part in parts if part is not None for name in names]
         numbers = [each[0] if isinstance(each, list | tuple) else each for each in found if each]
-        return int(numbers[0]) if numbers else otherwise
+        return int(numbers[0]) if numbers and isinstance(numbers[0], int) else otherwise
 
-    if wanted == "pixel_values":
-        size = known("image_size", "input_size", otherwise=_IMAGE)
-        probe = {"pixel_values": torch.randn(BATCH, known("num_channels", otherwise=3), size, size, generator=drawn)}
-    elif wanted == "pixel_values_videos":
-        size, frames = known("image_size", "crop_size", otherwise=_IMAGE), known("num_frames", "frames_per_clip", otherwise=4)
-        probe = {wanted: torch.randn(BATCH, frames, 3, size, size, generator=drawn)}
-    elif wanted == "input_values":
-        probe = {wanted: torch.randn(BATCH, 1600, generator=drawn)}
-    elif wanted == "input_features":
-        frames = 2 * known("max_source_positions", otherwise=32)
-        probe = {wanted: torch.randn(BATCH, known("num_mel_bins", "feature_size", otherwise=16), frames, generator=drawn)}
-    else:
-        probe = {"input_ids": text}
+    size, channels = known("image_size", "input_size", "crop_size", otherwise=_IMAGE), known("num_channels", otherwise=3)
+    mel = known("num_mel_bins", "feature_size", "input_feat_per_channel", otherwise=16)
+    n_frames = 2 * known("max_source_positions", otherwise=32)
+    picture = torch.randn(BATCH, channels, size, size, generator=drawn)
+    film = torch.randn(BATCH, known("num_frames", "frames_per_clip", otherwise=4), 3, size, size, generator=drawn)
+    more: dict[str, Any] = {}
     if getattr(config, "is_encoder_decoder", False):
-        probe["decoder_input_ids"] = torch.randint(3, 60, (BATCH, DECODED), generator=drawn)
-    return probe
+        more["decoder_input_ids"] = torch.randint(3, 60, (BATCH, DECODED), generator=drawn)
+    if wanted in ("pixel_values", "pixel_values_videos"):
+        yield {wanted: film if wanted.endswith("videos") else picture} | more
+        yield {wanted: film} | more
+    elif wanted == "input_values":
+        yield {wanted: torch.randn(BATCH, 1600, generator=drawn)} | more
+    elif wanted == "input_features":
+        sound = torch.randn(BATCH, mel, n_frames, generator=drawn)
+        yield {wanted: sound} | more
+        yield {wanted: sound.mT} | more
+    yield {"input_ids": text} | more
+    yield {"input_ids": text, "pixel_values": picture} | more
 
 
-def model_class(name: str) -> Any:
-    """The language model of a type, else its bare one."""
+def model_class(name: str, config_class: type) -> Any:
+    """The language model of a type, else its bare one, else any that is made from its configuration."""
+    import transformers
     from transformers.models.auto import modeling_auto as auto
 
     for table in (
@@ -162,77 +210,147 @@ def model_class(name: str) -> Any:
     ):
         if name in table:
             found = table[name]
-            return getattr(__import__("transformers"), found if isinstance(found, str) else found[0])
-    return None
+            return getattr(transformers, found if isinstance(found, str) else found[0])
+    module = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
+    own = [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel) and each.config_class is config_class
+    ]
+    return max(own, key=lambda each: len(each.__mro__), default=None)
 
 
 class NotBuilt(Exception):
     pass
 
 
-def built(name: str, kernel: str) -> tuple[Any, dict[str, Any]]:
-    """A tiny random model of this type, sharper than a fresh start, in evaluation mode, and a probe that it takes."""
+class Built(NamedTuple):
+    """A tiny random model and a probe that it takes."""
+
+    model: Any
+    probe: dict[str, Any]
+
+
+def built(name: str, kernel: str) -> Built:
+    """Of this type, sharper than a fresh start, in evaluation mode; the first variant that runs."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     try:
-        config, kind = tiny(CONFIG_MAPPING[name]), model_class(name)
-        if kind is None:
-            raise NotBuilt("it has no model class of its own")
-        torch.manual_seed(7)
-        model = kind._from_config(config, attn_implementation=kernel).eval()
-        if sum(each.numel() for each in model.parameters()) > 2e7:
-            raise NotBuilt("its defaults cannot be made small")
-        with torch.no_grad():
-            for parameter in model.parameters():
-                if parameter.ndim > 1:
-                    parameter.mul_(2)
-        probe = probe_of(model, config)
-        with torch.no_grad():
-            copy.deepcopy(model)(**probe)
-    except NotBuilt:
-        raise
+        kind = model_class(name, CONFIG_MAPPING[name])
     except Exception as error:
         raise NotBuilt(f"{type(error).__name__}: {_line(error)}") from None
-    return model, probe
+    if kind is None:
+        raise NotBuilt("it has no model class of its own")
+    reason = ""
+    for variant in _VARIANTS:
+        try:
+            config = tiny(CONFIG_MAPPING[name], variant)
+            with torch.device("meta"):
+                size = sum(each.numel() for each in kind._from_config(copy.deepcopy(config)).parameters())
+            if size > MOST_PARAMETERS:
+                raise NotBuilt("its defaults cannot be made small")
+            torch.manual_seed(7)
+            model = _sharp(kind._from_config(config, attn_implementation=kernel))
+        except NotBuilt:
+            raise
+        except Exception as error:
+            reason = reason or f"{type(error).__name__}: {_line(error)}"
+            continue
+        for probe in probes_of(model, model.config):
+            try:
+                with torch.no_grad():
+                    copy.deepcopy(model)(**copy.deepcopy(probe))
+                return Built(model, probe)
+            except Exception as error:
+                reason = reason or f"{type(error).__name__}: {_line(error)}"
+    raise NotBuilt(reason)
 
 
-def reference(model: Any, probe: dict[str, Any]) -> list[torch.Tensor]:
-    """Weights that the model returns in float64, call by call; none if it does not."""
-    exact = copy.deepcopy(model).double()
-    doubled = {name: value.double() if value.is_floating_point() else value for name, value in probe.items()}
+@torch.no_grad()
+def _sharp(model: Any) -> Any:
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.mul_(2)
+    return model.eval()
+
+
+def reference(made: Built) -> list[torch.Tensor]:
+    """Weights that an eager model with the same parameters returns in float64, call by call; none if it does not."""
     try:
-        exact.set_attn_implementation("eager")
+        exact = type(made.model)._from_config(copy.deepcopy(made.model.config), attn_implementation="eager").eval().double()
+        exact.load_state_dict({name: _doubled(value) for name, value in made.model.state_dict().items()})
         exact.set_experts_implementation("eager")  # the other one has no float64
+        exact.config.use_cache = False  # with it some take off the mask
         torch.manual_seed(0)
-        with torch.no_grad():
-            answer = exact(**doubled, output_attentions=True)
+        with torch.no_grad(), _all_in_float64():
+            answer = exact(**{name: _doubled(value) for name, value in made.probe.items()}, output_attentions=True)
         found = returned_weights(answer)
     except Exception:
         return []
-    return [each for each in found if isinstance(each, torch.Tensor) and each.ndim == 4]
+    return [each.nan_to_num(0.0) for each in found if isinstance(each, torch.Tensor) and each.ndim == 4]
+
+
+def _doubled(value: Any) -> Any:
+    return value.double() if value.is_floating_point() else value
+
+
+@contextlib.contextmanager
+def _all_in_float64() -> Iterator[None]:
+    """Models ask for softmaxes in float32, whatever they are given; here they are taken in float64."""
+    real = torch.nn.functional.softmax
+    torch.nn.functional.softmax = lambda input, dim=None, _stacklevel=3, dtype=None: real(input.double(), dim=dim)
+    try:
+        yield
+    finally:
+        torch.nn.functional.softmax = real
 
 
 def compared(record: Any, weights: list[torch.Tensor]) -> float | None:
-    """The largest difference of any statistic; None if the model does not return the weights of every layer."""
-    if len(weights) != record.sizes["layer"]:
-        return None
-    weights = [each.nan_to_num(0.0) for each in weights]
-    if not all(bool((each >= 0).all() and (each.sum(-1) < 1 + 1e-9).all()) for each in weights):
+    """The largest difference of any statistic, over its size if that is above 1; None if some weights are not returned."""
+    totals = [each.sum(-1) for each in weights]
+    if len(weights) != record.sizes["layer"] or any(bool((each < -1e-9).any() or (each > 1 + 1e-6).any()) for each in totals):
         return None  # some models return other things under this name
     worst = 0.0
-    for layer, maps in enumerate(weights):
-        n_batch, n_keys = maps.shape[0], maps.shape[3]
-        is_token, start = np.ones((n_batch, n_keys), bool), np.zeros((n_batch, n_keys), int)
-        expected = dense_statistics(maps.numpy(), is_token, start, least=0.0)  # what is masked is 0 in float64
-        for name in COMPARED:
-            if name not in record or name not in expected:
+    for layer, (maps, total) in enumerate(zip(weights, totals, strict=True)):
+        rest = torch.where(total > 0, 1 - total, 0)[..., None]
+        whole = torch.cat([maps, rest], -1) if float(rest.max()) > 1e-6 else maps  # what a learned sink takes
+        expected = _expected(whole, SHAPES) | _expected(maps, PLACES)
+        for name, values in expected.items():
+            if name not in record:
                 continue
             ours = record[name].isel(time=0, layer=layer).values[: maps.shape[1]]
-            if ours.shape != expected[name].shape or np.isfinite(ours).sum() not in (0, len(ours)):
+            known = np.isfinite(ours)
+            if ours.shape != values.shape or (known.any() and not np.array_equal(known, np.isfinite(values))):
                 return np.inf
-            if np.isfinite(ours).all():
-                worst = max(worst, float(np.abs(ours - expected[name]).max()))
+            if known.any():
+                worst = max(worst, float((np.abs(ours - values) / np.maximum(1, np.abs(values)))[known].max()))
     return worst
+
+
+def _expected(maps: torch.Tensor, names: Sequence[str]) -> dict[str, np.ndarray]:
+    shape = maps.shape[0], maps.shape[3]
+    found = dense_statistics(maps.numpy(), np.ones(shape, bool), np.zeros(shape, int), least=0.0)  # what is masked is 0 in float64
+    return {name: found[name] for name in names if name in found}
+
+
+def watched(made: Built) -> Any:
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        with saccade.watch(made.model, made.probe, weights=False) as recorder:
+            recorder.look(0)
+    return recorder.record
+
+
+def error_of(made: Built, record: Any) -> float | None:
+    """Of the record against float64; if it is more than float32 rounds, of a record of the same model in float64."""
+    weights = reference(made)
+    error = compared(record, weights)
+    if error is None or error <= TOLERANCE or error > ROUNDED:
+        return error
+    made.model.set_experts_implementation("eager")
+    double = Built(made.model.double(), {name: _doubled(value) for name, value in made.probe.items()})
+    exactly = compared(watched(double), weights)
+    return error if exactly is not None and exactly <= TOLERANCE else np.inf
 
 
 def tried(name: str) -> Row:
@@ -240,37 +358,33 @@ def tried(name: str) -> Row:
     found: list[Row] = []
     for kernel in KERNELS:
         try:
-            model, probe = built(name, kernel)
+            made = built(name, kernel)
         except NotBuilt as error:
-            if kernel == "eager":
+            if kernel == KERNELS[0]:
                 return Row(name, "not built", reason=str(error))
             continue  # it has no fused kernel
         try:
-            with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-                warnings.simplefilter("ignore")
-                with saccade.watch(model, probe, weights=False) as recorder:
-                    recorder.look(0)
-            record = recorder.record
-        except (UnfaithfulError, InputError) as error:
-            found.append(Row(name, "refused", reason=f"{kernel}: {_line(error)}"))
-            continue
-        except Exception as error:
-            found.append(Row(name, "traceback", reason=f"{kernel}: {type(error).__name__}, {_line(error)}"))
-            continue
-        error_of = compared(record, reference(model, probe))
-        heads = " ".join(map(str, np.isfinite(record.entropy.values[0]).sum(axis=1).tolist()))
-        if error_of is None:
-            found.append(Row(name, "seen", None, heads))
+            record = watched(made)
+            heads = " ".join(map(str, np.isfinite(record.entropy.values[0]).sum(axis=1).tolist()))
+            error = error_of(made, record)
+        except (UnfaithfulError, InputError) as refusal:
+            found.append(Row(name, "refused", reason=f"{kernel}: {_line(refusal)}"))
+        except Exception as defect:
+            found.append(Row(name, "traceback", reason=f"{kernel}: {type(defect).__name__}, {_line(defect)}"))
         else:
-            found.append(Row(name, "equal" if error_of <= TOLERANCE else "different", error_of, heads, kernel))
-    order = ("traceback", "different", "refused", "seen", "equal")
-    worst = min(found, key=lambda row: order.index(row.outcome))
+            outcome = "seen" if error is None else "equal" if error <= ROUNDED else "different"
+            found.append(Row(name, outcome, error, heads, kernel))
+    worst = min(found, key=lambda row: _ORDER.index(row.outcome))
     errors = [row.error for row in found if row.error is not None]
     return worst._replace(error=max(errors) if errors else None)
 
 
+_ORDER = ("traceback", "different", "refused", "seen", "equal")  # the worst first
+
+
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:160] or "no words"
+    words = " ".join(str(error).split()) or "no words"
+    return words if len(words) <= 400 else f"{words[:400]} ..."
 
 
 def names() -> list[str]:

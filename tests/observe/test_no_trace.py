@@ -90,7 +90,8 @@ def test_a_model_whose_capacity_a_pass_in_evaluation_changes_trains_as_unwatched
 def test_big_bird_pegasus_keeps_its_sparse_attention():
     config = transformers.BigBirdPegasusConfig(
         vocab_size=zoo.N_VOCAB, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        attention_type="block_sparse", decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=20, max_position_embeddings=64, block_size=4,
+        attention_type="block_sparse", decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=20,
+        max_position_embeddings=64, block_size=4,
     )  # fmt: skip
     model = transformers.BigBirdPegasusForConditionalGeneration(config).train()
     before, kinds = state(model), [type(module) for module in model.modules()]

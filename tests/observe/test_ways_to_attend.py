@@ -209,6 +209,13 @@ def test_an_author_tells_attention_that_cannot_be_seen():
     assert saccade.attention("anything") == "anything"  # outside of a look it does nothing
 
 
+def test_telling_attention_does_not_break_a_compiled_graph():
+    model = Model(lambda x: saccade.attention(torch.softmax(masked(x), dim=-1)) @ x)
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(zoo.ids()), model(zoo.ids()))
+    check(watched(compiled), torch.softmax(model.scores(), -1))
+
+
 def test_attention_that_is_told_and_seen_is_recorded_once():
     model = Model(lambda x: saccade.attention(torch.softmax(masked(x), dim=-1)) @ x)
     record = watched(model)

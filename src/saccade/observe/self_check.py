@@ -172,7 +172,8 @@ def _check_layout(whole: _Compared, first: _Compared) -> None:
     for together, single, sizes, own_sizes in zip(whole.last_rows, first.last_rows, whole.sizes, first.sizes, strict=False):
         if own_sizes[0] == 1 < sizes[0] and len(single) == len(together) > 1:
             raise InputError("the first axis of the probe holds positions, not sequences; say so with `batch_axis=1`.")
-        if single.numel() * whole.n_batch != together.numel() or whole.n_batch == 1:
+        is_like = single.numel() * whole.n_batch == together.numel() and single.shape[-1] == together.shape[-1]
+        if not is_like or whole.n_batch == 1:
             continue
         rows, own = together.flatten(0, 1), single.flatten(0, 1)
         assumed, other = (float((part - own).abs().max()) for part in (rows[: len(own)], rows[:: whole.n_batch]))
