@@ -35,7 +35,12 @@ class Leader(NamedTuple):
     n: int
     token: int
     features: NDArray[np.float64]  # of all classes at the start (class, token)
-    distinct: NDArray[np.bool_]  # tokens that only the leader's class has
+    every_distinct: NDArray[np.bool_]  # where a token belongs to one class alone (class, token)
+
+    @property
+    def distinct(self) -> NDArray[np.bool_]:
+        """Tokens that only the leader's class has."""
+        return self.every_distinct[self.n]
 
 
 class Growth(NamedTuple):
@@ -157,7 +162,14 @@ def leader(token_prob: NDArray[np.float64]) -> Leader | None:
     if not distinct.any():
         return None
     n, token = np.unravel_index(np.argmax(np.where(distinct, feature, 0.0)), feature.shape)
-    return Leader(int(n), int(token), feature, distinct[n])
+    return Leader(int(n), int(token), feature, distinct)
+
+
+def _leader(token_prob: NDArray[np.float64]) -> Leader:
+    found = leader(token_prob)
+    if found is None:
+        raise ValueError("no class has a distinct token")
+    return found
 
 
 def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
@@ -182,9 +194,7 @@ def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
 def growth(record: xr.Dataset) -> Growth:
     """Measured along one flow; the record must hold `attention_logits` and a distinct token."""
     prob = record.token_prob.values
-    found = leader(prob)
-    if found is None:
-        raise ValueError("no class has a distinct token")
+    found = _leader(prob)
     own, z = prob[found.n], _class_logits(record, found.n)
     attention, feature = _attended(own, z)
     common = (own > 0) & ~found.distinct
@@ -200,7 +210,7 @@ def growth(record: xr.Dataset) -> Growth:
 def fates(record: xr.Dataset) -> Fates:
     """Measured at the end of one flow that started at Z = 0."""
     prob = record.token_prob.values
-    distinct = theory.distinct_tokens(prob)
+    distinct = _leader(prob).every_distinct
     z = np.stack([_class_logits(record, n)[-1] for n in range(len(prob))])
     _, first = np.unique(record.class_query.values, return_index=True)
     met = np.array([(prob[record.class_query.values == record.class_query.values[n]] > 0).any(axis=0) for n in first])
@@ -240,9 +250,7 @@ def entropy_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64])
 
     Domain: a distinct token, one common token, one query, classes alike. `token_prob` (class, token).
     """
-    found, K = leader(token_prob), len(token_prob)
-    if found is None:
-        raise ValueError("no class has a distinct token")
+    found, K = _leader(token_prob), len(token_prob)
     prob, distinct = token_prob[found.n], found.distinct
 
     def velocity(_: float, z: NDArray[np.float64]) -> NDArray[np.float64]:
