@@ -29,6 +29,14 @@ LEAST_VOCABULARY = 100  # Theorem 1 has M >> 100; at 100 the terms it drops are 
 DEPTH = 10.0  # how far above 1 the argument of growth's logarithm must be by t0' for growth to have been logarithmic at all
 
 
+# What each fate is called, and what of it is an exception.
+FATES = {
+    "falling_distinct": "distinct tokens whose logit is negative at the end",
+    "rising_common": "common tokens whose logit is positive at the end",
+    "out_of_order": "pairs of distinct tokens of a class of which the rarer has the larger logit at the end",
+}
+
+
 class Leader(NamedTuple):
     """The most frequent distinct token of all, by its feature at the start, and the class it belongs to."""
 
@@ -186,9 +194,29 @@ def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
         "steps": t,
         "theory_growth": at.growth(t),
         "printed_growth": at.printed_growth(t),
+        "factor_growth": at.growth_with_factor_only(t),
+        "entropy_lost_theory": at.entropy_lost(float(t[-1]), path.token_prob.values),
+        **_ended(path),
         "stop_reason": str(path.stop_reason.values),
         "conditions": json.dumps(given),
     }
+
+
+def _ended(path: xr.Dataset) -> dict[str, Any]:
+    """How many tokens, or pairs of them, came to each of `FATES`, and which."""
+    ends = fates(path)._asdict()
+    names = path.token.values if "token" in path.coords else np.arange(path.sizes["token"])
+    classes = names[path.class_next.values]
+    return {
+        "gain_error": ends["gain_error"],
+        **{name: float(len(ends[name])) for name in FATES},
+        **{f"{name}_named": _named([f"{names[token]} in class {classes[n]}" for n, token in ends[name]]) for name in FATES},
+    }
+
+
+def _named(said: list[str]) -> str:
+    """`of in class A, the in class B`."""
+    return ", ".join(said[:5]) + (f" and {len(said) - 5} more" if len(said) > 5 else "")
 
 
 def growth(record: xr.Dataset) -> Growth:
