@@ -49,12 +49,12 @@ def flow(
 ) -> xr.Dataset:
     """From t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times, or at given `times`; arguments as in `saccade.flow`."""
     began = time.perf_counter()
-    usual = system.solver
+    asked = _asked(system.solver, t1=t1, n_times=n_times, rtol=rtol, atol=atol)
     kept = system.kept(keep)
     names, runs = _runs(system, seeds, seed)
     starts = _starts(system, names, start)
     rate = max(*jax.tree.leaves(rates_by_leaf(system, starts[0])), 1e-30)
-    samples, unit = _samples(usual, t1, n_times, 1 / rate) if times is None else _given_samples(times, t1, n_times, 1 / rate)
+    samples, unit = _samples(asked, 1 / rate) if times is None else _given_samples(times, t1, n_times, 1 / rate)
     solutions = [
         integrate(
             system.equations(),
@@ -62,9 +62,9 @@ def flow(
             times=samples,
             unit=unit,
             method=method,
-            most_for_lsoda=usual.most_for_lsoda,
-            rtol=checked_number("rtol", usual.rtol if rtol is None else rtol, low=1e-13, high=1e-1),
-            atol=checked_number("atol", usual.atol if atol is None else atol, low=0.0, high=1e-1, open_low=True),
+            most_for_lsoda=asked.most_for_lsoda,
+            rtol=asked.rtol,
+            atol=asked.atol,
             on_progress=lambda fraction, done=done: on_progress((done + fraction) / len(starts)),  # type: ignore[misc]
         )
         for done, first in enumerate(starts)
@@ -90,12 +90,21 @@ def flow(
     )
 
 
-def _samples(usual: Solver, t1: float | None, n_times: int | None, unit: float) -> tuple[np.ndarray, float]:
+def _asked(usual: Solver, **given: float | None) -> Solver:
+    """How the flow is followed: as the caller says, else as is usual for the system."""
+    chosen = usual._asdict() | {name: value for name, value in given.items() if value is not None}
+    return usual._replace(
+        t1=checked_number("t1", chosen["t1"], low=0.0, high=1e300, open_low=True),
+        n_times=checked_count("n_times", chosen["n_times"], low=2, high=1e6),
+        rtol=checked_number("rtol", chosen["rtol"], low=1e-13, high=1e-1),
+        atol=checked_number("atol", chosen["atol"], low=0.0, high=1e-1, open_low=True),
+    )
+
+
+def _samples(asked: Solver, unit: float) -> tuple[np.ndarray, float]:
     """Zero and log-spaced times, and the unit of time."""
-    end = checked_number("t1", usual.t1 if t1 is None else t1, low=0.0, high=1e300, open_low=True)
-    count = checked_count("n_times", usual.n_times if n_times is None else n_times, low=2, high=1e6)
-    unit = min(unit, end)
-    return np.append(0.0, np.geomspace(unit / 10, end, count)), unit
+    unit = min(unit, asked.t1)
+    return np.append(0.0, np.geomspace(unit / 10, asked.t1, asked.n_times)), unit
 
 
 def _given_samples(times: Any, t1: float | None, n_times: int | None, unit: float) -> tuple[np.ndarray, float]:

@@ -170,7 +170,7 @@ class Claim:
             "title": self.title,
             "label": self.label,
             "sentence": self.sentence or f"{self.statement.title}.",
-            "statement": asdict(self.statement) | {"key": self.statement.key},
+            "statement": asdict(self.statement),
             "case": dict(self.case),
             "relation": {"kind": self.relation.kind, **asdict(self.relation)},
             "bounds": list(self._judged.bounds),

@@ -33,15 +33,15 @@ class Near:
         return self.target - self.within, self.target + self.within
 
     def says(self, measured: Value) -> str:
-        allowed = f"{100 * self.relative:.3g} %" if self.relative is not None else numeral(self.within)
+        allowed = f"{100 * self.relative:.3g} %" if self.relative is not None else shown(self.within)
         exactly = "" if self.within == 0 else f" ± {allowed}"
-        return f"measured {shown(measured)}, predicted {numeral(self.target)}{exactly}"
+        return f"measured {shown(measured)}, predicted {shown(self.target)}{exactly}"
 
     def miss(self, measured: Value) -> str:
         gap = abs(centre(measured) - self.target)
         if math.isnan(gap):
             return "missing"
-        return f"off by {100 * gap / abs(self.target):.2g} %" if self.target else f"off by {numeral(gap)}"
+        return f"off by {100 * gap / abs(self.target):.2g} %" if self.target else f"off by {shown(gap)}"
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class AtMost:
         return -math.inf, self.bound
 
     def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, needed {'<' if self.strict else '≤'} {numeral(self.bound)}"
+        return f"measured {shown(measured)}, needed {'<' if self.strict else '≤'} {shown(self.bound)}"
 
     def miss(self, measured: Value) -> str:
-        return f"{numeral(highest(measured) - self.bound)} too high"
+        return f"{shown(highest(measured) - self.bound)} too high"
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class AtLeast:
         return self.bound, math.inf
 
     def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, needed {'>' if self.strict else '≥'} {numeral(self.bound)}"
+        return f"measured {shown(measured)}, needed {'>' if self.strict else '≥'} {shown(self.bound)}"
 
     def miss(self, measured: Value) -> str:
-        return f"{numeral(self.bound - lowest(measured))} too low"
+        return f"{shown(self.bound - lowest(measured))} too low"
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,11 @@ class Between:
         return self.low, self.high
 
     def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, must lie in [{numeral(self.low)}, {numeral(self.high)}]"
+        return f"measured {shown(measured)}, must lie in [{shown(self.low)}, {shown(self.high)}]"
 
     def miss(self, measured: Value) -> str:
         too_low = lowest(measured) < self.low
-        return (
-            f"{numeral(self.low - lowest(measured))} too low" if too_low else f"{numeral(highest(measured) - self.high)} too high"
-        )
+        return f"{shown(self.low - lowest(measured))} too low" if too_low else f"{shown(highest(measured) - self.high)} too high"
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ class Exceptions:
     def says(self, measured: Value) -> str:
         count = centre(measured)
         allowed = f", {self.allowed} allowed" if self.allowed else ""
-        return f"{numeral(count)} exception{'' if count == 1 else 's'} among {self.among}{allowed}"
+        return f"{shown(count)} exception{'' if count == 1 else 's'} among {self.among}{allowed}"
 
     def miss(self, measured: Value) -> str:
         return self.says(measured)
@@ -153,13 +151,13 @@ class Erratum:
         return self.corrected - self.within, self.corrected + self.within
 
     def says(self, measured: Value) -> str:
-        forms = f"{self.instead} formula {numeral(self.corrected)}, {self.said} {numeral(self.printed)}"
-        return f"measured {shown(measured)}; {forms} (± {numeral(self.within)})"
+        forms = f"{self.instead} formula {shown(self.corrected)}, {self.said} {shown(self.printed)}"
+        return f"measured {shown(measured)}; {forms} (± {shown(self.within)})"
 
     def miss(self, measured: Value) -> str:
         value = centre(measured)
         right = abs(value - self.corrected) <= self.within
-        return "the two forms cannot be told apart" if right else f"corrected form off by {numeral(abs(value - self.corrected))}"
+        return "the two forms cannot be told apart" if right else f"corrected form off by {shown(abs(value - self.corrected))}"
 
 
 Relation: TypeAlias = Near | AtMost | AtLeast | Between | Exceptions | Erratum
@@ -197,6 +195,7 @@ def times(factor: float) -> str:
 
 
 def shown(measured: Value) -> str:
+    """A number, or an interval as `0.43 [0.4, 0.47]`."""
     if not isinstance(measured, Interval):
         return numeral(measured)
     return f"{numeral(measured.mean)} [{numeral(measured.low)}, {numeral(measured.high)}]"

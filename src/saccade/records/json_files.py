@@ -31,6 +31,10 @@ _NAMES |= {bool: "true or false"}
 _SEAL = re.compile(rb'\{\n "sha256": "([0-9a-f]{64})",\n')
 
 
+class MisfitError(InputError):
+    """JSON of another shape than was asked for."""
+
+
 def json_ready(value: Any, missing: Callable[[float], Any] = lambda number: None) -> Any:
     """The same value as JSON has it: NumPy's numbers are plain ones, and infinity and NaN are null, or what `missing` makes of them
     (`str`, for settings, which are read back).
@@ -88,7 +92,7 @@ def parsed_json(content: bytes | str, shape: Any = dict) -> Any:
         raise InputError(f"it is not JSON: {error}.") from None
     _check_depth(value)
     if wrong := misfit(value, shape):
-        raise InputError(f"{wrong}.")
+        raise MisfitError(f"{wrong}.")
     return value
 
 

@@ -21,7 +21,7 @@ from saccade.records.expansion import RATIO, check_expansion
 from saccade.records.json_files import misfit, parsed_json, read_json, write_json
 from saccade.records.observation_log import OBSERVATIONS, unfinished, watched_damage
 from saccade.records.schema import settings_text
-from saccade.records.writing import CHECKSUMS, add_file, clear_drafts
+from saccade.records.writing import CHECKSUMS, clear_drafts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,6 +63,13 @@ def _write_zarr(record: xr.Dataset, folder: Path) -> None:
         files = _packed(record, write_empty_chunks=True, encoding=as_they_are)
     for name, held in files.items():
         add_file(folder, name, held)
+
+
+def add_file(draft: Path, name: str, held: bytes) -> None:
+    """A file in a folder that is not yet in its place; both come there whole, or neither."""
+    path = draft / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(held)
 
 
 def _packed(record: xr.Dataset, **options: Any) -> dict[str, bytes]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
 from saccade.records.checksums import content, damaged_files, listed
-from saccade.records.json_files import misfit, parsed_json
+from saccade.records.json_files import MisfitError, misfit, parsed_json
 from saccade.records.observation_log import OBSERVATIONS, watched, watched_damage
 from saccade.records.store import CLAIMS, load_record
 from saccade.records.when import is_watched
@@ -165,11 +165,10 @@ def _read(folder: Path) -> Result | None:
 
 def _read_record(folder: Path) -> Result:
     record, files = load_record(folder), _Files(folder)
-    claims, unread = _claims(files)
     name = folder.stem if folder.stem != "record" else folder.resolve().parent.name
     svg, said = _timeline(record)
     about = _about_record(record) | said
-    return Result(name, about, claims, record, svg=svg, unread=[*files.wrong.values(), *unread])
+    return Result(name, about, files.claims, record, svg=svg, unread=list(files.wrong.values()))
 
 
 def _read_result(folder: Path) -> Result:
@@ -191,7 +190,7 @@ def _filled(folder: Path, record: str) -> Result:
     """All of a folder that is what was written; and what is not."""
     files = _Files(folder)
     about = files.json("about.json") or {}
-    claims, unread = _claims(files)
+    claims = files.claims
     panels, (tables, left_out) = _panels(files), _tables(files)
     loaded = load_record(folder / record) if f"{record}/{CHECKSUMS}" in files.listed and record not in files.wrong else None
     return Result(
@@ -204,7 +203,7 @@ def _filled(folder: Path, record: str) -> Result:
         _svg(files),
         tables,
         left_out,
-        [*files.wrong.values(), *unread],
+        list(files.wrong.values()),
     )
 
 
@@ -233,21 +232,21 @@ class _Files:
             self.wrong[name] = str(error).removesuffix(".")
             return ""
 
-    def json(self, name: str, shape: Any = dict) -> Any:
-        """The same of a JSON file; None if there is none of this shape."""
+    def json(self, name: str, shape: Any = dict, misfit_says: str = "") -> Any:
+        """The same of a JSON file; None if there is none of this shape. `misfit_says`: what to say of one of another shape."""
         if not (text := self.text(name)):
             return None
         try:
             return parsed_json(text, shape)
         except InputError as error:
-            self.wrong[name] = f"{name} cannot be read: {error}".removesuffix(".")
+            said = misfit_says if isinstance(error, MisfitError) else ""
+            self.wrong[name] = said or f"{name} cannot be read: {error}".removesuffix(".")
             return None
 
-
-def _claims(files: _Files) -> tuple[list[dict[str, Any]], list[str]]:
-    """Claims that a page can show, and what it says of others."""
-    claims = files.json(CLAIMS, list) or []
-    return ([], [_OLD_CLAIMS]) if misfit(claims, [_CLAIM]) else (claims, [])
+    @property
+    def claims(self) -> list[dict[str, Any]]:
+        """Those that a page can show."""
+        return self.json(CLAIMS, [_CLAIM], _OLD_CLAIMS) or []
 
 
 def _read_watched(folder: Path) -> Result:

@@ -6,7 +6,7 @@ that every statement has a claim.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 __all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Correction", "Misprint", "Statement"]
@@ -54,6 +54,7 @@ class Statement:
     | `place`      | where it stands: section, equation, appendix                                                      |
     | `kind`       | theorem (lemmas and definitions too), figure, ours (derived here), question (left open, asked here) |
     | `errata`     | where the printed formula is wrong                                                                   |
+    | `key`        | paper and number, by which it is known: `tian2023, Theorem 4`                                        |
     """
 
     paper: str
@@ -64,8 +65,7 @@ class Statement:
     place: str = ""
     kind: str = THEOREM
     errata: tuple[Correction, ...] = ()
+    key: str = field(init=False)
 
-    @property
-    def key(self) -> str:
-        """`tian2023, Theorem 4`."""
-        return f"{self.paper}, {self.number}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.paper}, {self.number}")

@@ -37,7 +37,7 @@ from saccade.experiments.scan_and_snap.snap_cases import (
     rate_setups,
     table,
 )
-from saccade.experiments.scan_and_snap.snap_growth import fates, growth, seen
+from saccade.experiments.scan_and_snap.snap_growth import growth, seen
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
@@ -59,7 +59,6 @@ def _followed(setup: Setup, *, settings: CaseSettings) -> dict[str, Any]:
     return seen(plain, setup.theory) | {
         "reduced_growth": growth(saccade.reduced_flow(setup.task, **options)).log_growth,
         "coupled_growth": setup.theory.plain_growth(plain.time.values),
-        "out_of_order": float(len(fates(plain).out_of_order)),
     }
 
 
@@ -168,9 +167,6 @@ EXPERIMENT = Experiment(
     | {
         "reduced_growth": Variable(ALONG, "1", "B along the theory's flow (C)"),
         "coupled_growth": Variable(ALONG, "1", "B that the coupling of plain descent gives while overlaps are those of the start"),
-        "out_of_order": Variable(
-            "case", "1", "pairs of distinct tokens of a class of which the rarer has the larger logit at the end"
-        ),
     },
     dynamics="B: population gradient flow",
     time_unit=STEPS,

@@ -21,7 +21,6 @@ import xarray as xr
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.snap_cases import (
-    ALONG,
     BOTH,
     DECODERS,
     FEWEST,
@@ -44,9 +43,9 @@ from saccade.experiments.scan_and_snap.snap_cases import (
     table,
     window,
 )
-from saccade.experiments.scan_and_snap.snap_growth import fates, seen
+from saccade.experiments.scan_and_snap.snap_growth import seen
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.experiment import Experiment, Measured, Progress
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
 from saccade.laboratory import reduced_flow
 from saccade.theory.condition import Condition
@@ -68,12 +67,6 @@ from saccade.theory.scan_and_snap.statements import (
     THEOREM_4,
 )
 
-# What each fate is called, and what of it is an exception.
-FATES = {
-    "falling_distinct": "distinct tokens whose logit is negative at the end",
-    "rising_common": "common tokens whose logit is positive at the end",
-    "out_of_order": "pairs of distinct tokens of a class of which the rarer has the larger logit at the end",
-}
 CONTROLS = {"one class drawn four times as often": EQUAL_CLASSES, "two common tokens": ONE_COMMON_TOKEN}
 SIDES = {"scanning": "log growth per ln t from t0'/3 to t0'", "snapping": "log growth per ln ln(M η_Y t / K) from t0 on"}
 FOR_THEOREM_2B = (*FOR_THEOREM_2, ONE_COMMON_TOKEN, DISTINCT_FOR_EACH_QUERY)
@@ -135,21 +128,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 
 
 def _followed(setup: Setup, *, settings: Settings) -> dict[str, Any]:
-    path, at = reduced_flow(setup.task, **setup.options(settings)), setup.theory
-    ends, end = fates(path)._asdict(), float(path.time[-1])
-    return seen(path, at) | {
-        "factor_growth": at.growth_with_factor_only(path.time.values),
-        "entropy_lost_theory": at.entropy_lost(end, setup.task.token_prob),
-        "gain_error": ends["gain_error"],
-        **{name: float(len(ends[name])) for name in FATES},
-        **{f"{name}_named": _named(ends[name], setup.task.labels, setup.task.next_token) for name in FATES},
-    }
-
-
-def _named(places: list[tuple[int, int]], labels: Any, next_token: Any) -> str:
-    """`of in class A, the in class B`."""
-    said = [f"{labels[token]} in class {labels[next_token[n]]}" for n, token in places]
-    return ", ".join(said[:5]) + (f" and {len(said) - 5} more" if len(said) > 5 else "")
+    return seen(reduced_flow(setup.task, **setup.options(settings)), setup.theory)
 
 
 def _left_out(setups: list[Setup], values: Mapping[str, Any]) -> list[str]:
@@ -389,14 +368,7 @@ EXPERIMENT = Experiment(
         "growth follows ln t, then ln ln t, up to t = 1e12; its local slope is within {largest*scanning*:.1%} of the corrected "
         "theory before the snap and within {largest*snapping*:.1%} after it (K = 5, M = 1000)"
     ),
-    variables=VARIABLES
-    | {
-        "factor_growth": Variable(ALONG, "1", "B of theory with the factor K mended and nothing else"),
-        "entropy_lost_theory": Variable("case", "nats", "predicted loss of entropy among distinct tokens by the end"),
-        "gain_error": Variable("case", "1", "largest relative error of Theorem 3 at the end"),
-    }
-    | {name: Variable("case", "1", definition) for name, definition in FATES.items()}
-    | {f"{name}_named": Variable("case", "", f"which they are: {definition}") for name, definition in FATES.items()},
+    variables=VARIABLES,
     dynamics="C: reduced flow of the theory",
     time_unit=STEPS,
     table=table,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_number
 from saccade.experiments.scan_and_snap.snap_growth import (
+    FATES,
     SCANS_FIRST,
     VOCABULARY,
     Leader,
@@ -59,6 +60,11 @@ VARIABLES = {
     ),
     "stop_reason": Variable("case", "", "why a flow ended"),
     "conditions": Variable("case", "", "assumptions of the theory, each with its number and bound, as JSON"),
+    "factor_growth": Variable(ALONG, "1", "B of theory with the factor K mended and nothing else"),
+    "entropy_lost_theory": Variable("case", "nats", "predicted loss of entropy among distinct tokens by the end"),
+    "gain_error": Variable("case", "1", "largest relative error of Theorem 3 at the end"),
+    **{name: Variable("case", "1", definition) for name, definition in FATES.items()},
+    **{f"{name}_named": Variable("case", "", f"which they are: {definition}") for name, definition in FATES.items()},
     "token_prob": Variable("class token", "1", "P(l|n) of the classes whose rates are varied, over the tokens that occur"),
 }
 ROLES = ("base", "faster decoder", "slower decoder", "both faster", "both slower")

@@ -29,13 +29,26 @@ LEAST_VOCABULARY = 100  # Theorem 1 has M >> 100; at 100 the terms it drops are 
 DEPTH = 10.0  # how far above 1 the argument of growth's logarithm must be by t0' for growth to have been logarithmic at all
 
 
+# What each fate is called, and what of it is an exception.
+FATES = {
+    "falling_distinct": "distinct tokens whose logit is negative at the end",
+    "rising_common": "common tokens whose logit is positive at the end",
+    "out_of_order": "pairs of distinct tokens of a class of which the rarer has the larger logit at the end",
+}
+
+
 class Leader(NamedTuple):
     """The most frequent distinct token of all, by its feature at the start, and the class it belongs to."""
 
     n: int
     token: int
     features: NDArray[np.float64]  # of all classes at the start (class, token)
-    distinct: NDArray[np.bool_]  # tokens that only the leader's class has
+    every_distinct: NDArray[np.bool_]  # where a token belongs to one class alone (class, token)
+
+    @property
+    def distinct(self) -> NDArray[np.bool_]:
+        """Tokens that only the leader's class has."""
+        return self.every_distinct[self.n]
 
 
 class Growth(NamedTuple):
@@ -157,7 +170,14 @@ def leader(token_prob: NDArray[np.float64]) -> Leader | None:
     if not distinct.any():
         return None
     n, token = np.unravel_index(np.argmax(np.where(distinct, feature, 0.0)), feature.shape)
-    return Leader(int(n), int(token), feature, distinct[n])
+    return Leader(int(n), int(token), feature, distinct)
+
+
+def _leader(token_prob: NDArray[np.float64]) -> Leader:
+    found = leader(token_prob)
+    if found is None:
+        raise ValueError("no class has a distinct token")
+    return found
 
 
 def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
@@ -174,17 +194,35 @@ def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
         "steps": t,
         "theory_growth": at.growth(t),
         "printed_growth": at.printed_growth(t),
+        "factor_growth": at.growth_with_factor_only(t),
+        "entropy_lost_theory": at.entropy_lost(float(t[-1]), path.token_prob.values),
+        **_ended(path),
         "stop_reason": str(path.stop_reason.values),
         "conditions": json.dumps(given),
     }
 
 
+def _ended(path: xr.Dataset) -> dict[str, Any]:
+    """How many tokens, or pairs of them, came to each of `FATES`, and which."""
+    ends = fates(path)._asdict()
+    names = path.token.values if "token" in path.coords else np.arange(path.sizes["token"])
+    classes = names[path.class_next.values]
+    return {
+        "gain_error": ends["gain_error"],
+        **{name: float(len(ends[name])) for name in FATES},
+        **{f"{name}_named": _named([f"{names[token]} in class {classes[n]}" for n, token in ends[name]]) for name in FATES},
+    }
+
+
+def _named(said: list[str]) -> str:
+    """`of in class A, the in class B`."""
+    return ", ".join(said[:5]) + (f" and {len(said) - 5} more" if len(said) > 5 else "")
+
+
 def growth(record: xr.Dataset) -> Growth:
     """Measured along one flow; the record must hold `attention_logits` and a distinct token."""
     prob = record.token_prob.values
-    found = leader(prob)
-    if found is None:
-        raise ValueError("no class has a distinct token")
+    found = _leader(prob)
     own, z = prob[found.n], _class_logits(record, found.n)
     attention, feature = _attended(own, z)
     common = (own > 0) & ~found.distinct
@@ -200,7 +238,7 @@ def growth(record: xr.Dataset) -> Growth:
 def fates(record: xr.Dataset) -> Fates:
     """Measured at the end of one flow that started at Z = 0."""
     prob = record.token_prob.values
-    distinct = theory.distinct_tokens(prob)
+    distinct = _leader(prob).every_distinct
     z = np.stack([_class_logits(record, n)[-1] for n in range(len(prob))])
     _, first = np.unique(record.class_query.values, return_index=True)
     met = np.array([(prob[record.class_query.values == record.class_query.values[n]] > 0).any(axis=0) for n in first])
@@ -240,9 +278,7 @@ def entropy_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64])
 
     Domain: a distinct token, one common token, one query, classes alike. `token_prob` (class, token).
     """
-    found, K = leader(token_prob), len(token_prob)
-    if found is None:
-        raise ValueError("no class has a distinct token")
+    found, K = _leader(token_prob), len(token_prob)
     prob, distinct = token_prob[found.n], found.distinct
 
     def velocity(_: float, z: NDArray[np.float64]) -> NDArray[np.float64]:
