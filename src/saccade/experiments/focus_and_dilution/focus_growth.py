@@ -283,7 +283,7 @@ def panels(record: xr.Dataset) -> Layout:
     start, tolerance = f"start {record.init_scale.values[0]:g}", {1e-4: "tolerance"}
     return [
         [
-            Lines("growth of attention", "time", "queries along the direction, |αᵀ W_Q|", growth, "y", ylim=(3e-6, 3)),
+            Lines("growth of attention", "time", "queries along the direction, |αᵀ W_Q|", growth, "y", ylim=(3e-7, 3)),
             Lines("length of the stage", "ln(1 / size of the start)", "length of stage II", lengths, ylim=(0, None)),
         ],
         [

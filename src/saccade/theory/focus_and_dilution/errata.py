@@ -9,7 +9,10 @@ from ..statement import Correction, Misprint
 ERRATUM_1_1 = Correction(
     "1.1",
     (r"J_{att} \text{ positive semi-definite}",),
-    (r"J_{att} \text{ has the eigenvalues } c, -c, 0 \text{; } c \text{ and } -c \text{ as often as keys are wide}",),
+    (
+        r"J_{att} \text{ has the eigenvalues } c, -c, 0 \text{; } c \text{ and } -c \text{ each } d_k \text{-fold,"
+        r" } d_k \text{ the key width (} m \text{ in the paper)}",
+    ),
     "The block swaps queries and keys, so every growing mode W_Q = W_K has a decaying twin W_Q = -W_K.",
     title="J_att is indefinite",
 )
@@ -189,7 +192,7 @@ ERRATUM_2_8 = Correction(
 ERRATUM_2_9 = Correction(
     "2.9",
     (r"\text{attention of all queries to token 0 rises together between steps 350 and 550}",),
-    (r"\text{from step 110 to step 210 at the printed settings}",),
+    (r"\text{from step 110 to step 210, by an independent replication at the printed settings}",),
     "Neither batch nor seed moves these steps by half; of five other readings one begins near 350, one peaks near 550, none both.",
     title="The caption's steps 350 to 550 do not follow from the printed settings",
 )
