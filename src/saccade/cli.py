@@ -39,7 +39,7 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
   saccade verify DIR [--repair]                      check all files; --repair reruns damaged or missing runs
   saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  measure attention and weights in checkpoints (extra `torch`)
   saccade report RECORD ... [--out FILE]             one offline page from records, sweeps and watched runs
-  saccade play [--port N]                            two theories live in the browser
+  saccade play [--out FILE.html] [--film FILE.gif]   two theories live in the browser, as one file, or as a film for slides
   saccade completion bash|zsh                        Tab completion of commands and experiments
   saccade env [--json]                               versions and settings for a bug report
 
@@ -238,15 +238,30 @@ def _report(arguments: list[str]) -> int:
 
 
 def _play(arguments: list[str]) -> int:
-    from saccade.playground.server import serve
+    from saccade.playground.stories import stories
 
     options = flags(
         arguments,
-        "saccade play --no-browser",
+        "saccade play --out one.html",
         port=(int | None, None, "local port; default: 8765, or any free one"),
         no_browser=(bool, False, "print the address, do not open a browser"),
+        out=(Path | None, None, "write the page to this one file instead, to be opened anywhere"),
+        film=(Path | None, None, "write a film of a story instead, for slides: NAME.gif"),
+        story=(str, "snapping", "which story to film: " + ", ".join(stories())),
     )
-    serve(options.port, open_browser=not options.no_browser)
+    if options.film:
+        from saccade.playground.film import write_film
+
+        with progress(f"film of {options.story}") as on_progress:
+            print(f"film: {write_film(options.film, options.story, on_progress)}")
+    if options.out:
+        from saccade.playground.single_file import write_playground
+
+        print(f"playground: {write_playground(options.out)}")
+    if not options.film and not options.out:
+        from saccade.playground.server import serve
+
+        serve(options.port, open_browser=not options.no_browser)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The first screen of the playground, at three widths, light and dark: it moves, it names what it shows, and nothing on it jumps."""
+"""The first screen of the playground at three widths, light and dark: it moves, it names what it shows, and nothing on it jumps."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def _pixels(page):
 def _tell(page, name):
     """Tells a story from its beginning."""
     page.evaluate(
-        "(name) => { scrollTo(0, 0); [...document.querySelectorAll('[data-stories] button')][Stories.ALL.indexOf(Stories.byName(name))].click(); }",
+        """(name) => { scrollTo(0, 0);
+        document.querySelectorAll("[data-stories] button")[Stories.ALL.indexOf(Stories.byName(name))].click(); }""",
         name,
     )
     until(page, f"Page.state.story === '{name}' && Page.playing && Page.run.model === Page.state.model")
@@ -56,7 +57,8 @@ def _tell(page, name):
 
 def _play_from(page, place):
     page.evaluate(
-        "(place) => { const moment = document.getElementById('moment'); moment.value = place; moment.dispatchEvent(new Event('input')); }",
+        """(place) => { const moment = document.getElementById("moment");
+        moment.value = place; moment.dispatchEvent(new Event("input")); }""",
         place,
     )
     until(page, f"Page.settled && Page.place >= {place}")

@@ -1,6 +1,6 @@
 /* The state of the page in the link after #, so that a view can be shared.
  *
- * Only what differs from the defaults is written. A link is untrusted: every value is checked against its limits, a bad one is left
+ * Only what differs from the defaults, or from the settings of the story that is told, is written. A link is untrusted: every value is checked against its limits, a bad one is left
  * at its default and answered with one sentence. The version says how a link is read; another version is not guessed at.
  *
  * A state: {model, settings: {model: values}, speed, time, row, story}
@@ -30,18 +30,18 @@ const State = (() => {
   function encode(state) {
     const { model } = state;
     const values = state.settings[model];
-    const usual = Fields.defaults(model, values.optimiser);
-    const first = Fields.defaults(model).optimiser;
-    const parts = [["v", VERSION], ["model", model]];
+    const story = Stories.byName(state.story);
+    const usual = story ? Stories.settings(story) : Fields.defaults(model, values.optimiser);
+    const first = story ? usual.optimiser : Fields.defaults(model).optimiser;
+    const parts = [["v", VERSION], ["model", model], ...(story ? [["story", story.name]] : [])];
     for (const field of Fields.BY_MODEL[model]) {
-      const plain = { law: Laws.fitting(model, values), optimiser: first }[field.name] ?? usual[field.name];
+      const plain = { law: story ? usual.law : Laws.fitting(model, values), optimiser: first }[field.name] ?? usual[field.name];
       const text = fieldText(field, values[field.name]);
       if (text !== fieldText(field, plain)) parts.push([field.name, text]);
     }
     if (state.speed !== 1) parts.push(["speed", digits(state.speed)]);
     if (state.row) parts.push(["row", String(state.row)]);
     if (state.time > 0) parts.push(["time", String(Number(state.time.toPrecision(6)))]);
-    if (state.story) parts.push(["story", state.story]);
     return parts.map(([key, value]) => `${key}=${value}`).join("&");
   }
 
@@ -84,6 +84,7 @@ const State = (() => {
     const version = pairs.get("v") ?? "none";
     if (version !== VERSION) return refused(`is of version ${plainText(version)}, this page reads version ${VERSION}`);
     pairs.delete("v");
+    readStory(pairs, state, complaints);
     readModel(pairs, state, complaints);
     readSettings(pairs, state, complaints);
     readView(pairs, state, complaints);
@@ -98,7 +99,15 @@ const State = (() => {
     return value;
   }
 
+  function readStory(pairs, state, complaints) {
+    const story = taken(pairs, "story");
+    if (story === undefined || Stories.byName(story)) state.story = story ?? "";
+    else complaints.push(`The link's story ${plainText(story)} is not one of this page's; none is shown.`);
+  }
+
   function readModel(pairs, state, complaints) {
+    const story = Stories.byName(state.story);
+    if (story) pairs.set("model", story.model); // a story has its own
     const model = taken(pairs, "model");
     if (model === undefined || Fields.MODELS.includes(model)) {
       state.model = model ?? state.model;
@@ -111,12 +120,13 @@ const State = (() => {
     const fields = Fields.BY_MODEL[state.model];
     const chosen = fields.find((field) => field.name === "optimiser");
     const optimiser = Fields.allows(chosen, pairs.get("optimiser")) ? pairs.get("optimiser") : undefined;
-    const values = state.settings[state.model] = Fields.defaults(state.model, optimiser);
+    const story = Stories.byName(state.story);
+    const values = state.settings[state.model] = story ? Stories.settings(story) : Fields.defaults(state.model, optimiser);
     for (const field of fields.filter(({ name, kind }) => kind !== "law" && pairs.has(name))) {
       values[field.name] = readField(field, taken(pairs, field.name), complaints) ?? values[field.name];
     }
     readWords(state.model, values, complaints);
-    values.law = Laws.fitting(state.model, values);
+    if (!story) values.law = Laws.fitting(state.model, values);
     const text = taken(pairs, "law");
     if (text === undefined) return;
     const shape = Laws.shape(state.model, values);
@@ -147,9 +157,6 @@ const State = (() => {
       state[field.name] = readField(field, taken(pairs, field.name), complaints) ?? state[field.name];
     }
     state.speed = Fields.SPEEDS.findLast((speed) => speed <= state.speed); // the menu's own, at or below what the link says
-    const story = taken(pairs, "story");
-    if (story === undefined || Stories.byName(story)) state.story = story ?? "";
-    else complaints.push(`The link's story ${plainText(story)} is not one of this page's; none is shown.`);
   }
 
   return Object.freeze({ VERSION, defaults, encode, decode });

@@ -6,8 +6,6 @@ All that comes from records is escaped, or JSON, or packed; no script runs but t
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +18,7 @@ from saccade.records.writing import write_text
 from saccade.report.cards import cards, menu
 from saccade.report.claims_table import claims_of
 from saccade.report.page_data import page_data
+from saccade.report.policy import policy
 from saccade.report.sources import Result, results_of
 
 # The order in which they load: each knows only those before it.
@@ -80,7 +79,7 @@ def page_of(results: list[Result]) -> str:
     script = "\n".join(_web(name) for name in _SCRIPTS)
     parts = {
         "title": escape(_title(results)),
-        "policy": _policy(script),
+        "policy": policy(script),
         "style": "\n".join(_web(name) for name in _STYLES),
         "asked": _asked(results[0]) if len(results) == 1 else "",
         "unread": _unread(results),
@@ -104,20 +103,6 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
 
 def _web(name: str) -> str:
     return (files("saccade.report") / "web" / name).read_text("utf-8")
-
-
-def _policy(script: str) -> str:
-    """Nothing is fetched, and no script runs but this one."""
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    rules = {
-        "default-src": "'none'",
-        "script-src": f"'sha256-{digest}'",
-        "style-src": "'unsafe-inline'",
-        "img-src": "data: blob:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
-    return "; ".join(f"{name} {value}" for name, value in rules.items())
 
 
 def _asked(result: Result) -> str:
