@@ -229,9 +229,10 @@ class Built(NamedTuple):
 
     model: Any
     probe: dict[str, Any]
+    variant: dict[str, Any]
 
 
-def built(name: str, kernel: str) -> Built:
+def built(name: str, kernel: str, variants: Sequence[dict[str, Any]] = _VARIANTS) -> Built:
     """Of this type, sharper than a fresh start, in evaluation mode; the first variant that runs."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -242,7 +243,7 @@ def built(name: str, kernel: str) -> Built:
     if kind is None:
         raise NotBuilt("it has no model class of its own")
     reason = ""
-    for variant in _VARIANTS:
+    for variant in variants:
         try:
             config = tiny(CONFIG_MAPPING[name], variant)
             with torch.device("meta"):
@@ -260,7 +261,7 @@ def built(name: str, kernel: str) -> Built:
             try:
                 with torch.no_grad():
                     copy.deepcopy(model)(**copy.deepcopy(probe))
-                return Built(model, probe)
+                return Built(model, probe, variant)
             except Exception as error:
                 reason = reason or f"{type(error).__name__}: {_line(error)}"
     raise NotBuilt(reason)
@@ -348,7 +349,7 @@ def error_of(made: Built, record: Any) -> float | None:
     if error is None or error <= TOLERANCE or error > ROUNDED:
         return error
     made.model.set_experts_implementation("eager")
-    double = Built(made.model.double(), {name: _doubled(value) for name, value in made.probe.items()})
+    double = Built(made.model.double(), {name: _doubled(value) for name, value in made.probe.items()}, {})
     exactly = compared(watched(double), weights)
     return error if exactly is not None and exactly <= TOLERANCE else np.inf
 
@@ -356,9 +357,11 @@ def error_of(made: Built, record: Any) -> float | None:
 def tried(name: str) -> Row:
     """What comes of one model type, the worse of its two kernels."""
     found: list[Row] = []
+    variants: Sequence[dict[str, Any]] = _VARIANTS
     for kernel in KERNELS:
         try:
-            made = built(name, kernel)
+            made = built(name, kernel, variants)
+            variants = [made.variant]
         except NotBuilt as error:
             if kernel == KERNELS[0]:
                 return Row(name, "not built", reason=str(error))

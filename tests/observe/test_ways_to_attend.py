@@ -107,6 +107,35 @@ def test_a_head_mask_scales_what_a_head_gives_not_where_it_looks():
     check(watched(model), torch.softmax(model.scores(), -1))
 
 
+class Talking(nn.Module):
+    """Heads are mixed after the softmax: by a layer over the axis of heads, or by a convolution of one pixel."""
+
+    def __init__(self, way) -> None:
+        super().__init__()
+        self.mix = nn.Conv2d(zoo.HEADS, zoo.HEADS, 1, bias=False) if way == "convolution" else nn.Linear(zoo.HEADS, zoo.HEADS)
+        self.way = way
+
+    def forward(self, x):
+        weights = torch.softmax(masked(x), dim=-1)
+        if self.way == "convolution":
+            return self.mix(weights) @ x
+        mixed = self.mix(weights.permute(0, 2, 3, 1))
+        if self.way == "not a mixture":
+            mixed = mixed.transpose(1, 2)  # queries are where keys were
+        return mixed.permute(0, 3, 1, 2) @ x
+
+
+@pytest.mark.parametrize("way", ["layer", "convolution"])
+def test_of_talking_heads_the_softmax_of_each_head_is_recorded(way):
+    model = Model(Talking(way))
+    check(watched(model), torch.softmax(model.scores(), -1))
+
+
+def test_weights_that_are_no_mixture_of_heads_are_not_taken_for_one():
+    with pytest.raises(UnfaithfulError, match="no matrix product"):
+        watched(Model(Talking("not a mixture")))
+
+
 def test_weights_that_are_changed_key_by_key_after_the_softmax_are_not_taken_for_it():
     model = Model(lambda x: (torch.softmax(masked(x), dim=-1) * torch.linspace(0, 1, zoo.LENGTH)) @ x)
     with pytest.raises(UnfaithfulError, match="no matrix product"):

@@ -1,7 +1,8 @@
 """Attention that a model writes out: a softmax over keys is followed to the product with values that uses it.
 
 Between the two, weights may change their type or layout, lose entries to dropout, columns to a slice (learned sinks, which take
-attention and give nothing) or be scaled head by head (head masks). Before the softmax, masks that are added to scores are kept
+attention and give nothing), be scaled head by head (head masks) or be mixed over heads (talking heads: what is recorded is the
+softmax, before the heads talk). Before the softmax, masks that are added to scores are kept
 track of: they tell which keys are visible.
 A softmax whose product is not with values is no attention of queries on keys: kernels that approximate it (Nystroem), a softmax
 over features in front of a matrix made of keys and values (linear attention). What no product uses is listed as lost.
@@ -53,6 +54,8 @@ _SAME = {
     "truediv": "div",
     "itruediv": "div",
 }
+_MIXING = {"linear", "conv2d", "permute", "transpose"}  # between the softmax and the product: heads may talk to each other
+_MIXED = 1e-4  # largest error, over the largest weight, of used weights as a mixture of heads; float32 rounds at 1e-7
 _MOST_NULL = 8  # columns that a slice may take off and be sinks
 
 
@@ -83,6 +86,7 @@ class _Weights(NamedTuple):
     visible: Tensor | None = None
     factor: Tensor | float | None = None  # by which each head was scaled since
     cut: tuple[int, int] = (0, 0)  # columns taken off, at the beginning and at the end
+    mixed: bool = False  # perhaps over heads
 
 
 class Found(NamedTuple):
@@ -133,12 +137,14 @@ class SoftmaxTrail:
     def follow(self, func: Any, output: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Any other function: what is known of its arguments may hold for its result."""
         name = _plain_name(func)
-        if not isinstance(output, Tensor) or name not in _LAYOUT | _ARITHMETIC:
+        if not isinstance(output, Tensor) or name not in _LAYOUT | _ARITHMETIC | _MIXING:
             return
         given = [value for value in _flat(args, kwargs) if isinstance(value, Tensor)]
         known = next((found for value in given if (found := self._known(value)) is not None), None)
         if known is not None:
             self._pass_on(known, name, output, args, given)
+        elif name in ("linear", "conv2d"):
+            return
         elif name == "add":
             self._note_added(output, given)
         else:
@@ -156,6 +162,8 @@ class SoftmaxTrail:
         known = known._replace(softmax=source.detach() if known.softmax is None else known.softmax)
         if name in _PASSING:
             self._weights[output] = known
+        elif name in _MIXING and known.factor is None and known.cut == (0, 0):
+            self._weights[output] = known._replace(mixed=True)
         elif name == "getitem" and (cut := _columns_cut(args[1], source)) is not None and known.cut == (0, 0):
             self._weights[output] = known._replace(cut=cut)
         elif name == "mul" and known.factor is None:
@@ -206,7 +214,7 @@ class SoftmaxTrail:
         if isinstance(values, nn.Parameter) or not isinstance(values, Tensor):
             return None
         rule = _einsum_rule(equation, used, values, place) if equation else _matmul_rule(used, values, place)
-        if rule is None:
+        if rule is None or (known.mixed and not _is_mixture(used, known.softmax)):
             return None
         known.source.is_settled = True
         context = self._fact(values)
@@ -236,7 +244,7 @@ def _call(known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _
         if start > 0:
             return 0.0
         whole = softmax.to(dtype) if known.factor is None else softmax.to(dtype) * known.factor
-        weights = whole.reshape(shape)[..., before : shape[-1] - after]
+        weights = used.to(dtype) if known.mixed else whole.reshape(shape)[..., before : shape[-1] - after]
         return relative_error(torch.einsum(rule.equation, weights, values.to(dtype)), output)
 
     weights = ordered(softmax)
@@ -251,6 +259,16 @@ def _call(known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _
         return rows if left is None else rows & left[:, :, start:stop]
 
     return replace(call, visible=visible, scores=lambda start, stop, dtype: scores[:, :, start:stop].to(dtype))
+
+
+def _is_mixture(used: Tensor, softmax: Tensor | None) -> bool:
+    """Whether each used map (sequence, head, query, key) is a sum of the heads' softmaxes, with the same factors everywhere."""
+    if softmax is None or used.ndim != 4 or used.shape != softmax.shape:
+        return False
+    heads, mixed = (part.detach().double().transpose(0, 1).flatten(1).T for part in (softmax, used))
+    heads = torch.cat([heads, torch.ones_like(heads[:, :1])], dim=1)
+    left = heads @ torch.linalg.lstsq(heads, mixed, driver="gelsd").solution - mixed
+    return bool(left.abs().max() <= _MIXED * mixed.abs().max())
 
 
 class _Rule(NamedTuple):
