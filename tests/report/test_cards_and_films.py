@@ -39,7 +39,7 @@ def test_a_film_interpolates_and_leaves_out_what_theory_does_not_say():
     assert turning().spec()["kind"] == "heat"
     with pytest.raises(InputError, match="a film of 2 tokens"):
         Film("Wrong.", [0, 1], np.zeros((2, 3)), ["a", "b"]).spec()
-    with pytest.raises(InputError, match="at least two times"):
+    with pytest.raises(InputError, match="two or more times"):
         Film("Short.", [0], np.zeros((1, 2)), ["a", "b"]).spec()
 
 

@@ -21,7 +21,7 @@ from saccade.laboratory import flow, reduced_flow
 from saccade.model.embedded import Embedded
 from saccade.playground.stories import stories
 from saccade.records.writing import whole_file
-from saccade.report.pace import pace, travelled
+from saccade.report.pace import pace
 from saccade.theory.scan_and_snap import snap_time
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def _places(run: _Run) -> NDArray[Any]:
     """Where each frame lies among the samples."""
     seen = [run.attention.reshape(len(run.time), -1)] + ([] if run.arrows is None else [run.arrows.reshape(len(run.time), -1)])
     share = np.linspace(0, 1, _RATE * _SECONDS)
-    return np.interp(share, pace(travelled(np.concatenate(seen, axis=1))), np.arange(len(run.time)))
+    places = np.arange(len(run.time))
+    return np.interp(share, pace(np.concatenate(seen, axis=1), places, places), places)
 
 
 def _between(values: NDArray[Any], place: float) -> NDArray[Any]:
