@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from saccade.cli import main
 from saccade.dynamics.randomness import checked_seeds
 from saccade.experiments import finding_of, module_of
 from tools.file_crossings import crossings
@@ -13,3 +14,8 @@ def test_each_pair_of_functions_in_different_files_counts_once():
         "dynamics/randomness.py:checked_seeds -> errors.py:checked_seed",
         "experiments/__init__.py:_entry -> errors.py:checked_choice",
     ]
+
+
+def test_a_run_of_the_centrepiece_crosses_files_at_most_two_hundred_times(tmp_path):
+    """A bar on how many files a reader has to hold in mind at once."""
+    assert len(crossings(lambda: main(["run", "scan-then-snap", "--out", str(tmp_path)]))) <= 200
