@@ -21,10 +21,8 @@ from saccade.experiments.scan_and_snap.snap_growth import (
     FATES,
     SCANS_FIRST,
     VOCABULARY,
-    Leader,
     SnapTheory,
     exponent,
-    leader,
     one_common_token,
     onset,
 )
@@ -170,11 +168,11 @@ def _own(settings: CaseSettings) -> SequenceClasses:
 
 def measured(setups: Sequence[Setup], follow: Callable[[Setup], Mapping[str, Any]], on_progress: Progress, own: bool) -> Measured:
     """What `follow` finds in every case; nothing but the reason where nothing can be said of growth. `own`: a user's classes."""
-    task, found = setups[0].task, leader(setups[0].task.token_prob)
+    task, found = setups[0].task, setups[0].theory.leader
     occurs, names = task.token_prob.any(axis=0), np.array(task.labels)
     values: dict[str, Any] = {"token_prob": task.token_prob[:, occurs]}
     coords: dict[str, Any] = {"class": names[task.next_token], "token": names[occurs]}
-    if said := _obstacle(task, setups[0].theory, found, names[task.next_token]):
+    if said := _obstacle(task, setups[0].theory, names[task.next_token]):
         return Measured(values, coords, {"obstacle": said, "left_out": json.dumps([said])})
     theories = [setup.theory for setup in setups]
     coords |= {name: ("case", [getattr(setup, name) for setup in setups]) for name in ("group", "role")}
@@ -185,9 +183,9 @@ def measured(setups: Sequence[Setup], follow: Callable[[Setup], Mapping[str, Any
     return Measured(values | grid(follow, on_progress, case=setups), coords, {"obstacle": "", "whose": json.dumps(whose)})
 
 
-def _obstacle(task: SequenceClasses, at: SnapTheory, found: Leader | None, names: NDArray[np.str_]) -> str:
+def _obstacle(task: SequenceClasses, at: SnapTheory, names: NDArray[np.str_]) -> str:
     """Why nothing at all can be said of growth; empty if something can. `names` of the classes."""
-    said = ""
+    found, said = at.leader, ""
     if at.n_classes < 2:
         said = "with a single class there is nothing to tell apart, and attention has no drive."
     elif found is None:

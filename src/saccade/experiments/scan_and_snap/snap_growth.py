@@ -83,6 +83,7 @@ class SnapTheory:
     lr_attention: float
     normaliser: float
     concentration: float
+    leader: Leader | None = field(default=None, compare=False, repr=False)  # None: made from a record, or no class has one
     scan_time: float = field(init=False)
     snap_time: float = field(init=False)
 
@@ -97,12 +98,14 @@ class SnapTheory:
         overlap = theory.class_overlap(found.features)[found.n].sum() / max(1, len(prob) - 1) if found else 0.0
         rho_0 = float(overlap**-0.5) if overlap > 0 else np.nan
         s = float(np.sum(found.features[found.n, found.distinct] ** 4)) if found else 0.0
-        return cls(len(prob), task.n_vocab, lr_decoder, lr_attention, rho_0, s)
+        return cls(len(prob), task.n_vocab, lr_decoder, lr_attention, rho_0, s, found)
 
     @classmethod
     def of_record(cls, record: xr.Dataset, **rates: Any) -> SnapTheory:
         """From a record that keeps the numbers as scalars; rates that are given replace those it has."""
-        return cls(**{each.name: rates.get(each.name) or record[each.name].item() for each in fields(cls) if each.init})
+        return cls(
+            **{each.name: rates.get(each.name) or record[each.name].item() for each in fields(cls) if each.init and each.compare}
+        )
 
     @property
     def clock(self) -> dict[str, Any]:
