@@ -46,7 +46,7 @@ def test_every_experiment_has_been_run_and_none_surprised():
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_to_expect_is_the_sentence_of_the_experiment_with_a_number_in_every_field(name):
     parts = list(Formatter().parse(experiment(name).finding))
-    number = r"[-−]?\d+(\.\d+)?(e[+-]\d+|×10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?( %)?"
+    number = r"[-−]?\d+(\.\d+)?(e[+-]\d+|(×10)?[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?( %)?"
     verdict = "(holds|fails|outside its assumptions|cannot be told at this size)"
     assert any(field for _, field, _, _ in parts)
     assert re.fullmatch(
