@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from saccade import load_record
+from saccade.experiments import finding_of
 from saccade.experiments.scan_and_snap import syn_small_attention
 from tests.cli.calls import SHORT, called, strictly
 
@@ -41,6 +42,17 @@ def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected_and_prints_eve
 def test_a_claim_outside_its_assumptions_is_an_answer_to_a_run_with_other_settings(medium):
     (result,) = strictly(medium[1])["experiments"]  # the run ended with 0
     assert {claim["verdict"] for claim in result["claims"]} == {"outside"}
+
+
+def test_a_result_is_headed_with_the_finding_only_at_the_default_settings(reproduced, medium):
+    headed = [
+        strictly((out / name / "about.json").read_text())["statement"]
+        for out, name in ((reproduced[0], "syn-small-attention"), (medium[0], "syn-medium-entropy"))
+    ]
+    assert headed[0] == finding_of("syn-small-attention")
+    assert headed[1].startswith("With ")
+    assert "steps = 3" in headed[1]
+    assert headed[1].endswith(f"outside their assumptions. At the default settings: {finding_of('syn-medium-entropy')}")
 
 
 def test_every_file_of_a_result_is_there_and_nothing_else(reproduced, medium):
