@@ -63,9 +63,9 @@ def errata_of(page: str) -> list[list[str]]:
 
 
 def value(cell: str) -> float:
-    """Of a number as pages write it: `−1.5×10⁻¹²`."""
-    mantissa, _, power = cell.translate(str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789")).partition("×10")
-    return float(mantissa) * 10.0 ** int(power or 0)
+    """Of a number as pages write it: `−1.5×10⁻¹²`, `10⁻⁶`, `0.3`."""
+    front, power = re.fullmatch("(.*?)(?:×?10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?", cell.replace("−", "-")).groups()
+    return float(front or 1) * 10.0 ** int((power or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 
 @pytest.fixture(scope="module")
