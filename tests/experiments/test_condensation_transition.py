@@ -46,6 +46,10 @@ def test_an_amplitude_that_falls_once_is_seen(record):
     assert verdicts(record.assign(falls=record.falls + 1e-3), "runs in which one falls") == {FAILS}
 
 
+def test_a_last_time_that_is_the_first_would_agree_with_the_paper(record):
+    assert verdicts(record.assign(last_time_off=record.first_time_near), "T_2, which eq. 113 estimates") == {FAILS}
+
+
 def test_two_sizes_of_the_start_are_too_few():
     with pytest.raises(InputError, match="init_scales"):
         EXPERIMENT.run(Settings(init_scales=(1e-3, 1e-4)))

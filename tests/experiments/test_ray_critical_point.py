@@ -45,6 +45,12 @@ def test_a_distance_in_proportion_to_the_start_would_agree_with_the_paper(record
     assert verdicts(record.assign(closest=record.start * 10.0), "closest distance") == {FAILS}
 
 
+def test_logits_that_act_otherwise_than_a_rate_are_seen(record):
+    unscaled = record.scaled_rate / record.logit_scale
+    assert verdicts(record.assign(scaled_rate=unscaled), "with logits times s, over c") == {FAILS}
+    assert verdicts(record.assign(scale_gap=record.scale_gap + 1e-9), "logits times s or attention rate s") == {FAILS}
+
+
 def test_a_width_of_zero_is_refused():
     with pytest.raises(InputError, match="d_model"):
         EXPERIMENT.run(Settings(d_model=0))

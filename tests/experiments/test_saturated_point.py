@@ -49,6 +49,12 @@ def test_kernel_rates_as_printed_would_be_seen(record):
     assert verdicts(worse, "tangential rates at θ(δ)") == {FAILS}
 
 
+def test_a_gradient_of_third_order_would_agree_with_the_paper(record):
+    cubes = 0 * record.remainder + record.asymmetry**3
+    assert verdicts(record.assign(remainder=cubes), "printed as of order δ³") == {FAILS}
+    assert verdicts(record.assign(truncated=cubes), "with ζ to first order only") == {FAILS}
+
+
 def test_a_flat_loss_is_no_descent(record):
     assert verdicts(record.assign(loss_change=0 * record.loss_change + 1e-16), "change of the loss") == {FAILS}
 
