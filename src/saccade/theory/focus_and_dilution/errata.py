@@ -168,7 +168,7 @@ ERRATUM_2_7 = Correction(
         r"\text{with } \zeta \text{ cut off after its first order (eq. 167): } |\nabla L| \sim \delta^2",
     ),
     "Once the range equation is solved, the gradient vanishes in all other directions too; eq. 167 alone does not reach order δ³.",
-    "as printed, and true",
+    "as printed",
     "The perturbed point is exactly critical",
     "sharpened",
 )
