@@ -234,9 +234,14 @@ def _arrows(axes: Axes, names: list[str], arrows: NDArray[Any]) -> Callable[[flo
     labels = [axes.text(0, 0, name, size=9) for name in names]
 
     def draw(place: float) -> None:
+        placed: list[tuple[float, float]] = []
         for line, label, (x, y) in zip(lines, labels, _between(arrows, place), strict=True):
             line.set_data([0, x], [0, y])
-            label.set_position((x + (0.04 if x >= 0 else -0.04), y))
+            below = sum(
+                abs(x - other) < 0.5 and abs(y - height) < 0.1 for other, height in placed
+            )  # names do not lie on each other
+            placed.append((x, y))
+            label.set_position((x + (0.04 if x >= 0 else -0.04), y - 0.14 * below))
             label.set_horizontalalignment("left" if x >= 0 else "right")
 
     return draw

@@ -103,7 +103,7 @@ const LiveRun = (() => {
       return below + Math.log(time / times[below]) / Math.log(times[below + 1] / times[below]);
     }
     return {
-      model, settings, times, seen, way, theory, theoryReason: reason, advance, placeOf, task: engine.task,
+      model, settings, times, seen, way, theory, theoryReason: reason, advance, placeOf, task: engine.task, ofRecord: Boolean(own),
       get stopped() { return engine.stopped; },
       get latest() { return seen.at(-1); },
       get done() { return seen.length >= times.length || Boolean(engine.stopped); },
