@@ -24,6 +24,7 @@ from saccade.experiments.scan_and_snap.scan_then_snap import Settings
 from saccade.experiments.scan_and_snap.snap_cases import flows_of
 from saccade.model.embedded import weights_of
 from saccade.observe.events import find_events
+from saccade.playground.film import still
 from saccade.report.drawn import draw_panels
 from saccade.report.style import categorical, new_figure, sequential
 from saccade.theory import focus_and_dilution as theory
@@ -254,6 +255,21 @@ def rank_collapse_opening() -> Figure:
     return draw_panels([[panel] for panel in asked.specs(asked.run())[0][:2]], WIDTH, 6.4)
 
 
+def story_snapping() -> Figure:
+    """Attention as it snaps, from the playground's story."""
+    return still("snapping", 0.6)
+
+
+def story_focus() -> Figure:
+    """Attention as it focuses."""
+    return still("focus", 0.55)
+
+
+def story_dilution() -> Figure:
+    """Attention after dilution: the diagonal has lit."""
+    return still("dilution", 1.0)
+
+
 def _as_reproduced(name: str) -> Figure:
     """The figure of an experiment, as `saccade reproduce` draws it."""
     asked = experiment(name)
@@ -279,6 +295,9 @@ FIGURES = (
     layers_in_turn,
     rank_collapse_clock,
     rank_collapse_opening,
+    story_snapping,
+    story_focus,
+    story_dilution,
 )
 
 

@@ -7,6 +7,7 @@
 | `<!-- outcomes: scan-and-snap -->`       | the README's table of that theory                             |
 | `<!-- found: text-cycle -->`             | what came of an experiment, in the words of that table        |
 | `$$E = m c^2$$`, a line of its own       | that formula, as MathML                                       |
+| a link to `playground.html`              | the playground in one file, which is made for the site        |
 
 A name that is not known stops the build. Not here: parts of pages that are kept in the repository (`docs_parts.py`).
 """
@@ -21,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
 
+from saccade.playground.single_file import playground_page
 from saccade.report.mathml import mathml
 from saccade.theory.statements import STATEMENTS
 
@@ -32,6 +35,10 @@ from tools.readme_tables import table  # noqa: E402
 
 _FORMULA = re.compile(r"^\$\$(.+)\$\$$", re.MULTILINE)
 _MARK = re.compile(r"<!-- (equation|include|outcomes|found): (.+?) -->")
+
+
+def on_files(files: Any, config: Any, **rest: Any) -> None:
+    files.append(File.generated(config, "playground.html", content=playground_page()))
 
 
 def on_page_markdown(markdown: str, page: Any, **rest: Any) -> str:

@@ -14,6 +14,8 @@ import tyro
 import saccade
 from saccade import cli
 from saccade.experiments import EXPERIMENTS, REAL_TEXT
+from saccade.playground.single_file import playground_page
+from saccade.playground.stories import stories
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, shown_commands
 from tools import docs_figures, docs_parts
 
@@ -42,6 +44,13 @@ def test_the_site_builds_strictly_and_has_every_page(site):
     for page in DOCS.rglob("*.md"):
         assert (site / page.relative_to(DOCS).with_suffix(".html")).is_file(), page
     assert not list(site.rglob("*.py"))
+
+
+def test_the_home_page_holds_the_playground_with_a_link_for_each_story(site):
+    home = (site / "index.html").read_text("utf-8").replace("&amp;", "&")
+    assert 'src="playground.html#v=2&story=scanning"' in home
+    assert set(re.findall(r'href="playground\.html#v=2&story=([\w-]+)"', home)) == set(stories())
+    assert (site / "playground.html").read_text("utf-8") == playground_page()
 
 
 def test_a_link_that_leads_nowhere_stops_the_build(tmp_path):

@@ -52,7 +52,8 @@ def _tell(page, name):
         document.querySelectorAll("[data-stories] button")[Stories.ALL.indexOf(Stories.byName(name))].click(); }""",
         name,
     )
-    until(page, f"Page.state.story === '{name}' && Page.playing && Page.run.model === Page.state.model")
+    until(page, f"Page.playing && Page.run.model === Stories.byName('{name}').model")
+    until(page, f"Page.run.times.at(-1) === Stories.byName('{name}').change.end && Page.state.story === '{name}'")
 
 
 def _play_from(page, place):

@@ -89,7 +89,7 @@ def test_a_film_moves_and_shows_the_attention_of_the_page(visit, name, tmp_path,
     moved = [(abs(after - before) > 20).mean() for before, after in pairwise(pictures)]
     assert min(moved) > 0.001
     story = stories()[name]
-    run = film._scan(story) if story["model"] == "scan-and-snap" else film._chain(story)
+    run = film._run(story)
     page = visit(f"#v=2&story={name}")
     seen = page.evaluate("{ Page.run.advance(1e9, 1e9); Page.run.seen.at(-1).attention }")
     if story["model"] == "scan-and-snap":  # the chain's start is drawn by another generator

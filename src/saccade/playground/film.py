@@ -54,11 +54,25 @@ def write_film(path: str | Path, story: str = "snapping", on_progress: Callable[
     if Path(path).suffix.lower() != ".gif":
         raise InputError(f"a film is written as a GIF: its name must end in .gif; got {Path(path).name}.")
     told = stories()[checked_choice("story", story, list(stories()))]
-    run = _scan(told) if told["model"] == "scan-and-snap" else _chain(told)
-    content = _gif(told, run, on_progress)
+    content = _gif(told, _run(told), on_progress)
     with whole_file(Path(path)) as file:
         file.write(content)
     return Path(path)
+
+
+def still(story: str, share: float) -> Figure:
+    """One frame of a film, at a share of its time from 0 to 1."""
+    from matplotlib.figure import Figure
+
+    told = stories()[checked_choice("story", story, list(stories()))]
+    run, figure = _run(told), Figure(figsize=_SIZE, dpi=_DPI)
+    places = _places(run)
+    _drawing(figure, told, run)(float(places[round(share * (len(places) - 1))]))
+    return figure
+
+
+def _run(told: dict[str, Any]) -> _Run:
+    return _scan(told) if told["model"] == "scan-and-snap" else _chain(told)
 
 
 def _scan(told: dict[str, Any]) -> _Run:
@@ -220,9 +234,14 @@ def _arrows(axes: Axes, names: list[str], arrows: NDArray[Any]) -> Callable[[flo
     labels = [axes.text(0, 0, name, size=9) for name in names]
 
     def draw(place: float) -> None:
+        placed: list[tuple[float, float]] = []
         for line, label, (x, y) in zip(lines, labels, _between(arrows, place), strict=True):
             line.set_data([0, x], [0, y])
-            label.set_position((x + (0.04 if x >= 0 else -0.04), y))
+            below = sum(
+                abs(x - other) < 0.5 and abs(y - height) < 0.1 for other, height in placed
+            )  # names do not lie on each other
+            placed.append((x, y))
+            label.set_position((x + (0.04 if x >= 0 else -0.04), y - 0.14 * below))
             label.set_horizontalalignment("left" if x >= 0 else "right")
 
     return draw
@@ -236,7 +255,7 @@ def _hill(axes: Axes, told: dict[str, Any], run: _Run) -> Callable[[float], None
     x = np.arange(1, len(run.time))
     axes.fill_between(x, speed, color=_BY_RANK[0], alpha=0.15, lw=0)
     filled = axes.fill_between(x, speed, color=_BY_RANK[0], lw=0)
-    window = Rectangle((0, -1), 0, 3 * speed.max(), transform=axes.transData)
+    window = Rectangle((0, 0), 0, 2 * speed.max(), transform=axes.transData)
     filled.set_clip_path(window)
     head = axes.axvline(0, color="black", lw=1.5)
     begins = {name: 0.0 if key == "start" else run.marks.get(key, np.inf) for key, name in _STAGES[told["model"]].items()}

@@ -20,8 +20,8 @@ const LiveRun = (() => {
   }
 
   /** Times after 0, evenly in the logarithm; before the first of them nothing has moved by a pixel. */
-  function evenly(last, { lrDecoder, lrAttention }) {
-    const first = Math.min(0.1 / Math.max(lrDecoder, lrAttention), last / 100);
+  function evenly(last, values) {
+    const first = Fields.isFlow(values) ? Math.min(0.1 / Math.max(values.lrDecoder, values.lrAttention), last / 100) : 1;
     return Array.from({ length: SAMPLES }, (_, at) => first * (last / first) ** (at / (SAMPLES - 1)));
   }
 
@@ -103,7 +103,7 @@ const LiveRun = (() => {
       return below + Math.log(time / times[below]) / Math.log(times[below + 1] / times[below]);
     }
     return {
-      model, settings, times, seen, way, theory, theoryReason: reason, advance, placeOf, task: engine.task,
+      model, settings, times, seen, way, theory, theoryReason: reason, advance, placeOf, task: engine.task, ofRecord: Boolean(own),
       get stopped() { return engine.stopped; },
       get latest() { return seen.at(-1); },
       get done() { return seen.length >= times.length || Boolean(engine.stopped); },

@@ -8,7 +8,7 @@ const STORY_LIST = [
     "rows": [["the", "dog", "bone", "leash"], ["the", "cat", "milk", "yarn"]], "answers": ["barks", "meows"],
     "change": {"optimiser": "reduced", "lrAttention": 3, "end": 10000, "law": [[0.4, 0.3273, 0.1636, 0.1091], [0.4, 0.1091, 0.1636, 0.3273]]},
     "look": [
-      {"from": "start", "say": "Attention begins as each word's share of the text: “the” has most of it."},
+      {"from": "start", "say": "A model learns the next word. Each bar: how much attention a word gets."},
       {"from": "onset", "times": 0.09, "say": "“the” comes before both answers and tells nothing: attention leaves it."},
       {"from": "onset", "times": 0.3, "say": "It scans the words that tell the answer; the most frequent one gains fastest."},
       {"from": "onset", "times": 8, "visitor": true, "say": "That was scanning. Drag a bar in the data, and the run follows."}
@@ -42,7 +42,7 @@ const STORY_LIST = [
   {
     "name": "condensation", "title": "Condensation", "model": "focus-and-dilution", "mark": "condensing",
     "rows": [["sun", "cloud", "rain", "snow"]], "answers": [],
-    "change": {"law": [[0.5, 0.25, 0.15, 0.1]], "lrAttention": 10, "stay": 0.7, "end": 60},
+    "change": {"law": [[0.5, 0.25, 0.15, 0.1]], "lrAttention": 10, "stay": 0.7, "end": 45},
     "look": [
       {"from": "start", "say": "Tomorrow's weather is mostly today's. Each arrow is a word's embedding: noise."},
       {"from": "condensed", "times": 0.25, "say": "Near zero there is only one force: all arrows turn onto one line. They condense."},

@@ -5,13 +5,13 @@
  */
 const TheoryView = (() => {
   "use strict";
-  const MOST_TIME = 600; // milliseconds; the largest settings of the controls take a tenth of it
+  const MOST_TIME = 600; // milliseconds for a record's settings; those of the controls take a tenth of it and are never cut short
   const SEEN = 0.02; // of attention: the least change of a cell or bar that can be seen
   const OPEN = 0.5; // of the largest singular value: a direction of that size can be told from noise by eye
   const kept = new WeakMap(); // run -> curves at its times, without time 0
 
   function asked(run) {
-    const until = performance.now() + MOST_TIME;
+    const until = run.ofRecord ? performance.now() + MOST_TIME : Infinity;
     return run.times.slice(1).map((t) => (performance.now() < until ? run.theory.curve(t) : {}));
   }
 

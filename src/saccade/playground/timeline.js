@@ -7,6 +7,7 @@ const Timeline = (() => {
   "use strict";
   const { svg, html } = ChartFrame;
   const [WIDTH, HEIGHT] = [1000, 100]; // units of the drawing, stretched to its place
+  const LOWEST = 0.2; // of attention in a whole run: a hill as high as the drawing moves at least at that speed
 
   /** Speed of attention between each sample and the one before; null where one is not known. */
   function speeds(rows, times) {
@@ -35,7 +36,7 @@ const Timeline = (() => {
     const kept = [];
     for (const time of wanted.filter((one) => one >= run.times[1] && one <= run.times.at(-1))) {
       const share = run.placeOf(time) / (run.times.length - 1);
-      if (kept.every((other) => Math.abs(other.share - share) >= room)) kept.push({ label: Charts.format(time), share });
+      if (share >= room / 3 && kept.every((other) => Math.abs(other.share - share) >= room)) kept.push({ label: Charts.format(time), share });
     }
     return kept;
   }
@@ -72,7 +73,7 @@ const Timeline = (() => {
     /** As the run is computed ahead more of it is known. */
     function grow() {
       const [live, theory] = [run.seen.map((one) => one.attention), TheoryView.attention(run)].map((rows) => speeds(rows, run.times));
-      const top = Math.max(...live, ...theory.map((value) => value ?? 0));
+      const top = Math.max(LOWEST / run.times.at(-1), ...live, ...theory.map((value) => value ?? 0));
       const filled = path(live, run.times.length, top, true);
       ahead.setAttribute("d", filled);
       done.setAttribute("d", filled);
