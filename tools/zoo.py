@@ -259,15 +259,17 @@ def built(name: str, kernel: str, variants: Sequence[dict[str, Any]] = _VARIANTS
         except Exception as error:
             reason = reason or f"{type(error).__name__}: {_line(error)}"
             continue
+        last = ""
         for probe in probes_of(model, model.config):
             try:
                 with torch.no_grad():
                     copy.deepcopy(model)(**copy.deepcopy(probe))
                 return Built(model, probe, variant)
             except Exception as error:
-                reason = reason or f"{type(error).__name__}: {_line(error)}"
-                if "missing" in str(error) and isinstance(error, TypeError):
-                    raise NotBuilt(f"it must be given more than this knows: {_line(error)}") from None
+                last = f"{type(error).__name__}: {_line(error)}"
+                reason = reason or last
+        if last.startswith("TypeError") and "missing" in last:
+            break  # it must be given more than is known here, whatever its sizes
     raise NotBuilt(reason)
 
 
