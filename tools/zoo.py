@@ -46,18 +46,8 @@ MOST_PARAMETERS = 1e7
 SHAPES = ("entropy", "relative_entropy", "top_mass", "top_k_mass", "effective_keys")
 PLACES = ("sink_mass", "self_mass", "previous_mass")
 SAMPLE = (
-    "gpt2",
-    "gemma4_text",
-    "bert",
-    "t5",
-    "gpt_oss",
-    "bloom",
-    "vit",
-    "gpt_bigcode",
-    "albert",
-    "mobilebert",
-    "pvt_v2",
-    "nystromformer",
+    *("gpt2", "gemma4_text", "bert", "t5", "gpt_oss", "bloom", "vit", "gpt_bigcode", "albert", "mobilebert"),
+    *("pegasus_x", "longt5", "data2vec-vision", "pvt_v2", "nystromformer", "falcon"),
 )
 BATCH, LENGTH, DECODED = 2, 12, 7
 _PER_PROCESS = 100  # model types: modules of those that are done stay in memory
