@@ -42,8 +42,6 @@ _SMALL: dict[str, Any] = {
     "patch_size": 4,
     "window_size": 4,
     "entity_vocab_size": 16,
-    "out_features": None,
-    "out_indices": None,
     "num_codebooks": 2,
     "num_mel_bins": 16,
     "dropout": 0.0,
@@ -58,6 +56,7 @@ VARIANTS: tuple[dict[str, Any], ...] = (
     {"num_key_value_heads": _HEADS, "head_dim": 4},
     {"num_hidden_layers": 4},
     {"num_hidden_layers": 8, "num_key_value_heads": _HEADS},
+    {"image_size": 64, "window_size": 2},
     {"mrope_section": [2, 1, 1]},
     {"mrope_section": [1, 1, 0]},
     {"head_dim": None, "num_key_value_heads": _HEADS},
@@ -75,7 +74,7 @@ def tiny(kind: type, variant: dict[str, Any]) -> Any:
         if isinstance(value, list | tuple) and value and name not in ("out_features", "out_indices"):
             per_layer = len(value) == n_layers and len(value) > 2
             changed[name] = value[: small["num_hidden_layers"]] if per_layer else _shorter(name, value)
-    changed |= {name: None for name in ("layer_types", "mlp_layer_types", "out_features", "out_indices") if name in fields}
+    changed |= {name: None for name in ("layer_types", "mlp_layer_types") if name in fields}
     tokens = [name for name in fields if name.endswith("token_id") or name.endswith("token_index")]
     changed |= {name: place for place, name in enumerate(sorted(tokens)) if isinstance(fields[name], int)}
     changed |= {name: value for name, value in {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}.items() if name in fields}
