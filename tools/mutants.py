@@ -75,6 +75,7 @@ PLANTED = (
     Mutant("theory/scan_and_snap/concentration.py", "return K / np.sqrt(", "return 2 * K / np.sqrt("),
     Mutant("theory/scan_and_snap/gain.py", "np.exp(2 * initial_feature**2 * B)", "np.exp(1 * initial_feature**2 * B)"),
     Mutant("observe/events.py", "int(moved.argmax()) - 1 if", "int(moved.argmax()) if"),
+    Mutant("observe/recorder.py", "check is not None and self._due", "check is not None or self._due"),
     Mutant("dynamics/embedded_descent.py", "generator(seed, Purpose.DATA, step + 1)", "generator(seed, Purpose.DATA, step)"),
     Mutant("dynamics/training_batches.py", "((length - 1) // self.context)", "(length // self.context)"),
 )

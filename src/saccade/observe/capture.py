@@ -111,7 +111,7 @@ class Capture(TorchFunctionMode):
             return of_multi_head(output, args, kwargs)
         if func is flex.flex_attention_hop:
             return of_flex(output, *args)
-        query = kwargs.get("query", args[0] if args else None)
+        query: Any = kwargs.get("query", args[0] if args else None)
         self.sizes[layer] = tuple(query.shape[:-2])
         return of_dot_product(self._layout.axes(layer, owner, self.sizes[layer]), output, *args, **kwargs)
 

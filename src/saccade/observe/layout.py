@@ -40,7 +40,8 @@ class Axes(NamedTuple):
         rest = [axis for axis in range(n_leading) if axis not in self.heads]
         ordered = tensor.permute(*rest, *self.heads, -2, -1)
         n_heads = math.prod(tensor.shape[axis] for axis in self.heads)
-        return ordered.reshape(-1 if 0 not in tensor.shape else 0, n_heads, *tensor.shape[-2:])
+        n_sequences = math.prod(tensor.shape[axis] for axis in rest)
+        return ordered.reshape(n_sequences, n_heads, *tensor.shape[-2:])
 
 
 @dataclass(frozen=True)

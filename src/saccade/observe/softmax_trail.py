@@ -124,7 +124,7 @@ class SoftmaxTrail:
 
     def note_softmax(self, output: Tensor, args: tuple, kwargs: dict[str, Any]) -> None:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-        scores = args[0] if args else kwargs.get("input")
+        scores: Any = args[0] if args else kwargs.get("input")
         if output.ndim >= 3 and isinstance(dim, int) and dim % output.ndim == output.ndim - 1:
             fact = self._fact(scores)
             what = f"a softmax over {tuple(output.shape)} that no matrix product with values was seen to use"
@@ -148,7 +148,7 @@ class SoftmaxTrail:
         elif name == "add":
             self._note_added(output, given)
         else:
-            fact = next((found for value in given if (found := self._fact(value)) != _Fact()), _Fact())
+            fact = next((self._fact(value) for value in given if self._fact(value) != _Fact()), _Fact())
             if fact.of_parameter and name not in _LAYOUT:
                 return
             if fact.of_parameter or fact.of_product or fact.visible is not None:

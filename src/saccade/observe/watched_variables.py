@@ -25,7 +25,8 @@ DEFINITIONS = (
     | {
         "attention_map": (
             "1",
-            "attention of some query rows of chosen sequences: a row sums to one; padding of the array is missing",
+            "attention of some query rows of chosen sequences: a row sums to one, less what a learned sink takes; "
+            "padding of the array is missing",
         ),
         "moved": (
             "1",
