@@ -204,6 +204,16 @@ def test_a_record_that_is_packed_as_we_do_not_pack_is_refused(tmp_path, told):
         load_record(tmp_path / "r.zarr")
 
 
+def test_a_forged_attribute_that_xarray_chokes_on_is_refused_in_a_sentence(tmp_path):
+    save_record(numbered(1).assign_coords(other=("time", np.arange(5.0))), tmp_path / "r.zarr")
+    about = json.loads((tmp_path / "r.zarr" / ".zmetadata").read_text())
+    about["metadata"]["loss/.zattrs"]["coordinates"] = 0
+    write_json(tmp_path / "r.zarr" / ".zmetadata", about)
+    seal(tmp_path / "r.zarr")
+    with pytest.raises(InputError, match="is not a record that can be read"):
+        load_record(tmp_path / "r.zarr")
+
+
 def test_how_a_record_was_packed_elsewhere_is_not_kept(tmp_path):
     record = numbered(1)
     record.loss.encoding = {"chunks": (1,), "compressors": Zlib(level=1), "filters": None}

@@ -2,7 +2,7 @@
 
 Numbers are finite, and at most 1e30 in size. Whole numbers are at least 1, or 0 if a default is, and at most 1e9. A setting whose
 default lists something lists something. Another range is declared with the type: `stay: Annotated[float, Range(-1, 1)] = 0.5`.
-Seeds are names, not sizes, and are checked where they are used.
+Seeds are names, not sizes: a setting whose name ends in `seed` is a whole number from 0 to 2**63 - 1; `seeds` are checked where they are used.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import math
 from dataclasses import MISSING, fields
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from saccade.errors import InputError, checked_count, checked_number
+from saccade.errors import InputError, checked_count, checked_number, checked_seed
 
 _MOST, _MOST_COUNT = 1e30, 10**9
-_SEEDS = ("seed", "seeds")
 
 
 class Range(NamedTuple):
@@ -28,10 +27,12 @@ def check_settings(settings: Any) -> None:
     """An `InputError` that names the first setting that is out of its range."""
     hints = get_type_hints(type(settings), include_extras=True)
     for field in fields(settings):
-        if field.name in _SEEDS:
+        value, declared = getattr(settings, field.name), _declared(hints[field.name])
+        if field.name.endswith("seed"):
+            checked_seed(field.name, value)
+        if field.name == "seeds" or field.name.endswith("seed"):
             continue
         default = field.default if field.default_factory is MISSING else field.default_factory()
-        value, declared = getattr(settings, field.name), _declared(hints[field.name])
         if isinstance(default, tuple) and default and value == ():
             raise InputError(f"`{field.name}` must list at least one value; got none.")
         for number in _numbers(value):

@@ -134,7 +134,7 @@ def load_record(path: str | Path) -> xr.Dataset:
     for _ in range(_TRIES):
         try:
             return _read_zarr(folder)
-        except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:  # what Zarr and its codecs raise on damage
+        except Exception as error:  # whatever Zarr, xarray and the codecs raise on damaged or forged files
             reason = str(error)
         if wrong := damage(folder):
             raise InputError(f"{path} is not a record that can be read: {wrong}.")
