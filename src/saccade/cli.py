@@ -242,7 +242,7 @@ def _play(arguments: list[str]) -> int:
 
     options = flags(
         arguments,
-        "saccade play --out one.html",
+        "saccade play --no-browser",
         port=(int | None, None, "local port; default: 8765, or any free one"),
         no_browser=(bool, False, "print the address, do not open a browser"),
         out=(Path | None, None, "write the page to this one file instead, to be opened anywhere"),

@@ -18,6 +18,7 @@ MARKS = {
     "frequent-tokens": "scanning",
     "condensation": "condensing",
     "focus": "focus",
+    "dilution": "dilution",
 }
 ALWAYS = ("#caption", "#picture", "#timeline .hill", "#timeline .ribbon", "#play")  # what is on the first screen, whatever its size
 

@@ -21,7 +21,7 @@ const STORY_LIST = [
     "look": [
       {"from": "start", "say": "Attention moves only while the answer is uncertain. The hill below is its speed."},
       {"from": "onset", "times": 0.3, "say": "The hill collapses: the error runs out, and with it what moves attention."},
-      {"from": "onset", "times": 1, "say": "Snapped. From here on attention creeps: a million steps change little."},
+      {"from": "onset", "times": 1, "say": "Snapped. From here attention only creeps, as the log of the log of time."},
       {"from": "onset", "times": 100, "visitor": true, "say": "In linear time it is one jolt, then a frozen line. Now try “plain descent”."}
     ]
   },
@@ -34,7 +34,7 @@ const STORY_LIST = [
     },
     "look": [
       {"from": "start", "say": "Every dog word tells “barks” equally well; “leash” is only more frequent."},
-      {"from": "onset", "times": 0.1, "say": "Attention on a word grows with the square of its share: the rich get richer."},
+      {"from": "onset", "times": 0.1, "say": "The pull on a word grows with the square of its share: the rich get richer."},
       {"from": "onset", "times": 1, "say": "“leash” and “cat” win; rarer words that tell just as much fall behind."},
       {"from": "onset", "times": 30, "visitor": true, "say": "Drag another word's bar up in the data: the new favourite wins."}
     ]

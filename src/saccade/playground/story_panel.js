@@ -25,7 +25,8 @@ const StoryPanel = (() => {
     function show(story) {
       told = story ?? null;
       for (const [one, made] of buttons) made.setAttribute("aria-pressed", String(one === told));
-      next.textContent = told ? `Next: ${Stories.after(told).title}` : "Tell the story";
+      next.textContent = told ? "Next story" : "Tell a story";
+      next.title = (told ? Stories.after(told) : Stories.ALL[0]).title;
     }
 
     /** The sentence for a time. */
