@@ -2,7 +2,8 @@
 
 Numbers are finite, and at most 1e30 in size. Whole numbers are at least 1, or 0 if a default is, and at most 1e9. A setting whose
 default lists something lists something. Another range is declared with the type: `stay: Annotated[float, Range(-1, 1)] = 0.5`.
-Seeds are names, not sizes: a setting whose name ends in `seed` is a whole number from 0 to 2**63 - 1; `seeds` are checked where they are used.
+Seeds are names, not sizes: a setting whose name ends in `seed` is a whole number from 0 to 2**63 - 1; `seeds` are checked where
+they are used.
 """
 
 from __future__ import annotations
