@@ -32,7 +32,7 @@ from tools.tiny_models import VARIANTS, Built, NotBuilt, built, line
 
 OUTCOMES = {
     "equal": "every number equals that of the model's own float64 weights",
-    "seen": "watched, and weights times values give the kernel's output; the model returns no weights of its own to compare with",
+    "seen": "watched, and weights times values give the kernel's output; the model does not return all weights of this kernel itself",
     "refused": "not watched, with a sentence that says why",
     "different": "a number differs: a defect",
     "traceback": "an error that is not a sentence: a defect",
@@ -117,6 +117,8 @@ def compared(record: Any, weights: list[torch.Tensor]) -> float | None:
         return None  # some models return other things under this name, some nothing but NaN in float64
     if any(_n_keys(record, layer) not in (None, maps.shape[3]) for layer, maps in enumerate(weights)):
         return None  # it returns a part of them
+    if any(maps.shape[1] > 1 and bool((maps == maps[:, :1]).all()) for maps in weights):
+        return None  # it returns the mean over heads for each of them
     worst = 0.0
     for layer, (maps, total) in enumerate(zip(weights, totals, strict=True)):
         rest = torch.where(total > 0, 1 - total, 0)[..., None]
@@ -294,7 +296,7 @@ def main() -> None:
 
 def _kept(file: Path | None) -> list[Row]:
     """Rows of a run that was stopped."""
-    return [Row(*json.loads(line)) for line in file.read_text().splitlines()] if file and file.exists() else []
+    return [Row(*json.loads(text)) for text in file.read_text().splitlines()] if file and file.exists() else []
 
 
 def _timed(rows: Iterator[Row]) -> Iterator[tuple[Row, float]]:
