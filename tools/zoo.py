@@ -32,7 +32,7 @@ from tools.tiny_models import VARIANTS, Built, NotBuilt, built, line
 
 OUTCOMES = {
     "equal": "every number equals that of the model's own float64 weights",
-    "seen": "watched, and weights times values give the kernel's output; the model does not return all weights of this kernel itself",
+    "seen": "watched, and weights times values give the kernel's output; the model itself does not return all of these weights",
     "refused": "not watched, with a sentence that says why",
     "different": "a number differs: a defect",
     "traceback": "an error that is not a sentence: a defect",
