@@ -24,7 +24,6 @@ from saccade.lab.claim import Claim
 from saccade.lab.film import Film, made_film
 from saccade.lab.panel import Layout, specs
 from saccade.lab.settings import check_settings
-from saccade.numerals import numeral
 from saccade.records.json_files import parsed_json, write_json
 from saccade.records.schema import make_record, settings_of, with_settings
 from saccade.records.store import save_record
@@ -271,4 +270,4 @@ def _known_mean(values: np.ndarray) -> np.ndarray:
 
 
 def _said(axis: str, label: Any) -> str:
-    return f"{axis} {label}" if isinstance(label, str) else f"{axis} {numeral(label, 'g')}"
+    return f"{axis} {label}" if isinstance(label, str) else f"{axis} {label:g}"

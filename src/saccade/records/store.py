@@ -21,7 +21,7 @@ from saccade.records.expansion import RATIO, check_expansion
 from saccade.records.json_files import misfit, parsed_json, read_json, write_json
 from saccade.records.observation_log import OBSERVATIONS, unfinished, watched_damage
 from saccade.records.schema import settings_text
-from saccade.records.writing import CHECKSUMS, clear_drafts
+from saccade.records.writing import CHECKSUMS, add_file, clear_drafts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -65,20 +65,13 @@ def _write_zarr(record: xr.Dataset, folder: Path) -> None:
         add_file(folder, name, held)
 
 
-def add_file(draft: Path, name: str, held: bytes) -> None:
-    """A file in a folder that is not yet in its place; both come there whole, or neither."""
-    path = draft / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(held)
-
-
-def _packed(record: xr.Dataset, **options: Any) -> dict[str, bytes]:
+def _packed(record: xr.Dataset, **options: Any) -> dict[str, memoryview]:
     """The files of a record, by their names in its folder."""
     from zarr.storage import MemoryStore
 
     held: dict[str, Any] = {}
     record.to_zarr(MemoryStore(held), mode="w-", zarr_format=2, consolidated=True, **options)
-    return {name: file.to_bytes() for name, file in held.items()}
+    return {name: file.as_numpy_array().data for name, file in held.items()}  # no copies: a record may fill half the memory
 
 
 class OtherResultError(InputError):
@@ -205,10 +198,10 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     return xr.open_zarr(store, consolidated=True, zarr_format=2, chunks=None).load()
 
 
-def _check_files(folder: Path, files: Mapping[str, bytes]) -> None:
+def _check_files(folder: Path, files: Mapping[str, memoryview]) -> None:
     """An `InputError` if these files in a folder would be refused for what they unpack to."""
     sizes = {name: len(held) for name, held in files.items()}
-    arrays = _arrays(files[_METADATA])
+    arrays = _arrays(bytes(files[_METADATA]))
     _check_claimed(folder, arrays, sizes)
     _check_chunks(folder, arrays, sizes, files)
 
@@ -254,7 +247,10 @@ def _check_claimed(folder: Path, arrays: Mapping[str, dict[str, Any]], sizes: Ma
 
 
 def _check_chunks(
-    folder: Path, arrays: Mapping[str, dict[str, Any]], sizes: Mapping[str, int], starts: Mapping[str, bytes]
+    folder: Path,
+    arrays: Mapping[str, dict[str, Any]],
+    sizes: Mapping[str, int],
+    starts: Mapping[str, Any],
 ) -> None:
     """What the chunks themselves say they unpack to."""
     unpacked = 0
@@ -277,6 +273,6 @@ def _n_chunks(about: Mapping[str, Any]) -> int:
     return math.prod(-(-size // chunk) for size, chunk in zip(about["shape"], about["chunks"], strict=True))
 
 
-def _blosc_size(start: bytes) -> int:
+def _blosc_size(start: bytes | memoryview) -> int:
     """The size of what is packed, from the head that Blosc writes: four bytes, then three sizes of four."""
     return int.from_bytes(start[4:8], "little")

@@ -82,6 +82,13 @@ def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "")
             os.close(descriptor)
 
 
+def add_file(draft: Path, name: str, held: bytes | memoryview) -> None:
+    """A file in a folder that is not yet in its place; both come there whole, or neither."""
+    path = draft / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(held)
+
+
 def write_text(path: Path, text: str) -> None:
     with whole_file(path) as file:
         file.write(as_bytes(text))
