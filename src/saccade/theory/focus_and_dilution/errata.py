@@ -110,20 +110,23 @@ ERRATUM_1_11 = Correction(
 
 ERRATUM_2_1 = Correction(
     "2.1",
-    (r"\text{such a point for every } \lambda \in (0, 1)",),
-    (r"\text{only if } (1 - \lambda) \pi_1 < \frac{1}{d}",),
+    (r"\text{proof, } \kappa \to \infty: \text{ such a point, } \gamma_1 \gamma_l < 0, \text{ for every } \lambda \in (0, 1)",),
+    (
+        r"\text{saturated point only if } (1 - \lambda) \pi_1 < \frac{1}{d}",
+        r"\text{at finite } \kappa \text{ a degenerate point exists outside this domain too}",
+    ),
     "A negative multiple of the logits that favour token 1 gives it less than 1/d, so P must do so too after a low token.",
-    title="The degenerate point needs (1 - λ)π₁ < 1/d",
+    title="The proof's saturated point needs (1 - λ)π₁ < 1/d",
 )
 ERRATUM_2_2 = Correction(
     "2.2",
     (r"\text{neutrally stable on the rank-one manifold}",),
     (
-        r"\text{only for } \kappa \to \infty \text{; at finite } \kappa \text{ a rate } > 0 \text{ if and only if }"
-        r" \lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
+        r"\lambda \le \lambda_c: \text{ for all } \kappa \text{; } \lambda > \lambda_c: \text{ only for } \kappa \to \infty",
+        r"\lambda > \lambda_c \text{ where } \lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
     ),
     "Low tokens that separate in γ change what they attend to, by κ Var(γ), which vanishes only in the limit.",
-    title="The degenerate point is neutrally stable at infinite strength only",
+    title="Above a critical λ the degenerate point is neutrally stable at infinite strength only",
 )
 ERRATUM_2_3 = Correction(
     "2.3",
@@ -140,7 +143,7 @@ ERRATUM_2_4 = Correction(
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] < 0 \text{ above the critical } \lambda",
     ),
     "The flat directions of the Jacobian are not flat at sixth order.",
-    title="The degenerate point is not a local minimum above a critical λ",
+    title="The saturated point is not a local minimum above a critical λ",
 )
 ERRATUM_2_5 = Correction(
     "2.5",

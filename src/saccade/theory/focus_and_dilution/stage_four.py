@@ -279,7 +279,7 @@ CRITICAL_STAY = _ours(
         r"x_1 = \ln \frac{P_{11}}{P_{1l}}, \quad x_l = \ln \frac{p}{P_{ll}}, \quad p = P_{l1}",
     ),
     (_EQUAL, _LAZY),
-    "corrects chen2026, Proposition 3.8, which calls the point neutrally stable",
+    "corrects chen2026, Proposition 3.8, which calls the point neutrally stable for every λ",
 )
 
 STATEMENTS = tuple(each for each in list(globals().values()) if isinstance(each, Statement))
