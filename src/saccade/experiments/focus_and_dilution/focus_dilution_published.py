@@ -33,6 +33,7 @@ EVERY = 10  # updates between states that are kept
 MATRICES = ("embedding", "query", "key", "projection")
 MAPPED = (50, 150, 1500)  # updates of the cosine maps: embedding condensed, all four matrices condensed, the end
 SHOWN = (0, 200, 350, 1500)  # updates of the attention maps: the start, focus, dilution, the end
+FOCUSING = (100, 200)  # updates between which attention focuses in every run
 CAPTION = (350, 550)  # updates between which, by the caption, attention of all queries to the first token rises
 REPLICATED = (110, 210)  # the same in an independent replication at the printed settings
 CAPTION_MARKS = {350.0: "", 550.0: "350 to 550: rise by the caption"}
@@ -220,6 +221,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         0.5,
         sentence="Under Adam most of the loss falls after queries have condensed, as the paper says; in the flow it falls before.",
     )
+    yield from _outer_weights(record, of_paper)
     yield from _cosine_maps(record, of_paper)
     yield from _principal_components(record, of_paper)
     yield from _attention_maps(record, of_paper)
@@ -297,6 +299,21 @@ def _of_other_chain(event: xr.DataArray, case: Case) -> Iterator[Claim]:
         expected=FAILS if chain == "random" else HOLDS,
         sentence="The focus is diluted by the end of the run; a chain close to independent draws has little reason to dilute.",
     )
+
+
+def _outer_weights(record: xr.Dataset, case: Case) -> Iterator[Claim]:
+    """Section 4.1 of stage II, read as a change of less than half."""
+    if FOCUSING[1] <= record.time[-1]:
+        before, after = (record.row_norm.isel(token=0).sel(time=step) for step in FOCUSING)
+        yield case.near(
+            FIG_2,
+            "norm of token 0's embedding at step {1} over that at step {0}, every run".format(*FOCUSING),
+            after / before,
+            1,
+            relative=0.5,
+            expected=FAILS,
+            sentence="While attention focuses, the outer parameters are largely invariant, says the paper; under Adam they grow.",
+        )
 
 
 def _cosine_maps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
