@@ -40,7 +40,7 @@ def _row(name: str, outcome: Mapping[str, Any]) -> str:
 
 
 def _said(outcome: Mapping[str, Any]) -> str:
-    """`12 hold, 2 fail as expected (5 published)`, then what is counted apart: `1 control, 4 replications`."""
+    """`12 hold, 2 fail as expected (5 published)`, then what is counted apart: `1 control, 4 replications (1 fails)`."""
     known = {FAILS: " as expected"} if not outcome.get("surprises") else {}
     parts = [
         f"{n} {(_ALONE if n == 1 else _WORDS).get(verdict, word)}{known.get(verdict, '')}"
@@ -50,8 +50,9 @@ def _said(outcome: Mapping[str, Any]) -> str:
     kinds = [f"{outcome[kind]} {kind}" for kind in (PUBLISHED, CALCULUS) if outcome.get(kind)]
     parts[-1:] = [f"{part} ({', '.join(kinds)})" if kinds else part for part in parts[-1:]]
     for word in ("control", "replication"):
-        n = outcome.get(f"{word}s", 0)
-        parts += [f"{n} {word}{'s' if n > 1 else ''}"] if n else []
+        n, failed = outcome.get(f"{word}s", 0), outcome.get(f"failed {word}s", 0)
+        lost = f" ({failed} {(_ALONE if failed == 1 else _WORDS)[FAILS]}{known.get(FAILS, '')})" if failed else ""
+        parts += [f"{n} {word}{'s' if n > 1 else ''}{lost}"] if n else []
     return ", ".join(parts) or "not run yet"
 
 
@@ -72,14 +73,16 @@ def outcome(name: str, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """How many claims have which verdict, and how many are not as expected.
 
-    Negative controls are counted apart, and so are comparisons with our own replication, which are regression tests. Of the others
-    it is told how many compare with published numbers, and how many are calculus on formulas.
+    Negative controls are counted apart, and so are comparisons with our own replication, which are regression tests, with those of
+    them that fail. Of the others it is told how many compare with published numbers, and how many are calculus on formulas.
     """
     plain = [claim for claim in claims if not claim["breaks"]]
     kinds = Counter(claim["against"] for claim in plain)
+    failed = sum(claim["verdict"] == FAILS for claim in plain if claim["against"] == REPLICATION)
     found = Counter(claim["verdict"] for claim in plain if claim["against"] != REPLICATION)
     surprises = sum(claim["verdict"] not in (claim["expected"], *UNDECIDED) for claim in claims)
-    apart = {"controls": len(claims) - len(plain), "replications": kinds[REPLICATION], "surprises": surprises}
+    apart = {"controls": len(claims) - len(plain), "replications": kinds[REPLICATION], "failed replications": failed}
+    apart["surprises"] = surprises
     return {verdict: found[verdict] for verdict in _WORDS} | {kind: kinds[kind] for kind in (PUBLISHED, CALCULUS)} | apart
 
 

@@ -93,7 +93,7 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     noisy = Case().under(Ceiling("two seeds", 0.2)).at_least(lemma, "d", 0.3, 0.5)
     counts = verdict_counts([claim.as_dict() for claim in (known, surprising, outside, noisy)])
     verdicts, kinds = {HOLDS: 0, FAILS: 2, OUTSIDE: 1, CANNOT_TELL: 1}, {PUBLISHED: 0, CALCULUS: 0}
-    assert counts == verdicts | kinds | {"controls": 0, "replications": 0, "surprises": 1}
+    assert counts == verdicts | kinds | {"controls": 0, "replications": 0, "failed replications": 0, "surprises": 1}
     assert "| 1 cannot be told |" in table("scan-and-snap", {"growth-figures": verdict_counts([noisy.as_dict()])})
     assert "1 fails as expected |" in table("scan-and-snap", {"growth-figures": verdict_counts([known.as_dict()])})
     held = Case().near(lemma, "e", 1.0, 1.0, within=0.1)
@@ -109,6 +109,22 @@ def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_n
     assert "| 3 hold (1 published, 1 calculus), 1 replication |" in table(
         "scan-and-snap", {"growth-figures": verdict_counts(claims)}
     )
+
+
+def test_replications_that_fail_are_not_hidden_among_the_others():
+    lemma, case = Statement("nobody1999", "Lemma 1", "all is well"), Case(against=REPLICATION)
+    held, known, surprising = (
+        case.near(lemma, title, value, 1.0, within=0.1, expected=expected).as_dict()
+        for title, value, expected in (("a", 1.0, HOLDS), ("b", 2.0, FAILS), ("c", 2.0, HOLDS))
+    )
+    for claims, said in (
+        ([held, known], "| 2 replications (1 fails as expected) |"),
+        ([known, known], "| 2 replications (2 fail as expected) |"),
+        ([held, surprising], "| 2 replications (1 fails) |"),
+    ):
+        counts = verdict_counts(claims)
+        assert counts[FAILS] == 0
+        assert said in table("scan-and-snap", {"growth-figures": counts})
 
 
 THEORY, MODEL, DATA, WATCHING = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -177,6 +177,20 @@ def test_one_seed_off_the_replications_range_is_seen_in_its_own_batch_alone(smal
         assert verdicts(right.assign(group_loss=off), of_batch) == {FAILS}
 
 
+def test_a_seed_that_meets_a_value_within_15_percent_of_the_step_is_told_from_one_that_does_not(small):
+    """The loss after token 1 is 0.75 in its range at step 700 alone; then at step 500, too early; then never."""
+    right = shown(small).assign_coords(batch=["full", "1000"])
+    met, words = (
+        right.time == 700,
+        "loss after token 1, nearest step at which it is met, relative gap, every seed (batch full, step 700)",
+    )
+    for where, verdict in ((met, HOLDS), (right.time == 500, FAILS), (right.time < 0, FAILS)):
+        path = xr.where(where, 0.75, 2.0).broadcast_like(right.group_loss)
+        assert verdicts(right.assign(group_loss=path), words) == {verdict}
+        one = path.where(right.seed == 1, 0.75)
+        assert verdicts(right.assign(group_loss=one), words) == {verdict}
+
+
 def test_the_captions_steps_would_hold_where_attention_rises_between_them(small):
     right = shown(small)
     printed = right.assign(onset=xr.full_like(right.onset, 110.0))

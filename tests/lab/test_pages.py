@@ -18,7 +18,7 @@ from saccade.lab.findings import findings_page, picture
 from saccade.lab.outcome import Outcome
 from saccade.lab.panel import Line, Lines
 from saccade.theory.statement import Correction, Statement
-from saccade.theory.statements import STATEMENTS
+from saccade.theory.statements import DROPPED, STATEMENTS
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import OUTCOMES, assert_as_in_the_readme
 
@@ -98,6 +98,20 @@ def test_every_erratum_that_can_be_computed_is_shown_wrong_as_printed_and_right_
         verdicts.setdefault(number, set()).add(verdict)
     assert set(verdicts) == {each.number for statement in STATEMENTS.values() for each in statement.errata}
     assert set().union(*verdicts.values()) == {HOLDS}
+
+
+def test_what_was_considered_and_dropped_has_the_numbers_of_the_claims(found):
+    """How often T_2 ≤ T_d fails, and the share of the loss that falls before queries condense."""
+    page = (DOCS / "errata.md").read_text("utf-8").partition("### Considered and dropped")[2].partition("\n## ")[0]
+    late = [claim for claim in found["condensation-transition"] if claim.title == "T_2 ≤ T_d, every start and δ"]
+    assert [f"{claim.measured:g}" for claim in late] == list(re.search(r"in (\d+), (\d+) and (\d+) of 48", page).groups())
+    assert {claim.relation.among for claim in late} == {48}
+    published = experiment("focus-dilution-published").claims(
+        record_of("focus-dilution-published", **SHORTER["focus-dilution-published"])
+    )
+    (share,) = (claim.measured for claim in published if claim.title.startswith("share of the loss's fall"))
+    assert f"only {share:.2f} of the fall" in page
+    assert page.count("\n- ") == len(DROPPED["chen2026"])
 
 
 def test_a_reading_is_not_called_printed():

@@ -9,7 +9,7 @@ from saccade.lab.relation import Erratum
 from saccade.numerals import numeral
 from saccade.theory.papers import PAPERS
 from saccade.theory.statement import Correction
-from saccade.theory.statements import MISPRINTS
+from saccade.theory.statements import DROPPED, MISPRINTS
 
 _ERRATA = (
     "# Errata\n\nWhere the papers are wrong, as printed or as commonly read. Each entry has the printed form, the corrected form, "
@@ -20,10 +20,11 @@ _ERRATA = (
 )
 _DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
 _MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
+_DROPPED = "\n### Considered and dropped\n\n"
 
 
 def errata_page(claims: Sequence[Claim]) -> str:
-    """All errata among some claims by paper and number, and the misprints of those papers."""
+    """All errata among some claims by paper and number, the misprints of those papers, and what only looked wrong."""
     found: dict[tuple[str, tuple[int, ...]], list[Claim]] = {}
     for claim in claims:
         if isinstance(claim.relation, Erratum) and not claim.breaks:
@@ -33,8 +34,10 @@ def errata_page(claims: Sequence[Claim]) -> str:
     for paper in PAPERS:
         if errata := [found[key] for key in sorted(found) if key[0] == paper.key]:
             misprints = "".join(f"| {' | '.join(map(_cell, misprint))} |\n" for misprint in MISPRINTS[paper.key])
+            dropped = "".join(f"- *{each.suspect}*: {each.why}.\n" for each in DROPPED[paper.key])
             contents = "".join(map(_entry, errata))
-            parts += [f"\n## {paper.title}\n\n", contents, *map(_erratum, errata), _MISPRINTS + misprints if misprints else ""]
+            parts += [f"\n## {paper.title}\n\n", contents, *map(_erratum, errata)]
+            parts += [heading + found for heading, found in ((_MISPRINTS, misprints), (_DROPPED, dropped)) if found]
     return "".join(parts)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Correction", "Misprint", "Statement"]
+__all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Correction", "Dropped", "Misprint", "Statement"]
 
 THEOREM, FIGURE, OURS, QUESTION = "theorem", "figure", "ours", "question"
 
@@ -38,6 +38,13 @@ class Misprint(NamedTuple):
     place: str
     printed: str
     meant: str
+
+
+class Dropped(NamedTuple):
+    """What looked like an error and is none, as plain text: where and what, and why it is not listed."""
+
+    suspect: str
+    why: str
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from saccade.theory.focus_and_dilution import (
     critical_stay,
     degenerate_point,
     focus_rate,
+    least_saturated_stay,
     next_direction,
     rank_one_attention,
     rank_one_balance,
@@ -170,3 +171,16 @@ def test_new_direction_is_orthogonal_to_the_embedding(law):
     pattern = transverse_pattern(point)
     assert abs(pattern @ point.state.gamma) < 1e-12 * np.linalg.norm(pattern) * np.linalg.norm(point.state.gamma)
     assert np.linalg.norm(pattern) > 1e-5
+
+
+@pytest.mark.parametrize("attention", [0.64, 0.8, 0.96])
+def test_below_the_critical_stay_a_degenerate_point_is_neutrally_stable_where_no_saturated_one_exists(attention):
+    law = {"high": 0.6, "n_vocab": 4, "stay": 0.3}
+    assert law["stay"] < least_saturated_stay(0.6, 4)
+    slopes = np.linalg.eigvalsh(reduced_hessian(degenerate_point(**law, high_attention=attention).state, chain_of(law)))
+    assert slopes[0] == pytest.approx(0, abs=10 * NUMERIC)
+    unstable = law | {"stay": 0.6}  # above the critical one, 0.585
+    assert (
+        np.linalg.eigvalsh(reduced_hessian(degenerate_point(**unstable, high_attention=attention).state, chain_of(unstable)))[0]
+        < -1e-5
+    )

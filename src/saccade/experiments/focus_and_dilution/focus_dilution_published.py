@@ -33,22 +33,24 @@ EVERY = 10  # updates between states that are kept
 MATRICES = ("embedding", "query", "key", "projection")
 MAPPED = (50, 150, 1500)  # updates of the cosine maps: embedding condensed, all four matrices condensed, the end
 SHOWN = (0, 200, 350, 1500)  # updates of the attention maps: the start, focus, dilution, the end
+FOCUSING = (100, 200)  # updates between which attention focuses in every run
 CAPTION = (350, 550)  # updates between which, by the caption, attention of all queries to the first token rises
 REPLICATED = (110, 210)  # the same in an independent replication at the printed settings
 CAPTION_MARKS = {350.0: "", 550.0: "350 to 550: rise by the caption"}
-_OWN_SEQUENCES = "Each seed draws its own sequences, which alone moves the loss of a group by 0.02."
+_STEEP = "The loss falls so fast here that a seed a little early or late is outside at the step itself; steps may differ by 15 %."
 _LATER = "The range is that of runs on all sequences; with the noise of mini-batches rare tokens are learnt later."
-MISSED: dict[tuple[str, int | None, int], str] = {  # (batch, token whose group's loss it is, step) -> why a seed is outside
-    ("full", 1, 700): _OWN_SEQUENCES,
-    ("full", 2, 1000): _OWN_SEQUENCES,
-    ("full", 2, 1500): _OWN_SEQUENCES,
-    ("full", 3, 700): _OWN_SEQUENCES,
-    ("1000", 2, 700): _OWN_SEQUENCES,
-    ("1000", 3, 1000): _OWN_SEQUENCES,
-    ("1000", 1, 700): _LATER,
-    ("1000", 2, 1000): _LATER,
-    ("1000", 2, 1500): _LATER,
-    ("1000", 3, 1500): _LATER,
+SEEDS, MEAN, NEAREST = "every seed", "mean of seeds", "nearest step at which it is met, relative gap, every seed"
+MISSED: dict[tuple[str, int | None, int], tuple[str, ...]] = {  # (batch, token whose group's loss it is, step) -> what fails
+    ("full", 1, 700): (SEEDS,),
+    ("full", 2, 1000): (SEEDS,),
+    ("full", 2, 1500): (SEEDS,),
+    ("full", 3, 700): (SEEDS,),
+    ("1000", 2, 700): (SEEDS,),
+    ("1000", 3, 1000): (SEEDS,),
+    ("1000", 1, 700): (SEEDS, MEAN),
+    ("1000", 2, 1000): (SEEDS, MEAN),
+    ("1000", 2, 1500): (SEEDS, MEAN, NEAREST),
+    ("1000", 3, 1500): (SEEDS, MEAN, NEAREST),
 }
 CAPTION_HOLDS = {("start 1/m², logits over √m", 350), ("rate / 3", 550)}  # the only numbers that a variant gives
 
@@ -75,9 +77,9 @@ VARIABLES = {
 
 # Bounds are the ranges of an independent replication, 15 % wider in steps and 0.02 in values: over six runs, and over the three on
 # all sequences for values at a step, which are asked of mini-batches too. Every seed is held to them; what single seeds miss is
-# expected to fail since a run has shown it, and is asked of the mean of seeds as well. Bounds on what the figure shows without
-# numbers (cosine maps, principal components, attention maps) were set after runs had been seen; one was relaxed, attention of
-# token 0 on itself from .95 to .9 when it came out as .919.
+# expected to fail since a run has shown it, and is asked of the mean of seeds and of the steps nearby as well. Bounds on what the
+# figure shows without numbers (cosine maps, principal components, attention maps) were set after runs had been seen; one was
+# relaxed, attention of token 0 on itself from .95 to .9 when it came out as .919.
 @dataclass(frozen=True)
 class Settings:
     stationary: tuple[float, ...] = (0.75, 0.19, 0.05, 0.01)
@@ -219,6 +221,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         0.5,
         sentence="Under Adam most of the loss falls after queries have condensed, as the paper says; in the flow it falls before.",
     )
+    yield from _outer_weights(record, of_paper)
     yield from _cosine_maps(record, of_paper)
     yield from _principal_components(record, of_paper)
     yield from _attention_maps(record, of_paper)
@@ -298,6 +301,21 @@ def _of_other_chain(event: xr.DataArray, case: Case) -> Iterator[Claim]:
     )
 
 
+def _outer_weights(record: xr.Dataset, case: Case) -> Iterator[Claim]:
+    """Section 4.1 of stage II, read as a change of less than half."""
+    if FOCUSING[1] <= record.time[-1]:
+        before, after = (record.row_norm.isel(token=0).sel(time=step) for step in FOCUSING)
+        yield case.near(
+            FIG_2,
+            "norm of token 0's embedding at step {1} over that at step {0}, every run".format(*FOCUSING),
+            after / before,
+            1,
+            relative=0.5,
+            expected=FAILS,
+            sentence="While attention focuses, the outer parameters are largely invariant, says the paper; under Adam they grow.",
+        )
+
+
 def _cosine_maps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     """Stage I and stage II, in every run; of two random rows the cosine is 0.05 on average, in the projection 0.42."""
     outer, inner = ["embedding", "projection"], ["query", "key"]
@@ -358,29 +376,39 @@ def _attention_maps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
 
 
 def _values_at_steps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
-    """The replication's values at single steps, of every seed; where single seeds are known to miss them, also of their mean."""
+    """The replication's values at single steps, of every seed; where single seeds are known to miss them, also of their mean, and
+    how far from the step every seed meets them.
+    """
     record = record.assign(probe_entropy=_probe_entropy(record))
     for batch in map(str, record.batch.values):
-        for title, token, step, values, (low, high) in _table(record.sel(batch=batch)):
-            at, bounds, why = case.but(batch=batch, step=step), (low - 0.02, high + 0.02), MISSED.get((batch, token, step), "")
-            expected = FAILS if why else HOLDS
-            yield at.between(FIG_2, f"{title}, every seed", values, *bounds, expected=expected, sentence=why)
-            if why:
-                expected = FAILS if why == _LATER else HOLDS
-                yield at.between(FIG_2, f"{title}, mean of seeds", values.mean("seed"), *bounds, expected=expected, sentence=why)
+        for title, token, step, path, (low, high) in _table(record.sel(batch=batch)):
+            at, bounds, missed = case.but(batch=batch, step=step), (low - 0.02, high + 0.02), MISSED.get((batch, token, step), ())
+            why, values = "" if not missed else _STEEP if batch == "full" else _LATER, path.sel(time=step)
+            expected = {what: FAILS if what in missed else HOLDS for what in (SEEDS, MEAN, NEAREST)}
+            yield at.between(FIG_2, f"{title}, {SEEDS}", values, *bounds, expected=expected[SEEDS], sentence=why)
+            if missed:
+                mean, gap = values.mean("seed"), _nearest(path, step, bounds)
+                yield at.between(FIG_2, f"{title}, {MEAN}", mean, *bounds, expected=expected[MEAN], sentence=why)
+                yield at.at_most(FIG_2, f"{title}, {NEAREST}", gap, 0.15, expected=expected[NEAREST], sentence=why)
+
+
+def _nearest(path: xr.DataArray, step: int, bounds: tuple[float, float]) -> xr.DataArray:
+    """How far from this step, as a share of it, each run is between the bounds; missing where it never is."""
+    gap = np.abs(path.time / step - 1).where((path >= bounds[0]) & (path <= bounds[1]))
+    return gap.min("time")
 
 
 def _table(runs: xr.Dataset) -> Iterator[tuple[str, int | None, int, xr.DataArray, tuple[float, float]]]:
-    """What, the token whose group's loss it is, at which step, the value of each seed, and the replication's range."""
+    """What, the token whose group's loss it is, at which step, its path in each seed, and the replication's range."""
     for (matrix, step), bounds in COSINES.items():
         if step <= runs.time[-1]:
-            yield f"mean |cosine| of rows, {matrix} matrix", None, step, runs.row_cosine.sel(matrix=matrix, time=step), bounds
+            yield f"mean |cosine| of rows, {matrix} matrix", None, step, runs.row_cosine.sel(matrix=matrix), bounds
     for (name, token), ranges in AT_STEP.items():
         of_group = name.startswith("loss")
-        values = (runs.group_loss if of_group else runs.probe_entropy).isel(query=token)
+        path = (runs.group_loss if of_group else runs.probe_entropy).isel(query=token)
         for step, bounds in ranges.items():
             if step <= runs.time[-1]:
-                yield f"{name} {token}", token if of_group else None, step, values.sel(time=step), bounds
+                yield f"{name} {token}", token if of_group else None, step, path, bounds
 
 
 def _probe_entropy(record: xr.Dataset) -> xr.DataArray:

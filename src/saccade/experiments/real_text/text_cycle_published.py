@@ -414,7 +414,7 @@ EXPERIMENT = Experiment(
         "this order*tinystories*:.0%} of runs of the best reading, {*new direction, in this order*wikitext-2*:.0%} on WikiText-2"
     ),
     caveat="Batch size, window length and vocabulary, which the paper does not give.",
-    full=Settings(epochs=20.0, seeds=3, resumable=True),
+    full=Settings(seeds=10, resumable=True),
     variables=VARIABLES,
     dynamics="A: mini-batch training, one-layer model with embeddings",
     time_unit="updates",

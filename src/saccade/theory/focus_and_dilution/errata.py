@@ -4,7 +4,7 @@ Numbers are those of `docs/errata.md`, which is made from the claims: 1.n for se
 sections 3.4 and 4 with Appendices D and E.
 """
 
-from ..statement import Correction, Misprint
+from ..statement import Correction, Dropped, Misprint
 
 ERRATUM_1_1 = Correction(
     "1.1",
@@ -110,20 +110,23 @@ ERRATUM_1_11 = Correction(
 
 ERRATUM_2_1 = Correction(
     "2.1",
-    (r"\text{such a point for every } \lambda \in (0, 1)",),
-    (r"\text{only if } (1 - \lambda) \pi_1 < \frac{1}{d}",),
+    (r"\text{proof, } \kappa \to \infty: \text{ such a point, } \gamma_1 \gamma_l < 0, \text{ for every } \lambda \in (0, 1)",),
+    (
+        r"\text{saturated point only if } (1 - \lambda) \pi_1 < \frac{1}{d}",
+        r"\text{at finite } \kappa \text{ a degenerate point exists outside this domain too}",
+    ),
     "A negative multiple of the logits that favour token 1 gives it less than 1/d, so P must do so too after a low token.",
-    title="The degenerate point needs (1 - λ)π₁ < 1/d",
+    title="The proof's saturated point needs (1 - λ)π₁ < 1/d",
 )
 ERRATUM_2_2 = Correction(
     "2.2",
     (r"\text{neutrally stable on the rank-one manifold}",),
     (
-        r"\text{only for } \kappa \to \infty \text{; at finite } \kappa \text{ a rate } > 0 \text{ if and only if }"
-        r" \lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
+        r"\lambda \le \lambda_c: \text{ for all } \kappa \text{; } \lambda > \lambda_c: \text{ only for } \kappa \to \infty",
+        r"\lambda > \lambda_c \text{ where } \lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
     ),
     "Low tokens that separate in γ change what they attend to, by κ Var(γ), which vanishes only in the limit.",
-    title="The degenerate point is neutrally stable at infinite strength only",
+    title="Above a critical λ the degenerate point is neutrally stable at infinite strength only",
 )
 ERRATUM_2_3 = Correction(
     "2.3",
@@ -140,7 +143,7 @@ ERRATUM_2_4 = Correction(
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] < 0 \text{ above the critical } \lambda",
     ),
     "The flat directions of the Jacobian are not flat at sixth order.",
-    title="The degenerate point is not a local minimum above a critical λ",
+    title="The saturated point is not a local minimum above a critical λ",
 )
 ERRATUM_2_5 = Correction(
     "2.5",
@@ -149,8 +152,10 @@ ERRATUM_2_5 = Correction(
         r"|\gamma|^2 - |\beta|^2 = \lambda_Q^2 + \lambda_K^2 = 2 \kappa > 0",
         r"q_3 \propto (\frac{\gamma}{|\gamma|^2}; \frac{\beta}{|\beta|^2}) \text{, and the rest holds}",
     ),
-    "The flow from a small start conserves this difference, so the printed balance holds only without attention.",
-    title="|γ| = |β| contradicts a conserved quantity",
+    "The flow from a small start conserves this difference, so the assumed balance holds only without attention.",
+    "as assumed",
+    "|γ| = |β| contradicts a conserved quantity",
+    "true",
 )
 ERRATUM_2_6 = Correction(
     "2.6",
@@ -226,8 +231,9 @@ MISPRINTS: tuple[Misprint, ...] = (
     Misprint("App. C.3", "Proposition 1", "Proposition 3.6"),
     Misprint(
         "App. D",
-        "Section 4.4; Proposition 7.4; c_1 in three meanings (Proposition D.2, Lemma D.6, eq. 211); c for π₁ in eq. 161",
-        "section 3.4; a lemma of App. D; three letters; π₁",
+        "Section 4.4; Proposition 7.4; references to eqs. 109, 171 and 172 that are out of date; c_1 in three meanings (Proposition"
+        " D.2, Lemma D.6, eq. 211); c for π₁ in eq. 161",
+        "section 3.4; a lemma of App. D; equations of App. D; three letters; π₁",
     ),
     Misprint(
         "Lemma D.7, proof, ∂p_l/∂δ",
@@ -262,4 +268,19 @@ MISPRINTS: tuple[Misprint, ...] = (
     Misprint("App. D, displays Ex140 and Ex142", "last entry without brackets", "brackets around it"),
     Misprint("App. D, display Ex150, middle term", "no dβᵀ", "dβᵀ in front: the term is a number"),
     Misprint("section 4.2", "medium-frequency tokens (> 10 %)", "no share of a text: fewer than ten tokens could have it"),
+)
+
+DROPPED: tuple[Dropped, ...] = (
+    Dropped(
+        "The drop of the loss in stage II (section 4.1)",
+        "in the flow it is in stage I, but section 4.1 is about Adam: only 0.12 of the fall comes before queries condense",
+    ),
+    Dropped(
+        "Eqs. 85 and 91", "true, only loose: the error is of order ε^(3/n), not ε^(2/n), and queries are of order ε, not ε^(2/3)"
+    ),
+    Dropped(
+        "T₂ ≤ T_d (after Proposition C.6)",
+        "true for small ε, and the paper names no threshold; for larger ε it fails in 22, 26 and 10 of 48 cases (three chains)",
+    ),
+    Dropped("The suprema in eqs. 74 and 89", "both bounds leave a constant open, so that no number can decide; eq. 88 is 1.9"),
 )

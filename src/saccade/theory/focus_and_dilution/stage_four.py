@@ -17,7 +17,9 @@ _LAZY = "lazy chain, P = λI + (1 - λ)1πᵀ"
 _EQUAL = "low tokens equally frequent"
 _SATURATED = "saturated attention"
 _DOMAIN = "(1 - λ)π₁ < 1/d"
-_THREE = ("three tokens", _LAZY, _SATURATED)
+_DOMAIN_OURS = f"(ours: {_DOMAIN}, without which there is no saturated point)"
+_THREE = ("three tokens", _LAZY, _SATURATED, _DOMAIN_OURS)
+_MILD = "for the rate of order δ: eq. 230 (ours: it always holds)"
 _DIFFER = "low tokens of frequencies that differ by δ"
 _BELOW = "λ below its critical value"
 _N = r"N = \lambda \gamma_l + (1 - \lambda) (\pi_1 \gamma_1 + (1 - \pi_1) \gamma_l)"
@@ -32,8 +34,9 @@ PROPOSITION_3_8 = _stated(
         r"\gamma_1 \gamma_l < 0: \quad A_1 = e_1, \quad A_l = (0, \frac{1}{d - 1}, \ldots, \frac{1}{d - 1})",
         r"p_1 = P_1, \quad p_l = \frac{1}{d - 1} \sum_{i \ge 2} P_i, \quad"
         r" \frac{\partial L}{\partial M} = 0, \quad \frac{\partial L}{\partial \Phi} = 0",
+        r"\text{neutrally stable: the linearised flow on the rank-one manifold has no positive rate}",
     ),
-    (_EQUAL, _LAZY, _SATURATED, _DOMAIN),
+    (_EQUAL, _LAZY, "proved for three tokens (ours: any number) and saturated attention", _DOMAIN_OURS),
     "section 3.4, App. D.1",
     errata=(errata.ERRATUM_2_1, errata.ERRATUM_2_2),
 )
@@ -45,7 +48,7 @@ THEOREM_3_9 = _stated(
         r" |\nabla L(\theta(\delta))| = O(\delta^3)",
         r"\mu_\perp = \Theta(\delta), \quad \mu_\parallel = O(\delta^2)",
     ),
-    (*_THREE, _DOMAIN),
+    (*_THREE, _MILD),
     "section 3.4, eqs. 22 to 24, App. D",
     errata=(errata.ERRATUM_2_7,),
 )
@@ -78,7 +81,7 @@ THEOREM_D_3 = _stated(
         r"|\nabla L(Q_R \zeta(0, \delta), \delta)| = O(\delta^3)",
         r"\mu_\parallel = O(\delta^2), \quad \mu_\perp = \Theta(\delta)",
     ),
-    (*_THREE, _DIFFER),
+    (*_THREE, _DIFFER, _MILD),
     "App. D.2, eqs. 170 to 177",
     errata=(errata.ERRATUM_2_3,),
 )
@@ -224,12 +227,13 @@ SATURATED_RATE = _ours(
     "The rate of the new direction in closed form; it is never zero",
     (
         r"\frac{\mu_\perp}{|\delta c|} = \frac{b |x_1 / x_l| (1 - \lambda) \pi_1 + a (\lambda + (1 - \lambda) (1 - \pi_1))}{a + b}"
-        r" \sqrt{\frac{1}{d - 1} + \frac{x_l^2}{x_1^2}} > 0",
+        r" \sqrt{\frac{1}{d - 1} + \frac{x_l^2}{x_1^2}} + O(\delta)",
+        r"\text{the first term is never zero; exact at any } \delta \text{: the two-group point}",
         r"a = \pi_1 x_1^2 P_{1l}, \quad b = (1 - \pi_1) x_l^2 P_{ll}, \quad x_1 = \ln \frac{P_{11}}{P_{1l}},"
         r" \quad x_l = \ln \frac{p}{P_{ll}}, \quad p = P_{l1}",
     ),
     ("frequencies of low tokens off their mean by δc", _LAZY, _SATURATED, _DOMAIN),
-    "sharpens chen2026, Theorem 3.9 and Lemma D.17",
+    "sharpens chen2026, Theorem 3.9 and Lemma D.17; `two_group_rate` is exact",
 )
 SATURATED_DESCENT = _ours(
     "sixth-order descent",
@@ -279,7 +283,7 @@ CRITICAL_STAY = _ours(
         r"x_1 = \ln \frac{P_{11}}{P_{1l}}, \quad x_l = \ln \frac{p}{P_{ll}}, \quad p = P_{l1}",
     ),
     (_EQUAL, _LAZY),
-    "corrects chen2026, Proposition 3.8, which calls the point neutrally stable",
+    "corrects chen2026, Proposition 3.8, which calls the point neutrally stable for every λ",
 )
 
 STATEMENTS = tuple(each for each in list(globals().values()) if isinstance(each, Statement))

@@ -54,6 +54,10 @@ PROPOSITION_2_3 = _stated(
         r"\text{loss: } L = -\sum_i \pi_i \sum_j P_{ij} \ln p_{ij}, \quad p_i = \mathrm{softmax}(A_i M)",
         r"\frac{\partial L}{\partial M} = -\sum_i \pi_i A_i^\top (P_i - p_i), \quad"
         r" \frac{\partial L}{\partial \Phi} = -\sum_i \pi_i e_i (P_i - p_i) M^\top \mathrm{Var}(A_i)",
+        r"\dot W_0 = -\frac{\partial L}{\partial M} W_1^\top - \frac{\partial L}{\partial \Phi} W_0 W_K W_Q^\top"
+        r" - (\frac{\partial L}{\partial \Phi})^\top W_0 W_Q W_K^\top, \quad \dot W_1 = -W_0^\top \frac{\partial L}{\partial M}",
+        r"\dot W_Q = -W_0^\top \frac{\partial L}{\partial \Phi} W_0 W_K, \quad"
+        r" \dot W_K = -W_0^\top (\frac{\partial L}{\partial \Phi})^\top W_0 W_Q",
     ),
     ("infinitely many sequences of infinite length",),
     "section 2.3, eqs. 4 and 5, App. B.2",

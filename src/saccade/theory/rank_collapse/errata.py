@@ -1,6 +1,6 @@
 """Where [chen2025] is wrong in print, assumes what is not so, or can be sharpened; then misprints. Numbers: `docs/errata.md`."""
 
-from ..statement import Correction, Misprint
+from ..statement import Correction, Dropped, Misprint
 
 ERRATUM_3_1 = Correction(
     "3.1",
@@ -102,3 +102,4 @@ MISPRINTS = (
     Misprint("eq. 49, last line", "products whose shapes do not fit, transposed dW_Q", "tr(W_Kᵀ S β X_s dW_Q)"),
     Misprint("Assumption 1, App. B", "one index set of size d_m", "two: d_m and d_ff, 640 and 1280 in App. B"),
 )
+DROPPED: tuple[Dropped, ...] = ()

@@ -3,7 +3,7 @@ r"""Where Scan and Snap [tian2023] is wrong in print, or as it is read: each for
 "As implied" marks what the paper does not print but uses. Numbers are those of `docs/errata.md`, which is made from the claims.
 """
 
-from ..statement import Correction, Misprint
+from ..statement import Correction, Dropped, Misprint
 
 _SUM = r"\sum_{n: \psi(n) = m} \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}"
 _EQ_88 = r"\beta_{nn'} = (1 + \sigma_n) [q_1 (1 + \theta_n) E'_{nn'} + q_0 (S_{nn'}"
@@ -136,3 +136,4 @@ ERRATUM_15 = Correction(
 )
 
 MISPRINTS: tuple[Misprint, ...] = ()  # none that is without consequence
+DROPPED: tuple[Dropped, ...] = ()
