@@ -42,7 +42,8 @@ def checked_count(name: str, value: object, *, low: int = 1, high: float = math.
 def checked_seed(name: str, value: object) -> int:
     """`value` as the name of a random stream, kept to the last digit."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 0 <= int(value) < 2**63:
-        raise InputError(f"`{name}` must be whole numbers from 0 to 2**63 - 1; got {shortened(value)}.")
+        wanted = "whole numbers" if name.endswith("s") else "a whole number"
+        raise InputError(f"`{name}` must be {wanted} from 0 to 2**63 - 1; got {shortened(value)}.")
     return int(value)
 
 

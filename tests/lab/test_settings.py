@@ -64,8 +64,8 @@ def test_settings_in_range_are_taken(good):
         ({"pair": (0.5, 1e31)}, "`pair` must be a number of at most 1e+30 in size"),
         ({"stay": 1.5}, "`stay` must be a number of at least -1, at most 1; got 1.5"),
         ({"shift": 4}, "`shift` must be a number of at least -3, at most 3; got 4"),
-        ({"seed": -1}, "`seed` must be whole numbers from 0 to 2**63 - 1; got -1"),
-        ({"teacher_seed": 2**63}, "`teacher_seed` must be whole numbers from 0 to 2**63 - 1"),
+        ({"seed": -1}, "`seed` must be a whole number from 0 to 2**63 - 1; got -1"),
+        ({"teacher_seed": 2**63}, "`teacher_seed` must be a whole number from 0 to 2**63 - 1"),
         ({"n_vocab": 0}, "`n_vocab` must be a whole number of at least 1; got 0"),
     ],
 )

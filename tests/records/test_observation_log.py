@@ -124,6 +124,31 @@ def test_a_watched_run_that_was_killed_is_whole_and_damage_to_it_is_found(tmp_pa
     assert json.loads(rest.attrs["config"])["left_out"] == [first.name]
 
 
+def test_a_killed_run_that_has_lost_its_description_is_damage(tmp_path, capsys):
+    folder = watched_run(tmp_path / "run")
+    for path in folder.iterdir():
+        if path.name != "observations":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (folder / "observations" / "about.json").unlink()
+    wrong, n_found = damaged_records(tmp_path)
+    assert ([*wrong], n_found) == ([str(folder)], 1)
+    assert main(["verify", str(folder)]) == 1
+    assert "about.json" in capsys.readouterr().out
+
+
+def test_folders_that_lie_deep_are_searched(tmp_path):
+    deep = str(tmp_path / "run")
+    for _ in range(1500):  # Python's own makedirs, rmtree and rglob cannot go so deep
+        os.mkdir(deep)
+        deep += "/a"
+    assert damaged_records(tmp_path) == ({}, 0)
+    assert main(["verify", str(tmp_path)]) == 2
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 2
+    for _ in range(1500):
+        deep = os.path.dirname(deep)
+        os.rmdir(deep)
+
+
 def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
     recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, out=tmp_path / "run").__enter__()
     assert main(["verify", str(tmp_path)]) == 0

@@ -28,6 +28,15 @@ def test_a_tree_of_results_is_read_in_the_order_of_its_runs(results):
     assert [result.name for result in results_of([results])] == ["descent", "growth", "cycle"]
 
 
+def test_a_place_of_any_size_is_a_place(results, tmp_path):
+    shutil.copytree(results / "growth", tmp_path / "growth")
+    about = tmp_path / "growth" / "about.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"place": 10**400}))
+    seal(tmp_path / "growth")
+    shutil.copytree(results / "cycle", tmp_path / "cycle")
+    assert {result.name for result in results_of([tmp_path])} == {"cycle", "growth"}
+
+
 def test_sources_of_all_kinds_go_into_one_page(results, tmp_path):
     save_record(watched_record(3, 2, 2, 5), tmp_path / "mine.zarr")
     sweep = tmp_path / "sweep"

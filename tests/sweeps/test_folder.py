@@ -149,6 +149,15 @@ def test_a_second_process_is_told_so_and_changes_nothing(tmp_path, path):
     assert {file: (path / file).read_bytes() for file in before} == before
 
 
+def test_a_pipe_in_place_of_the_lock_is_neither_waited_for_nor_written_to(path):
+    (path / "lock").unlink(missing_ok=True)
+    os.mkfifo(path / "lock")
+    folder = SweepFolder(path)
+    assert not folder.is_being_written()
+    with pytest.raises(InputError, match="cannot write to .*: it is not a file"), folder.writing():
+        pass
+
+
 def test_another_experiment_needs_another_folder(path):
     Asked.of(Grid.of("growth-figures", {"n_times": [5, 6]})).write(path)
     code, _, err = called(*small_arguments(path))

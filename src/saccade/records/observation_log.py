@@ -171,6 +171,11 @@ def watched(folder: str | Path, *, whole: bool = True) -> xr.Dataset:
         raise InputError(f"{path} cannot be read: its about.json does not describe its observations ({error}).") from None
 
 
+def is_of_a_watched_run(path: Path) -> bool:
+    """By its name: one observation is enough, if all else is lost."""
+    return path.parent.name == OBSERVATIONS and (path.name == "about.json" or _NAME.fullmatch(path.name) is not None)
+
+
 def unfinished(folder: Path) -> str:
     """What there is of a watched run that has not ended, in words; nothing of one that has, or that is damaged."""
     about = read_sealed(folder / OBSERVATIONS / "about.json", _ABOUT)

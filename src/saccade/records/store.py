@@ -19,9 +19,9 @@ from saccade.errors import InputError, shortened
 from saccade.records.checksums import content, damage, damaged_files, listed, sealed_folder
 from saccade.records.expansion import RATIO, check_expansion
 from saccade.records.json_files import misfit, parsed_json, read_json, write_json
-from saccade.records.observation_log import OBSERVATIONS, unfinished, watched_damage
+from saccade.records.observation_log import OBSERVATIONS, is_of_a_watched_run, unfinished, watched_damage
 from saccade.records.schema import settings_text
-from saccade.records.writing import CHECKSUMS, add_file, clear_drafts
+from saccade.records.writing import CHECKSUMS, add_file, below, clear_drafts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -162,8 +162,9 @@ def unfinished_runs(folder: Path, sweeps: Collection[Path] = ()) -> dict[str, st
 
 def _places(folder: Path, sweeps: Collection[Path]) -> list[Path]:
     """What Saccade wrote below a folder: its checksums tell, or, if those are lost, what else it writes. Hidden ones are drafts."""
-    marks = (CHECKSUMS, CLAIMS, ".zgroup", ".zmetadata", f"{OBSERVATIONS}/about.json")
-    found = {path.parents[mark.count("/")] for mark in marks for path in folder.rglob(mark) if not _is_hidden(path.parent, folder)}
+    names = [path for path in below(folder) if not _is_hidden(path.parent, folder)]
+    found = {path.parent for path in names if path.name in (CHECKSUMS, CLAIMS, ".zgroup", ".zmetadata")}
+    found |= {path.parents[1] for path in names if is_of_a_watched_run(path)}
     found |= {path.parent for path in found if path.name == "record.zarr" and (path.parent / "about.json").exists()}
     found |= {*sweeps}
     return sorted(path for path in found - {*sweeps} if not any(above in found and _is_part(path, above) for above in path.parents))

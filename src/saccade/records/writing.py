@@ -145,9 +145,20 @@ def _clear_drafts_once(folder: Path) -> None:
         clear_drafts(folder)
 
 
+def below(folder: Path) -> Iterator[Path]:
+    """All files and folders in a tree, links not followed; `rglob` ends in a RecursionError where folders lie deep."""
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:  # one that may not be listed, or is gone
+            for entry in entries:
+                yield Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+
+
 def recover(folder: Path) -> None:
     """The same anywhere below a folder, so that what a killed process had moved out of the way is there to be read."""
-    for place in {draft.parent for draft in folder.rglob(".*") if _DRAFT.fullmatch(draft.name)}:
+    for place in {draft.parent for draft in below(folder) if _DRAFT.fullmatch(draft.name)}:
         with contextlib.suppress(OSError):  # those who may only read
             clear_drafts(place)
 

@@ -124,7 +124,7 @@ def _results(path: Path) -> list[Result]:
 def _place(result: Result) -> float:
     """Experiments come in the order of their registry; all else after them, oldest first."""
     place = result.about.get("place")
-    return float(place) if isinstance(place, int | float) else math.inf
+    return place if isinstance(place, int | float) else math.inf
 
 
 def _folders(path: Path, depth: int) -> Iterator[Path]:

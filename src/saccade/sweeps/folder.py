@@ -16,11 +16,13 @@ replaces a finished run.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +32,7 @@ from typing import IO, Any
 from saccade.errors import InputError
 from saccade.records.checksums import file_hash
 from saccade.records.json_files import MOST_BYTES, parsed_json, regular_file
-from saccade.records.writing import clear_drafts, flush, make_folder, set_aside, whole_file
+from saccade.records.writing import below, clear_drafts, flush, make_folder, set_aside, whole_file
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome, as_bytes, read_outcomes
 
 _DIGITS = 20  # of a file's hash in its name
@@ -253,8 +255,12 @@ def _is_whole(path: Path) -> bool:
 
 
 def _not_through_a_link(path: str, flags: int) -> int:
-    """A folder from a stranger must not lead to a file elsewhere that is then written to."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    """A folder from a stranger must not lead to a file elsewhere that is then written to, nor to a pipe that nobody writes to."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a file", path)
 
 
 def is_sweep(folder: Path) -> bool:
@@ -264,7 +270,9 @@ def is_sweep(folder: Path) -> bool:
 
 def sweeps_below(folder: Path) -> set[Path]:
     """Not in hidden folders, which are drafts."""
-    found = {path.parent for path in folder.rglob("sweep.json")} | {path.parent.parent for path in folder.rglob("runs/*.npz")}
+    names = [*below(folder)]
+    found = {path.parent for path in names if path.name == "sweep.json"}
+    found |= {path.parents[1] for path in names if path.parent.name == "runs" and path.suffix == ".npz"}
     return {path for path in found if is_sweep(path) and not any(part.startswith(".") for part in path.relative_to(folder).parts)}
 
 
