@@ -154,7 +154,7 @@ def test_a_pipe_in_place_of_the_lock_is_neither_waited_for_nor_written_to(path):
     os.mkfifo(path / "lock")
     folder = SweepFolder(path)
     assert not folder.is_being_written()
-    with pytest.raises(InputError, match="cannot write to .*: it is not a file"), folder.writing():
+    with pytest.raises(InputError, match=r"cannot write to .*: it is not a file"), folder.writing():
         pass
 
 

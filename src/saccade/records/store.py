@@ -8,6 +8,7 @@ values, and a file that is not listed is never read.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -51,27 +52,51 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
 
 
 def _write_zarr(record: xr.Dataset, folder: Path) -> None:
-    """Packed; or, if that is so tight that it would be taken for a bomb when it is read, as it is.
-
-    Packed in memory first: Zarr's own threads still write for a while after the disk was full, into a folder that is being removed.
-    """
-    files = _packed(record)
+    """Packed; or, if that is so tight that it would be taken for a bomb when it is read, as it is."""
     try:
-        _check_files(folder, files)
+        _check_files(folder, _written(record, folder))
     except InputError:
+        for part in folder.iterdir():
+            shutil.rmtree(part) if part.is_dir() else part.unlink()
         as_they_are = {name: {"compressors": None} for name in record.variables}
-        files = _packed(record, write_empty_chunks=True, encoding=as_they_are)
-    for name, held in files.items():
-        add_file(folder, name, held)
+        _written(record, folder, write_empty_chunks=True, encoding=as_they_are)
 
 
-def _packed(record: xr.Dataset, **options: Any) -> dict[str, memoryview]:
-    """The files of a record, by their names in its folder."""
+def _written(record: xr.Dataset, folder: Path, **options: Any) -> _Files:
     from zarr.storage import MemoryStore
 
-    held: dict[str, Any] = {}
-    record.to_zarr(MemoryStore(held), mode="w-", zarr_format=2, consolidated=True, **options)
-    return {name: file.as_numpy_array().data for name, file in held.items()}  # no copies: a record may fill half the memory
+    files = _Files(folder)
+    record.to_zarr(MemoryStore(files), mode="w-", zarr_format=2, consolidated=True, **options)
+    return files
+
+
+class _Files(dict[str, Any]):
+    """The files of a record as Zarr makes them: on disk at once, and in memory only the small ones that it reads again.
+
+    After one that could not be written there are no more: Zarr's tasks go on for a while, while the folder is being removed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder, self._is_over = folder, False
+        self.sizes: dict[str, int] = {}
+        self.starts: dict[str, bytes] = {}  # of each file the first bytes, which say what it unpacks to
+
+    def __setitem__(self, name: str, file: Any) -> None:
+        if self._is_over:
+            raise OSError(f"{name} is not written, since another file could not be")
+        held = file.as_numpy_array().data
+        self._is_over = True
+        add_file(self._folder, name, held)
+        self._is_over = False
+        self.sizes[name], self.starts[name] = len(held), bytes(held[:16])
+        if name.rpartition("/")[2].startswith("."):
+            super().__setitem__(name, file)
+
+    def setdefault(self, name: str, file: Any = None) -> Any:
+        if name not in self:
+            self[name] = file
+        return file
 
 
 class OtherResultError(InputError):
@@ -199,12 +224,11 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     return xr.open_zarr(store, consolidated=True, zarr_format=2, chunks=None).load()
 
 
-def _check_files(folder: Path, files: Mapping[str, memoryview]) -> None:
+def _check_files(folder: Path, files: _Files) -> None:
     """An `InputError` if these files in a folder would be refused for what they unpack to."""
-    sizes = {name: len(held) for name, held in files.items()}
-    arrays = _arrays(bytes(files[_METADATA]))
-    _check_claimed(folder, arrays, sizes)
-    _check_chunks(folder, arrays, sizes, files)
+    arrays = _arrays(files[_METADATA].to_bytes())
+    _check_claimed(folder, arrays, files.sizes)
+    _check_chunks(folder, arrays, files.sizes, files.starts)
 
 
 def _checked_files(folder: Path) -> dict[str, bytes]:
@@ -251,7 +275,7 @@ def _check_chunks(
     folder: Path,
     arrays: Mapping[str, dict[str, Any]],
     sizes: Mapping[str, int],
-    starts: Mapping[str, Any],
+    starts: Mapping[str, bytes],
 ) -> None:
     """What the chunks themselves say they unpack to."""
     unpacked = 0
@@ -274,6 +298,6 @@ def _n_chunks(about: Mapping[str, Any]) -> int:
     return math.prod(-(-size // chunk) for size, chunk in zip(about["shape"], about["chunks"], strict=True))
 
 
-def _blosc_size(start: bytes | memoryview) -> int:
+def _blosc_size(start: bytes) -> int:
     """The size of what is packed, from the head that Blosc writes: four bytes, then three sizes of four."""
     return int.from_bytes(start[4:8], "little")
