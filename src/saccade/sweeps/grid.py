@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from saccade.errors import InputError, checked_count, is_list_like
 from saccade.experiments import experiment, module_of, own_file
+from saccade.experiments.identity import code_version, identities, text_version
 from saccade.lab.settings import check_settings, check_values
 from saccade.sweeps.axes import Axis, axes_of, written
-from saccade.sweeps.identity import code_version, identities, text_version
 
 MOST_RUNS = 2_000_000  # of one sweep: each is kept in memory as its settings
 
