@@ -59,9 +59,9 @@ class Mutant(NamedTuple):
 
 
 PLANTED = (
-    Mutant("sweeps/identity.py", "[saccade._PUBLIC[node.attr]] if node.attr in saccade._PUBLIC else []", "[]"),
-    Mutant("sweeps/identity.py", '_SHOWS = ("saccade.report",', '_SHOWS = ("saccade.report", "saccade.observe",'),
-    Mutant("sweeps/identity.py", '"numpy", "optax", "scipy"', '"numpy", "scipy"'),
+    Mutant("experiments/identity.py", "[saccade._PUBLIC[node.attr]] if node.attr in saccade._PUBLIC else []", "[]"),
+    Mutant("experiments/identity.py", '_SHOWS = ("saccade.report",', '_SHOWS = ("saccade.report", "saccade.observe",'),
+    Mutant("experiments/identity.py", '"numpy", "optax", "scipy"', '"numpy", "scipy"'),
     Mutant(
         "data/text/cache.py",
         "return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()",

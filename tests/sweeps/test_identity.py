@@ -14,15 +14,14 @@ from types import SimpleNamespace
 import pytest
 
 import saccade
-from saccade.experiments import experiment
-from saccade.sweeps import identity
+from saccade.experiments import experiment, identity
+from saccade.experiments.identity import code_version, identities, text_version
 from saccade.sweeps.grid import Grid
-from saccade.sweeps.identity import code_version, identities, text_version
 from tests.sweeps.small_sweeps import NAME, small_config, small_grid
 
 _HASHES = """
 import json, pathlib, sys
-from saccade.sweeps import identity
+from saccade.experiments import identity
 
 module, edits = json.load(sys.stdin)
 root = pathlib.Path(identity.saccade.__file__).parent

@@ -11,10 +11,9 @@ import pytest
 import saccade
 from saccade.cli import main
 from saccade.errors import InputError
-from saccade.experiments import experiment
+from saccade.experiments import experiment, identity
 from saccade.experiments.reproduce import reproduce
 from saccade.report.sources import results_of
-from saccade.sweeps import identity
 from saccade.sweeps.execution import execute
 from saccade.sweeps.grid import Grid
 from saccade.sweeps.outcome_file import FINISHED

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
+import saccade
 from saccade import load_record
-from saccade.experiments import experiment
+from saccade.experiments import experiment, identity
 from saccade.experiments.reproduce import reproduce
-from saccade.records.checksums import sealed_folder
+from saccade.records.checksums import seal, sealed_folder
 from saccade.records.json_files import write_json
 from saccade.records.store import result_folder
 from saccade.records.writing import whole_file
-from saccade.sweeps import identity
 from saccade.sweeps import repair as repair_module
 from saccade.sweeps.folder import SweepFolder, _written
 from saccade.sweeps.sweep import sweep
@@ -115,11 +118,13 @@ def upgraded():
 
     def upgrade():
         patch.setattr(identity, "_version", lambda name: "another")
-        identity._code_version.cache_clear()
+        for cached in (identity._code_version, identity._written_code):
+            cached.cache_clear()
 
     with pytest.MonkeyPatch.context() as patch:
         yield upgrade
-    identity._code_version.cache_clear()
+    for cached in (identity._code_version, identity._written_code):
+        cached.cache_clear()
 
 
 def contents(folder):
@@ -383,6 +388,69 @@ def test_a_result_whose_settings_are_damaged_is_not_run_again_with_others(tmp_pa
     (folder / "checksums.json").unlink()
     code, printed, _ = called("verify", tmp_path, "--repair")
     assert (code, "since checksums.json is lost" in printed) == (1, True)
+
+
+_IN_A_COPY = """
+import sys
+from pathlib import Path
+import saccade
+from saccade.cli import main
+
+root, (file, old, new) = Path(saccade.__file__).parent, sys.argv[1:4]
+assert str(root) == str(Path("saccade").resolve()) and old in (root / file).read_text()
+(root / file).write_text((root / file).read_text().replace(old, new))
+sys.exit(main(sys.argv[4:]))
+"""
+CHANGES = {  # file of Saccade, what stands there, what stands there then, whether a result can still be repaired
+    "nothing": ("experiments/scan_and_snap/growth_figures.py", "EXPERIMENT", "EXPERIMENT", True),
+    "what only shows": ("report/style.py", "0.92", "0.93", True),
+    "the experiment": ("experiments/scan_and_snap/growth_figures.py", "(0.1, 1e5, 61)", "(0.1, 2e5, 61)", False),
+    "the theory": ("theory/scan_and_snap/snapping.py", "\ndef ", "\nANOTHER = 1.01\n\n\ndef ", False),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_result_of_other_code_is_not_replaced_by_other_numbers(change, tmp_path):
+    *edit, is_repaired = CHANGES[change]
+    folder = reproduce("growth-figures", tmp_path / "results").folder
+    whole = contents(folder)
+    flipped(folder / "figure.png")
+    before = contents(folder)
+    shutil.copytree(Path(saccade.__file__).parent, tmp_path / "saccade", ignore=shutil.ignore_patterns("__pycache__"))
+    ended = subprocess.run(
+        [sys.executable, "-c", _IN_A_COPY, *edit, "verify", "results", "--repair"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, "it has been run again" in ended.stdout) == (not is_repaired, is_repaired), ended
+    if is_repaired:
+        assert contents(folder)["claims.json"] == whole["claims.json"]
+    else:
+        assert "run `saccade reproduce growth-figures --out elsewhere`" in ended.stdout
+        assert contents(folder) == before
+
+
+@pytest.mark.parametrize("change", ["libraries", "older", "text"])
+def test_a_result_of_other_libraries_or_texts_or_of_unknown_code_is_left_as_it_is(change, tmp_path, upgraded):
+    name, table = "scan-then-snap", tmp_path / "mine.csv"
+    table.write_text("class,a,b,c\nx,0.5,0,0.5\ny,0,0.6,0.4\n")
+    folder = reproduce(name, tmp_path / "results", experiment(name).settings(classes=str(table))).folder
+    if change == "libraries":
+        upgraded()
+    elif change == "text":
+        table.write_text("class,a,b,c\nx,0.4,0,0.6\ny,0,0.6,0.4\n")
+    else:
+        about = json.loads((folder / "about.json").read_text())
+        write_json(folder / "about.json", {key: value for key, value in about.items() if key != "identity"})
+        seal(folder)
+    flipped(folder / "figure.png")
+    before = contents(folder)
+    code, printed, _ = called("verify", tmp_path / "results", "--repair")
+    assert (code, "is not known to be what it was" in printed, "0 of 1 records" in printed) == (1, True, True), printed
+    assert contents(folder) == before
 
 
 TEXT = {"text": "sotu", "n_vocab": 97, "batch": 3, "context": 11, "n_windows": 5}

@@ -40,14 +40,14 @@ def one_unit(**changes):
 
 
 def test_a_run_that_raises_is_kept_with_its_reason_and_the_others_finish(tmp_path):
-    arguments = ("sweep", NAME, *SETTINGS[:2], *SETTINGS[4:], "--over", "draws=0,2,3", "--out", tmp_path, "--workers", 1, "--json")
+    arguments = ("sweep", NAME, *SETTINGS, "--over", "lr_decoder=-1,2,3", "--out", tmp_path, "--workers", 1, "--json")
     code, printed, _ = called(*arguments)
     assert code == 1
     counts = json.loads(printed)
     assert (counts["runs"], counts[FINISHED], counts[FAILED], counts["missing"]) == (3, 2, 1, 0)
     dataset = saccade.load_record(tmp_path / "dataset.zarr")
     assert list(dataset.status.values) == [FAILED, FINISHED, FINISHED]
-    assert "`draws` must be" in str(dataset.reason.values[0])
+    assert "`lr_decoder` must be" in str(dataset.reason.values[0])
     assert list(dataset.share_of_claims_holding.isnull().values) == [True, False, False]
     assert "1 failed" in called("sweep", "--status", tmp_path)[1]
     before = manifest_runs(tmp_path)

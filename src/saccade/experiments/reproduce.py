@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError
 from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, told_of
+from saccade.experiments.identity import result_identity
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome, own_statement
 from saccade.processes import LostProcessError, Worker, computed, cores
@@ -39,6 +40,7 @@ def reproduce(
         result_folder(folder, settings, file=own, replace=replace) as unfinished,
     ):  # before the work: a wrong place is found out at once
         _find_texts(settings)
+        identity = result_identity(name, settings)  # before the work, while the code is what will run
         record = asked.run(settings, on_progress)
         if asked.full is not None:
             record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
@@ -48,7 +50,7 @@ def reproduce(
         if settings not in (asked.settings(), asked.full):
             told["statement"] = own_statement(outcome, settings, asked.settings())
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
-        asked.write(unfinished, record, outcome.claims, told | {"command": by})
+        asked.write(unfinished, record, outcome.claims, told | {"command": by, "identity": identity})
     return outcome
 
 

@@ -2,14 +2,16 @@
 
 Numbers are finite, and at most 1e30 in size. Whole numbers are at least 1, or 0 if a default is, and at most 1e9. A setting whose
 default lists something lists something. Another range is declared with the type: `stay: Annotated[float, Range(-1, 1)] = 0.5`.
-Seeds are names, not sizes: a setting whose name ends in `seed` is a whole number from 0 to 2**63 - 1; `seeds` are checked where
-they are used.
+Seeds are names, not sizes: a setting whose name ends in `seed` is a whole number from 0 to 2**63 - 1, and so is every number of
+`seeds`; how many there may be is checked where they are used.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from saccade.errors import InputError, checked_count, checked_number, checked_seed
@@ -26,20 +28,25 @@ class Range(NamedTuple):
 
 def check_settings(settings: Any) -> None:
     """An `InputError` that names the first setting that is out of its range."""
-    hints = get_type_hints(type(settings), include_extras=True)
     for field in fields(settings):
-        value, declared = getattr(settings, field.name), _declared(hints[field.name])
-        if field.name.endswith("seed"):
-            checked_seed(field.name, value)
-        if field.name == "seeds" or field.name.endswith("seed"):
+        check_values(type(settings), field.name, [getattr(settings, field.name)])
+
+
+def check_values(kind: type, name: str, values: Iterable[Any]) -> None:
+    """The same of many values of one setting of that kind of settings: whether one may be so never depends on the others."""
+    declared, default = _declarations(kind)[name]
+    usual = _numbers(default)
+    low, counted = min([1, *usual]), all(isinstance(one, int) for one in usual)
+    for value in values:
+        if name == "seeds" or name.endswith("seed"):
+            for seed in _numbers(value) if name == "seeds" else [value]:
+                checked_seed(name, seed)
             continue
-        default = field.default if field.default_factory is MISSING else field.default_factory()
         if isinstance(default, tuple) and default and value == ():
-            raise InputError(f"`{field.name}` must list at least one value; got none.")
+            raise InputError(f"`{name}` must list at least one value; got none.")
         for number in _numbers(value):
-            usual = _numbers(default)
-            counts = all(isinstance(one, int) for one in (number, *usual))  # 1 may stand for a setting that is 0.5 by default
-            _check(field.name, number, declared, min([1, *usual]), counts)
+            counts = counted and isinstance(number, int)  # 1 may stand for a setting that is 0.5 by default
+            _check(name, number, declared, low, counts)
 
 
 def _check(name: str, number: float, declared: Range | None, low: float, counts: bool) -> None:
@@ -50,6 +57,16 @@ def _check(name: str, number: float, declared: Range | None, low: float, counts:
         checked_count(name, number, low=math.floor(low), high=_MOST_COUNT)
     elif not abs(number) <= _MOST:
         raise InputError(f"`{name}` must be a number of at most {_MOST:g} in size; got {number}.")
+
+
+@cache
+def _declarations(kind: type) -> dict[str, tuple[Range | None, Any]]:
+    """The declared range, if there is one, and the default of every setting."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        field.name: (_declared(hints[field.name]), field.default if field.default_factory is MISSING else field.default_factory())
+        for field in fields(kind)
+    }
 
 
 def _declared(hint: Any) -> Range | None:

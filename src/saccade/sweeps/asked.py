@@ -14,11 +14,11 @@ from typing import Any
 
 from saccade.errors import InputError, shortened
 from saccade.experiments import experiment, module_of, own_file
+from saccade.experiments.identity import code_version, digest, identities
 from saccade.records.json_files import json_ready, read_sealed, write_sealed
 from saccade.records.schema import restored_settings
 from saccade.sweeps.axes import Axis, axes_of
 from saccade.sweeps.grid import MOST_RUNS, Grid, places
-from saccade.sweeps.identity import code_version, digest, identities
 
 FILE = "sweep.json"
 _SHAPE = dict.fromkeys(("name", "file", "code", "texts", "runs"), str) | {

@@ -183,4 +183,7 @@ def _as(kind: Any, value: Any) -> Any:
         return None
     if kind is float:
         return number
-    return int(value) if isinstance(value, int) else int(number) if number.is_integer() else None
+    try:
+        return int(value) if isinstance(value, int | str) else int(number) if number.is_integer() else None
+    except ValueError:  # written as 1e3
+        return int(number) if number.is_integer() else None

@@ -22,9 +22,9 @@ from typing import Any
 
 from saccade.errors import InputError
 from saccade.experiments import module_of
+from saccade.experiments.identity import code_version
 from saccade.processes import Worker
 from saccade.sweeps.execution import unfinished
-from saccade.sweeps.identity import code_version
 from saccade.sweeps.outcome_file import FAILED, Outcome
 from saccade.sweeps.processes import outcomes_of
 from saccade.sweeps.units import Unit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 Progress = Callable[[str], AbstractContextManager[Callable[..., None]]]
 Option = tuple[Any, Any, str]
 _OF_WATCHED = "training cannot be run again; `saccade.watched(folder, whole=False)` reads what is whole"
+_OTHER_CODE = (
+    "the code, a library or a file that its settings name is not known to be what it was when this result was made, so other "
+    "numbers might replace it. Nothing was changed. To make it anew, run `saccade {command} "
+    "--out elsewhere`, or with --replace to write over this one."
+)
 _MOST_REASONS = 5
 _LONG = 2.0  # seconds of gathering before the bar says so
 
@@ -192,6 +198,7 @@ def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
 def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[str, str]:
     """Run the experiments of damaged records again; for each, why that cannot be, or nothing."""
     from saccade.experiments import experiment, own_file
+    from saccade.experiments.identity import result_identity
     from saccade.experiments.reproduce import reproduce
     from saccade.records.checksums import damaged_files
     from saccade.records.writing import CHECKSUMS
@@ -210,6 +217,10 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
             if experiment(name).name != folder.name:
                 raise InputError(f"{named} defines {experiment(name).name}.")
             config: Any = settings_of(about, experiment(name).settings)
+            if about.get("identity") != result_identity(name, config):
+                is_default = not about.get("file") and config == experiment(name).settings()
+                command = f"reproduce {name}" if is_default else f"run {shlex.quote(name)} [its settings]"
+                raise InputError(_OTHER_CODE.format(command=command))
             with progress(folder.name) as on_progress:
                 reproduce(name, folder.parent, config, str(about.get("command", "")), on_progress)
             found[record] = ""

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from saccade.errors import InputError, checked_count, is_list_like
 from saccade.experiments import experiment, module_of, own_file
+from saccade.experiments.identity import code_version, identities, text_version
+from saccade.lab.settings import check_settings, check_values
 from saccade.sweeps.axes import Axis, axes_of, written
-from saccade.sweeps.identity import code_version, identities, text_version
 
 MOST_RUNS = 2_000_000  # of one sweep: each is kept in memory as its settings
 
@@ -58,7 +59,17 @@ class Grid:
             raise InputError("nothing is swept: give `--over setting=values`, `--seeds N`, or both.")
         if grid.n_runs > MOST_RUNS:
             raise InputError(f"{grid.n_runs:,} runs are more than the {MOST_RUNS:,} one sweep may have; split it over folders.")
+        grid._check_settings()
         return grid
+
+    def _check_settings(self) -> None:
+        """Of all runs, before any: those of the first one, and each value on an axis, since settings are checked singly."""
+        _, changed = next(places(self.axes))
+        check_settings(replace(self.config, **changed))
+        for axis in self.axes:
+            for setting, values in zip(axis.settings, zip(*axis.values, strict=True), strict=True):
+                is_whole = all(type(value) is int for value in values)  # then the extremes tell of all, of millions of seeds too
+                check_values(type(self.config), setting, {min(values), max(values)} if is_whole else values)
 
     @property
     def title(self) -> str:

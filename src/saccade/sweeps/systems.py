@@ -15,11 +15,11 @@ from typing import Any
 import xarray as xr
 
 from saccade.errors import InputError, is_list_like, shortened
+from saccade.experiments.identity import digest
 from saccade.laboratory import flow, train
 from saccade.model.system import System
 from saccade.records.json_files import json_ready
 from saccade.records.store import load_record, save_record
-from saccade.sweeps.identity import digest
 
 
 def sweep_systems(

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from saccade.experiments import experiment
+from saccade.experiments.identity import digest
 from saccade.records.json_files import json_ready
 from saccade.sweeps.grid import Run
-from saccade.sweeps.identity import digest
 
 MOST_TOGETHER = 256  # runs in one call: enough to hide what a call costs, few enough that little is lost when it is stopped
 _LEAST_TOGETHER = 8  # a call of fewer is hardly cheaper than one for each

@@ -3,6 +3,8 @@
 That code is every module of Saccade that the experiment's module imports, directly or not, without what only shows (`report`), the
 two modules of sweeps that compute runs, and the versions of the numerical libraries; beside it, the texts that the settings name.
 Comments, docstrings and layout do not count: a module is hashed as its syntax tree.
+
+A result has an identity too. It takes milliseconds, since nothing is parsed: all of Saccade but what only shows counts, as written.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +24,8 @@ from typing import Any
 import saccade
 from saccade.data.text.cache import content_hash
 from saccade.data.text.sources import found_source
+from saccade.experiments import experiment, own_file
+from saccade.records.checksums import file_hash
 from saccade.records.json_files import json_ready
 
 _JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)
@@ -28,6 +33,22 @@ _COMPUTES = ("saccade.sweeps.execution", "saccade.sweeps.units")  # who is compu
 _SHOWS = ("saccade.report", "saccade.cli", "saccade.playground", "saccade.sweeps")
 _LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "scipy")
 _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experiments there use these as well
+
+
+def result_identity(name: str, settings: Any) -> str:
+    """Of a result of the experiment `name`, or of the one in a file: the same as long as its numbers would be."""
+    own = own_file(name)
+    code = f"{_written_code()} {file_hash(Path(own)) if own else ''} {text_version(settings)}"
+    return identities(experiment(name).name, asdict(settings), code)({})
+
+
+@cache
+def _written_code() -> str:
+    """Hash of all files of Saccade that numbers may come from, and of the versions of the numerical libraries."""
+    root = Path(saccade.__file__).parent
+    files = {".".join(("saccade", *file.relative_to(root).with_suffix("").parts)): file for file in root.rglob("*.py")}
+    hashes = {name: file_hash(file) for name, file in files.items() if not name.startswith(_SHOWS)}
+    return digest([hashes, {name: _version(name) for name in (*_LIBRARIES, *_OF_TEXT[1])}])
 
 
 def text_version(config: Any) -> str:
@@ -54,7 +75,7 @@ def _written(setting: str, value: Any) -> str:
     """A setting as text; of a CSV file of classes also what it holds."""
     text = f"{setting}={json_ready(value, str)!r}"
     if setting == "classes" and isinstance(value, str) and os.path.isfile(value):
-        return f"{text} {hashlib.sha256(Path(value).read_bytes()).hexdigest()}"
+        return f"{text} {file_hash(Path(value))}"
     return text
 
 
