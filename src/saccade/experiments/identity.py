@@ -15,7 +15,6 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,8 +23,6 @@ from typing import Any
 import saccade
 from saccade.data.text.cache import content_hash
 from saccade.data.text.sources import found_source
-from saccade.experiments import experiment, own_file
-from saccade.records.checksums import file_hash
 from saccade.records.json_files import json_ready
 
 _JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)
@@ -35,11 +32,10 @@ _LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "scipy")
 _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experiments there use these as well
 
 
-def result_identity(name: str, settings: Any) -> str:
-    """Of a result of the experiment `name`, or of the one in a file: the same as long as its numbers would be."""
-    own = own_file(name)
-    code = f"{_written_code()} {file_hash(Path(own)) if own else ''} {text_version(settings)}"
-    return identities(experiment(name).name, asdict(settings), code)({})
+def result_identity(name: str, settings: Any, own: str = "") -> str:
+    """Of a result of the experiment `name`, which may be in a file of one's `own`: the same as long as its numbers would be."""
+    files = [file for file in (own, getattr(settings, "classes", "")) if isinstance(file, str) and os.path.isfile(file)]
+    return digest([name, repr(settings), _written_code(), [_hash(Path(file)) for file in files], text_version(settings)])
 
 
 @cache
@@ -47,8 +43,12 @@ def _written_code() -> str:
     """Hash of all files of Saccade that numbers may come from, and of the versions of the numerical libraries."""
     root = Path(saccade.__file__).parent
     files = {".".join(("saccade", *file.relative_to(root).with_suffix("").parts)): file for file in root.rglob("*.py")}
-    hashes = {name: file_hash(file) for name, file in files.items() if not name.startswith(_SHOWS)}
+    hashes = {name: _hash(file) for name, file in files.items() if not name.startswith(_SHOWS)}
     return digest([hashes, {name: _version(name) for name in (*_LIBRARIES, *_OF_TEXT[1])}])
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def text_version(config: Any) -> str:
@@ -75,7 +75,7 @@ def _written(setting: str, value: Any) -> str:
     """A setting as text; of a CSV file of classes also what it holds."""
     text = f"{setting}={json_ready(value, str)!r}"
     if setting == "classes" and isinstance(value, str) and os.path.isfile(value):
-        return f"{text} {file_hash(Path(value))}"
+        return f"{text} {_hash(Path(value))}"
     return text
 
 

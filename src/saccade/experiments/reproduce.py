@@ -40,7 +40,7 @@ def reproduce(
         result_folder(folder, settings, file=own, replace=replace) as unfinished,
     ):  # before the work: a wrong place is found out at once
         _find_texts(settings)
-        identity = result_identity(name, settings)  # before the work, while the code is what will run
+        identity = result_identity(asked.name, settings, own)  # before the work, while the code is what will run
         record = asked.run(settings, on_progress)
         if asked.full is not None:
             record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from saccade.errors import InputError, shortened
 from saccade.records.json_files import MOST_BYTES, read_json, regular_file, write_json
-from saccade.records.writing import CHECKSUMS, below, whole_folder
+from saccade.records.writing import CHECKSUMS, whole_folder
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _damaged_files(folder: Path) -> dict[str, str]:
         written = listed(folder)
     except InputError:
         return {CHECKSUMS: "is not what was written"}
-    there = {path.relative_to(folder).as_posix(): path for path in below(folder)}  # a name is never taken for a place
+    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}  # a name is never taken for a place
     wrong = {name: what for name in written if (what := _wrong(there.get(name), written[name]))}
     for name in written:
         if name.endswith(f"/{CHECKSUMS}") and name not in wrong:

@@ -217,7 +217,8 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
             if experiment(name).name != folder.name:
                 raise InputError(f"{named} defines {experiment(name).name}.")
             config: Any = settings_of(about, experiment(name).settings)
-            if about.get("identity") != result_identity(name, config):
+            own = name if about.get("file") else ""
+            if about.get("identity") != result_identity(folder.name, config, own):
                 is_default = not about.get("file") and config == experiment(name).settings()
                 command = f"reproduce {name}" if is_default else f"run {shlex.quote(name)} [its settings]"
                 raise InputError(_OTHER_CODE.format(command=command))
