@@ -13,6 +13,13 @@ from typing import Any, NoReturn
 
 import pytest
 
+try:
+    from playwright.sync_api import expect
+except ImportError:  # then every test that would ask is skipped
+    expect: Any = None
+else:
+    expect.set_options(timeout=30_000)  # a page may take its time to answer; asked at once, a busy machine makes the answer wrong
+
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

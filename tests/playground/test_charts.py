@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.browser import expect
+
 from .conftest import until
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -122,6 +124,6 @@ def test_a_heat_map_can_be_read_with_the_arrow_keys(page):
     cells = page.locator(".chart-stage")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         cells.press(key)
-    assert page.inner_text(".chart-readout") == "layer l1, head h1: 4 nats"
+    expect(page.locator(".chart-readout")).to_have_text("layer l1, head h1: 4 nats", use_inner_text=True)
     cells.press("ArrowRight")
-    assert "missing" in page.inner_text(".chart-readout")
+    expect(page.locator(".chart-readout")).to_contain_text("missing", use_inner_text=True)

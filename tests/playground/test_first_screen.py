@@ -7,6 +7,8 @@ import io
 import numpy as np
 import pytest
 
+from tests.browser import expect
+
 from .conftest import STILL, until
 
 Image = pytest.importorskip("PIL.Image")
@@ -112,7 +114,7 @@ def test_the_mark_of_a_story_is_named_in_view_and_its_sentences_are_whole(screen
     )
     until(screen, "Page.settled")
     label = screen.locator(".stage-part.is-now")
-    assert label.inner_text() == MARKS[story]
+    expect(label).to_have_text(MARKS[story], use_inner_text=True)
     box, size = label.bounding_box(), screen.viewport_size
     assert label.evaluate("(one) => one.scrollWidth <= one.clientWidth + 1")
     assert 0 <= box["y"] < box["y"] + box["height"] <= size["height"]

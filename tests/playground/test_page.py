@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from tests.browser import expect
+
 from .conftest import STILL, until
 
 FOCUS = "#v=2&model=focus-and-dilution"
@@ -95,8 +97,8 @@ def test_more_classes_and_tokens_make_more_bars(visit):
     page.locator("#field-distinct").press("Home")
     until(page, "Page.settled")
     assert page.evaluate("Page.run.task.tokenProb.map((row) => row.filter((p) => p > 0).length)") == [2, 2, 2, 2]
-    assert page.locator("#picture figure").count() == 4
-    assert page.locator(".law-bar").count() == 8
+    expect(page.locator("#picture figure")).to_have_count(4)
+    expect(page.locator(".law-bar")).to_have_count(8)
 
 
 @pytest.mark.parametrize("optimiser", ["reduced", "sgd", "momentum", "adam"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser import expect
+
 from .conftest import until
 
 SHOWN = "({ state: Page.state, seen: Moments.at(Page.run, Page.place), settings: Page.run.settings })"
@@ -66,7 +68,7 @@ def test_the_copied_link_is_the_page_s_own(visit):
     page = visit("#v=2&model=scan-and-snap&classes=3", permissions=["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy link").click()
     until(page, "document.getElementById('share-answer').textContent !== ''")
-    assert "send the file along" in page.inner_text("#share-answer")
+    expect(page.locator("#share-answer")).to_contain_text("send the file along", use_inner_text=True)
     field = page.locator("#share-link")
     copied = field.input_value() if field.is_visible() else page.evaluate("navigator.clipboard.readText()")
     assert copied == page.url
@@ -109,4 +111,4 @@ def test_a_malformed_link_is_answered_with_a_sentence_and_the_default(visit):
         assert words in _messages(page), (link, _messages(page))
         assert page.evaluate("Page.state") == default, link
     assert page.evaluate("window.hacked") is None
-    assert page.locator("#messages img").count() == 0
+    expect(page.locator("#messages img")).to_have_count(0)

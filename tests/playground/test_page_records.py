@@ -9,6 +9,7 @@ import pytest
 
 import saccade
 from saccade.playground.export import playground_record
+from tests.browser import expect
 
 from .conftest import until
 
@@ -63,19 +64,19 @@ def test_a_dropped_record_is_laid_beside_the_run_that_its_settings_make(page):
     names = [*NAMES, *(f"t{n}" for n in range(len(record["attention"][0][0]) - 3))]
     _drop(page, record | {"tokens": names}, "mine.json")
     until(page, "!document.getElementById('record-shown').hidden")
-    assert "mine.json" in page.inner_text("#record-name")
+    expect(page.locator("#record-name")).to_contain_text("mine.json", use_inner_text=True)
     assert page.evaluate("[Page.run.settings.lrAttention, Page.run.settings.tokenProb]") == [2, PROB]
-    assert page.locator("#controls fieldset:visible").count() == 1  # the rates; data and start are the record's
+    expect(page.locator("#controls fieldset:visible")).to_have_count(1)  # the rates; data and start are the record's
     page.locator("#moment").fill("400")
     until(page, "Page.shown === 400")
     assert page.evaluate("Page.run.seen.at(-1).attention")[0] == pytest.approx(record["attention"][-1][0], rel=1e-6)
     tops = [[float(part.split("h")[0]) for part in _bars(page, group).split("V")[1::2]] for group in (0, 6)]
     assert tops[0] == pytest.approx(tops[1], abs=0.2)  # pixels
-    assert page.locator("#lines figure:first-child .chart-dots").count() == 2
+    expect(page.locator("#lines figure:first-child .chart-dots")).to_have_count(2)
     assert "the" in page.locator("#picture figure").first.inner_text()
     page.get_by_role("button", name="Remove the record").click()
     until(page, "Page.run.settings.lrAttention === 2 && document.querySelectorAll('.chart-dots').length === 0")
-    assert page.locator("#controls fieldset:visible").count() == 3
+    expect(page.locator("#controls fieldset:visible")).to_have_count(3)
 
 
 def test_a_run_exported_by_python_lies_on_the_live_run(page):
@@ -108,7 +109,7 @@ def test_a_rate_outside_the_limits_is_said_and_the_record_is_shown(page):
     record = _record(page)
     _drop(page, record | {"settings": record["settings"] | {"lrDecoder": 1e9}})
     assert "Rate of the decoder of the record, 1000000000, is outside" in _messages(page)
-    assert page.locator("#record-shown").is_visible()
+    expect(page.locator("#record-shown")).to_be_visible()
 
 
 def test_a_record_can_be_picked_with_the_file_button(page, tmp_path):
@@ -116,7 +117,7 @@ def test_a_record_can_be_picked_with_the_file_button(page, tmp_path):
     file.write_text(json.dumps(_record(page)), encoding="utf-8")
     page.set_input_files("#record-file", str(file))
     until(page, "!document.getElementById('record-shown').hidden")
-    assert "picked.json" in page.inner_text("#record-name")
+    expect(page.locator("#record-name")).to_contain_text("picked.json", use_inner_text=True)
 
 
 def test_markup_in_names_is_text_and_runs_nothing(page):
@@ -127,8 +128,8 @@ def test_markup_in_names_is_text_and_runs_nothing(page):
     page.locator("#picture svg").first.hover()
     page.wait_for_timeout(100)
     assert page.evaluate("window.hacked") is None
-    assert page.locator("main img, main script, #picture script").count() == 0
-    assert "<img" in page.locator(".chart-tip:visible").inner_text()
+    expect(page.locator("main img, main script, #picture script")).to_have_count(0)
+    expect(page.locator(".chart-tip:visible")).to_contain_text("<img", use_inner_text=True)
     assert "<script" not in page.evaluate("ChartSave.toSVG(document.querySelector('#lines svg'), '<script>')").replace(
         "&lt;script", ""
     )
@@ -173,7 +174,7 @@ def test_a_bad_record_is_answered_with_one_sentence_and_the_page_stays_as_it_was
         said = _messages(page)
         assert words in said, (content[:80], said)
         assert page.evaluate("[Page.state, Page.run.settings]") == before, content[:80]
-        assert page.locator("#record-shown").is_hidden()
+        expect(page.locator("#record-shown")).to_be_hidden()
 
 
 def test_huge_losses_and_values_are_drawn_without_breaking_the_page(page):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from saccade.report.pace import pace
+from tests.browser import expect
 
 from .conftest import until
 
@@ -25,17 +26,17 @@ def test_typed_classes_become_the_data_and_go_into_the_link(visit):
         np.array([[1, 1, 2, 0, 0], [1, 1, 0, 1, 1]]) / 4
     )  # a word that is typed twice is twice as frequent
     assert page.locator("#picture .chart-title").all_inner_texts() == ["before “day”", "before “night”"]
-    assert not page.locator("#field-classes").is_visible()
+    expect(page.locator("#field-classes")).not_to_be_visible()
     again = visit(page.evaluate("Page.link"))
     assert again.evaluate("[Page.run.task.tokenProb, Page.state.settings['scan-and-snap'].words]") == page.evaluate(
         "[Page.run.task.tokenProb, Page.state.settings['scan-and-snap'].words]"
     )
     page.locator("#field-words").fill("only one line")
-    assert "2 to 4 lines" in page.inner_text("#hint-words")
+    expect(page.locator("#hint-words")).to_contain_text("2 to 4 lines", use_inner_text=True)
     assert page.evaluate("Page.run.task.tokenProb[0].length") == 5
     page.get_by_role("button", name="Back to the page's words").click()
     until(page, "Page.settled && Page.state.settings['scan-and-snap'].words === ''")
-    assert page.get_by_role("slider", name="Chance of dog before barks").is_visible()
+    expect(page.get_by_role("slider", name="Chance of dog before barks")).to_be_visible()
 
 
 def test_markup_in_typed_words_is_text(visit):
@@ -43,8 +44,8 @@ def test_markup_in_typed_words_is_text(visit):
     page.locator("summary", has_text="Your own words").click()
     page.locator("#field-words").fill("<img/src=x> <b>y</b> z")
     until(page, "Page.settled && Page.run.task.stationary.length === 3")
-    assert page.locator("main img, main b").count() == 0
-    assert "<b>y</b>" in page.locator("#picture").inner_text()
+    expect(page.locator("main img, main b")).to_have_count(0)
+    expect(page.locator("#picture")).to_contain_text("<b>y</b>", use_inner_text=True)
 
 
 @pytest.mark.parametrize("model", ["scan-and-snap", "focus-and-dilution"])
@@ -77,8 +78,8 @@ def test_adam_gets_a_rate_of_its_own_and_says_whose_the_outlines_are(visit, mode
     page.select_option("#field-optimiser", "adam")
     until(page, "Page.settled && Page.run.settings.optimiser === 'adam'")
     assert page.evaluate("[Page.run.settings.lrDecoder, Page.run.settings.lrAttention]") == [rate, rate]
-    assert "gradient flow" in page.inner_text("#key")
-    assert "Theory is of gradient flow" in page.inner_text("#theory-note")
+    expect(page.locator("#key")).to_contain_text("gradient flow", use_inner_text=True)
+    expect(page.locator("#theory-note")).to_contain_text("Theory is of gradient flow", use_inner_text=True)
     losses = page.evaluate("{ Page.run.advance(1e9, 1e9); Page.run.seen.map((one) => one.loss) }")
     assert page.evaluate("Page.run.stopped") is None
     assert losses[-1] < 0.75 * losses[0]
@@ -97,4 +98,4 @@ def test_colours_tell_roles_and_are_the_same_in_bars_lines_and_controls(visit):
     bars = page.evaluate("[...document.querySelectorAll('.law-fill')].map((one) => Number(one.className.match(/tone-(\\d)/)[1]))")
     assert bars == [6, 5, 2, 0, 6, 0, 2, 5]
     orange = "svg .chart-fill-1[d]:not([d='']), svg .chart-stroke-1[d]:not([d='']), svg .chart-fill-4[d]:not([d=''])"
-    assert page.locator(orange).count() == 0
+    expect(page.locator(orange)).to_have_count(0)

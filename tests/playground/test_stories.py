@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.browser import expect
+
 from .conftest import until
 
 TITLES = ("What is scanning?", "Why it snaps", "Why frequent tokens win", "Condensation", "Focus", "Dilution")
@@ -23,7 +25,9 @@ def told(visit):
         page = visit()
         page.get_by_role("button", name=title, exact=True).click()
         until(page, "Page.place > 0 && Page.playing")
-        assert page.inner_text("#caption") == page.evaluate("Stories.byName(Page.state.story).look[0].say")
+        expect(page.locator("#caption")).to_have_text(
+            page.evaluate("Stories.byName(Page.state.story).look[0].say"), use_inner_text=True
+        )
         page.evaluate("Page.run.advance(1e9, 1e9)")
         run = page.evaluate("({ seen: Page.run.seen, marks: TheoryView.times(Page.run), task: Page.run.task, state: Page.state })")
         run["time"] = np.array([one["time"] for one in run["seen"]])
@@ -61,7 +65,9 @@ def test_every_sentence_is_said_in_its_turn_and_long_enough_to_be_read(told, tit
     assert min(np.diff(begins[:-1])) >= LEAST_SECONDS
     page.get_by_role("slider", name="Moment of the run").press("End")
     until(page, "Page.settled")
-    assert page.inner_text("#caption") == page.evaluate("Stories.byName(Page.state.story).look.at(-1).say")
+    expect(page.locator("#caption")).to_have_text(
+        page.evaluate("Stories.byName(Page.state.story).look.at(-1).say"), use_inner_text=True
+    )
 
 
 def test_scanning_common_tokens_fall_and_distinct_ones_rise(told):

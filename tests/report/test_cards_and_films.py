@@ -11,6 +11,7 @@ from saccade.errors import InputError
 from saccade.lab.film import N_FRAMES, Film, frames
 from saccade.report.page import write_report
 from saccade.report.page_data import _rounded
+from tests.browser import expect
 from tests.report.made_results import snap, turning, written
 
 WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
@@ -73,11 +74,11 @@ def test_a_film_can_be_stopped_and_moved_by_hand(visit, report):
     film.get_by_role("button", name="Pause the film").click()
     held = film.locator(".film-time").inner_text()
     page.wait_for_timeout(300)
-    assert film.locator(".film-time").inner_text() == held
+    expect(film.locator(".film-time")).to_have_text(held, use_inner_text=True)
     film.locator(".film-slider").press("End")
-    assert film.locator(".film-time").inner_text() == "t = 10⁶: half is won"
+    expect(film.locator(".film-time")).to_have_text("t = 10⁶: half is won", use_inner_text=True)
     film.locator(".film-slider").press("Home")
-    assert film.locator(".film-time").inner_text() == "t = 1: start"
+    expect(film.locator(".film-time")).to_have_text("t = 1: start", use_inner_text=True)
 
 
 def test_nothing_moves_by_itself_where_less_motion_is_wanted(visit, report):
@@ -85,7 +86,7 @@ def test_nothing_moves_by_itself_where_less_motion_is_wanted(visit, report):
     first = page.locator(".film-time").all_inner_texts()
     page.wait_for_timeout(400)
     assert page.locator(".film-time").all_inner_texts() == first
-    assert page.get_by_role("button", name="Play the film").count() == 2
+    expect(page.get_by_role("button", name="Play the film")).to_have_count(2)
 
 
 def test_a_card_shows_the_finding_and_the_verdicts_under_its_theory(visit, report, results):
@@ -112,23 +113,23 @@ def test_an_opened_card_has_its_figure_its_time_view_and_its_own_claims(visit, r
     card = page.locator("#result-0")
     card.locator("summary").first.click()
     card.locator(".panel").first.wait_for()
-    assert card.locator(".panel").count() == 4
-    assert card.locator("#over-time").is_visible()
+    expect(card.locator(".panel")).to_have_count(4)
+    expect(card.locator("#over-time")).to_be_visible()
     card.locator(".own-claims > summary").click()
-    assert card.locator(".own-claims .opener").count() == 6
+    expect(card.locator(".own-claims .opener")).to_have_count(6)
     card.locator(".own-claims .opener").first.click()
-    assert card.locator(".own-claims .detail code").inner_text() == "saccade reproduce descent"
+    expect(card.locator(".own-claims .detail code")).to_have_text("saccade reproduce descent", use_inner_text=True)
     page.locator("#result-2 > summary").click()
     page.locator("#result-2 #over-time").wait_for()  # there is one, and it goes where it is asked for
-    assert card.locator("#over-time").count() == 0
+    expect(card.locator("#over-time")).to_have_count(0)
 
 
 def test_a_link_to_a_result_opens_its_card(visit, report):
     page = visit(report)
     page.locator(".menu a", has_text="growth").click()
-    assert page.locator("#result-1").get_attribute("open") is not None
+    expect(page.locator("#result-1")).to_have_attribute("open", "")
     page.locator(".film-more", has_text="descent").click()
-    assert page.locator("#result-0").get_attribute("open") is not None
+    expect(page.locator("#result-0")).to_have_attribute("open", "")
 
 
 def test_a_keyboard_is_soon_at_the_results(visit, report):
@@ -155,9 +156,9 @@ def test_the_head_of_the_table_stays_in_sight(visit, report):
 def test_a_film_that_is_none_is_not_shown_and_named(visit, results, tmp_path):
     folder = written(tmp_path / "one", film=snap())
     whole = write_report(folder, tmp_path / "whole.html")
-    assert visit(whole).locator(".film").count() == 1  # also of a single result
+    expect(visit(whole).locator(".film")).to_have_count(1)  # also of a single result
     (folder / "film.json").write_text("{}")
     told: list[str] = []
     page = visit(write_report(folder, tmp_path / "damaged.html", told.append))
-    assert page.locator(".film").count() == 0
+    expect(page.locator(".film")).to_have_count(0)
     assert "film.json" in told[0]

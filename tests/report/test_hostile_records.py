@@ -17,6 +17,7 @@ from saccade.records.store import save_record
 from saccade.report.page import write_report
 from saccade.theory.condition import Condition
 from saccade.theory.statement import Statement
+from tests.browser import expect
 from tests.report.watched_records import watched_record
 
 MARKUP = '</script><img src=x onerror="window.ran=1"><style>*{display:none}</style>{{script}}'
@@ -80,12 +81,12 @@ def test_markup_in_a_record_is_text_and_runs_nothing(visit, hostile, tmp_path):
     page.locator('[data-player="play"]').click()
     page.wait_for_timeout(500)
     assert page.evaluate("window.ran") is None
-    assert page.locator(".asked").inner_text() == MARKUP
-    assert page.locator("h1").inner_text() == hostile.name
+    expect(page.locator(".asked")).to_have_text(MARKUP, use_inner_text=True)
+    expect(page.locator("h1")).to_have_text(hostile.name, use_inner_text=True)
     assert page.locator("#claims-table .opener").first.inner_text() == MARKUP
     assert page.locator("tr.detail").first.inner_text().count(MARKUP) >= 4
     assert page.locator(".panel figcaption").all_inner_texts() == [f"{number}. {MARKUP}" for number in (1, 2, 3)]
-    assert page.locator("img[src=x]").count() == 0
+    expect(page.locator("img[src=x]")).to_have_count(0)
     assert "The 60 largest of 10000" in page.locator('[data-figure="attention"]').first.inner_text()
 
 

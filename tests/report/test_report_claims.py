@@ -13,6 +13,7 @@ import pytest
 from saccade.lab.claim import Case
 from saccade.records.checksums import seal
 from saccade.report.page import write_report
+from tests.browser import expect
 from tests.report.made_results import THEOREM_4, descent_panels, written
 
 
@@ -37,9 +38,9 @@ def test_verdicts_are_counted_and_explained(visit, report, claims):
     assert tiles == ["8", "1", "1", "1", "3"]  # hold, controls, outside, cannot be told, surprises; none fails as expected
     assert sum(map(int, tiles)) == len(claims)
     assert "published numbers (5)" in page.locator(".verdict-note").text_content()
-    assert page.locator(".commands code", has_text="saccade reproduce growth").count() == 1
-    assert page.locator("#all-claims .claim-square").count() == len(claims)
-    assert page.locator('#all-claims .claim-square[data-kind="surprise"]').count() == 3
+    expect(page.locator(".commands code", has_text="saccade reproduce growth")).to_have_count(1)
+    expect(page.locator("#all-claims .claim-square")).to_have_count(len(claims))
+    expect(page.locator('#all-claims .claim-square[data-kind="surprise"]')).to_have_count(3)
 
 
 def test_text_that_a_spreadsheet_would_run_is_saved_as_text(visit, report):
@@ -51,7 +52,7 @@ def test_panels_are_drawn_in_place_of_the_picture(visit, results, tmp_path):
     page = visit(write_report(results / "descent", tmp_path / "one.html"))
     panels = page.locator("#story .panel")
     assert panels.locator("figcaption").all_inner_texts() == ["1. Loss of ⟨two⟩ classes", "2. Fates", "3. Map", "4. Rates by law"]
-    assert page.locator("img").count() == 0
+    expect(page.locator("img")).to_have_count(0)
     first, second = (panels.nth(place).bounding_box() for place in (0, 1))
     assert first["y"] == second["y"]  # side by side
     lines = panels.first.locator(".chart-line")
@@ -62,7 +63,7 @@ def test_panels_are_drawn_in_place_of_the_picture(visit, results, tmp_path):
     assert "chart-dash" in drawn[1][0]
     assert "chart-stroke-7" in drawn[1][0]  # ink
     assert panels.first.locator(".chart-ribbon").first.get_attribute("d").startswith("M")
-    assert panels.first.locator(".chart-ring[d*=a]").count() == 2  # its points, and its key
+    expect(panels.first.locator(".chart-ring[d*=a]")).to_have_count(2)  # its points, and its key
     words = panels.first.locator("svg text").all_text_contents()
     assert {"measured", "theory", "published", "replicated", "one nat", "snap", "late"} <= set(
         words
@@ -99,7 +100,9 @@ def test_a_result_without_panels_shows_its_own_figure(visit, results, tmp_path):
     page = visit(write_report(results / "growth", tmp_path / "one.html"))
     image = page.locator("#story img")
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
-    assert page.locator(".asked").inner_text() == json.loads((results / "growth" / "about.json").read_text())["statement"]
+    expect(page.locator(".asked")).to_have_text(
+        json.loads((results / "growth" / "about.json").read_text())["statement"], use_inner_text=True
+    )
 
 
 def test_claims_of_another_version_are_not_shown_and_the_page_says_so(visit, tmp_path):
@@ -118,8 +121,8 @@ def test_claims_of_another_version_are_not_shown_and_the_page_says_so(visit, tmp
     seal(tmp_path / "old")
     told: list[str] = []
     page = visit(write_report(tmp_path, tmp_path / "report.html", told.append))
-    assert page.locator("#claims-table").count() == 0
-    assert "written by another version of Saccade" in page.locator(".warning[role=alert]").inner_text()
+    expect(page.locator("#claims-table")).to_have_count(0)
+    expect(page.locator(".warning[role=alert]")).to_contain_text("written by another version of Saccade", use_inner_text=True)
     assert "written by another version of Saccade" in told[0]
 
 
@@ -137,7 +140,7 @@ def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claim
     page.fill('[data-filter="words"]', "")
     page.locator(".tile-surprise").click()
     assert len(shown(page)) == 3
-    assert page.locator("#claims-count").inner_text() == f"3 of {len(claims)} claims"
+    expect(page.locator("#claims-count")).to_have_text(f"3 of {len(claims)} claims", use_inner_text=True)
 
 
 def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
@@ -154,18 +157,24 @@ def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
 def test_a_row_says_the_claim_its_case_its_result_and_its_verdict(visit, report):
     page = with_claims(visit(report))
     row = page.locator("tr[data-claim]", has_text="share of pairs")
-    assert row.locator("td").nth(1).inner_text() == "tian2023, Theorem 4\ngrowth is logarithmic, then log-logarithmic"
-    assert row.locator("td").nth(2).inner_text() == "measured 0.43 [0.4, 0.47], needed > 0.56"
-    assert row.locator(".verdict").inner_text() == "surprise: fails"
+    expect(row.locator("td").nth(1)).to_have_text(
+        "tian2023, Theorem 4\ngrowth is logarithmic, then log-logarithmic", use_inner_text=True
+    )
+    expect(row.locator("td").nth(2)).to_have_text("measured 0.43 [0.4, 0.47], needed > 0.56", use_inner_text=True)
+    expect(row.locator(".verdict")).to_have_text("surprise: fails", use_inner_text=True)
     outside = page.locator("tr[data-kind=outside]")
-    assert outside.locator(".verdict").inner_text() == "outside (1 of 2 assumptions); 0.1 too high"
+    expect(outside.locator(".verdict")).to_have_text("outside (1 of 2 assumptions); 0.1 too high", use_inner_text=True)
     assert outside.locator("small").all_inner_texts()[:2] == ["ratio 1", "descent"]
     cannot = page.locator("tr[data-kind=cannot]")
-    assert cannot.locator("td").nth(2).inner_text() == "measured 0.2 [0.1, 0.3], needed ≥ 0.5; ceiling 0.27 (two seeds)"
-    assert cannot.locator(".verdict").inner_text() == "cannot be told at this size; about 2.7 times the windows would do"
+    expect(cannot.locator("td").nth(2)).to_have_text(
+        "measured 0.2 [0.1, 0.3], needed ≥ 0.5; ceiling 0.27 (two seeds)", use_inner_text=True
+    )
+    expect(cannot.locator(".verdict")).to_have_text(
+        "cannot be told at this size; about 2.7 times the windows would do", use_inner_text=True
+    )
     control = page.locator("tr[data-kind=control]")
-    assert control.locator(".verdict").inner_text() == "fails, as a control must (broken: one common token)"
-    assert "control: one common token is broken" in control.inner_text()
+    expect(control.locator(".verdict")).to_have_text("fails, as a control must (broken: one common token)", use_inner_text=True)
+    expect(control).to_contain_text("control: one common token is broken", use_inner_text=True)
 
 
 def opened(page, words: str):
@@ -177,12 +186,12 @@ def test_an_opened_claim_shows_its_formula_its_assumptions_and_the_command(visit
     page = with_claims(visit(report))
     detail = opened(page, "outside (1 of 2")
     assert detail.locator("math").count() >= 1
-    assert detail.locator("code").inner_text() == "saccade reproduce descent"
+    expect(detail.locator("code")).to_have_text("saccade reproduce descent", use_inner_text=True)
     met, unmet = detail.locator(".assumptions li").all()
-    assert met.inner_text() == "met: Assumption 2: largest eigenvalue is 0.2, must be below 0.3333\nof E"
-    assert unmet.inner_text() == "not met: rate of the decoder: 0.5, must be above 1"
+    expect(met).to_have_text("met: Assumption 2: largest eigenvalue is 0.2, must be below 0.3333\nof E", use_inner_text=True)
+    expect(unmet).to_have_text("not met: rate of the decoder: 0.5, must be above 1", use_inner_text=True)
     page.locator(".opener[aria-expanded=true]").press("Enter")  # by keyboard
-    assert page.locator("tr.detail").count() == 0
+    expect(page.locator("tr.detail")).to_have_count(0)
     assert opened(page, "growth bound at zero").locator("math").count() == 3  # the statement, as printed, corrected
 
 
@@ -206,7 +215,7 @@ def test_the_line_of_a_claim_shows_measured_inside_or_outside_what_is_allowed(vi
     assert left == 10
     assert at < right
     detail = opened(page, "share of pairs")
-    assert detail.locator(".claim-interval").count() == 1
+    expect(detail.locator(".claim-interval")).to_have_count(1)
     assert "missing" in opened(page, "a number that is missing").last.inner_text()
 
 
@@ -214,7 +223,7 @@ def test_claims_that_differ_in_one_setting_are_drawn_over_it(visit, report):
     page = with_claims(visit(report))
     page.locator(".opener", has_text="loss").first.click()
     chart = page.locator("tr.detail figure")
-    assert chart.locator("figcaption").inner_text() == "loss, over iteration"
+    expect(chart.locator("figcaption")).to_have_text("loss, over iteration", use_inner_text=True)
     with page.expect_download() as download:
         chart.locator(".chart-save-button", has_text="CSV").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
@@ -240,7 +249,7 @@ def test_markup_in_every_part_of_a_claim_is_text(visit, tmp_path):
     assert detail.count(markup) >= 6
     assert page.locator(".claim-square title").text_content().count(markup) == 3
     assert page.evaluate("window.ran") is None
-    assert page.locator("img[src=x]").count() == 0
+    expect(page.locator("img[src=x]")).to_have_count(0)
 
 
 def test_a_square_of_the_overview_opens_its_claim_even_if_it_is_filtered_away(visit, report):
@@ -253,8 +262,8 @@ def test_a_square_of_the_overview_opens_its_claim_even_if_it_is_filtered_away(vi
     square = page.locator(".claim-square", has=page.locator("title", has_text="snap onset"))
     assert square.locator("title").text_content() == "snap onset: measured 46.6, must lie in [35, 91]; holds"
     square.click()
-    assert page.locator("tr.detail").count() == 1
-    assert page.locator(".opener[aria-expanded=true]").inner_text() == "snap onset"
+    expect(page.locator("tr.detail")).to_have_count(1)
+    expect(page.locator(".opener[aria-expanded=true]")).to_have_text("snap onset", use_inner_text=True)
 
 
 def test_figures_are_saved_as_svg_png_and_csv(visit, report, claims):
@@ -316,6 +325,6 @@ def test_dark_pages_have_light_letters_that_can_be_read(visit, report):
 def test_the_tables_can_be_read_without_javascript(browser, report, claims):
     page = browser.new_page(java_script_enabled=False)
     page.goto(report.as_uri())
-    assert page.locator("#claims-table tbody tr").count() == len(claims)
-    assert page.locator("noscript").count() == 1
+    expect(page.locator("#claims-table tbody tr")).to_have_count(len(claims))
+    expect(page.locator("noscript")).to_have_count(1)
     page.close()

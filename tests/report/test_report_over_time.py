@@ -15,6 +15,7 @@ from saccade.records.store import load_record
 from saccade.report.notebook import show
 from saccade.report.page import write_report
 from saccade.report.specs import figures, still
+from tests.browser import expect
 from tests.report.watched_records import watched_record
 
 SLIDER = '[data-player="slider"]'
@@ -72,7 +73,7 @@ def test_the_slider_moves_attention_and_the_cursors_of_all_curves(visit, cycle, 
     slide(page, 150)
     assert cursor() != before
     record = load_record(results / "cycle" / "record.zarr").isel(seed=0, time=150)
-    assert page.locator('[data-player="readout"]').inner_text() == f"{float(record.time):.6g}"
+    expect(page.locator('[data-player="readout"]')).to_have_text(f"{float(record.time):.6g}", use_inner_text=True)
     rows = numbers(page, page.locator('[data-figure="attention"]'))
     saved = np.array([[float(value) for value in list(row.values())[1:]] for row in rows])  # token by query
     np.testing.assert_allclose(saved, record.attention.values.T, atol=2e-5)  # sixteen bits of [0, 1]
@@ -82,10 +83,10 @@ def test_a_step_is_one_look_by_button_and_by_key(visit, cycle):
     page = visit(cycle)
     slide(page, 10)
     page.get_by_role("button", name="One step ahead").click()
-    assert page.locator(SLIDER).input_value() == "11"
+    expect(page.locator(SLIDER)).to_have_value("11")
     page.locator(SLIDER).press("ArrowLeft")
     page.locator(SLIDER).press("ArrowLeft")
-    assert page.locator(SLIDER).input_value() == "9"
+    expect(page.locator(SLIDER)).to_have_value("9")
 
 
 def test_play_moves_on_and_stops_at_the_end(visit, cycle):
@@ -95,7 +96,7 @@ def test_play_moves_on_and_stops_at_the_end(visit, cycle):
     slide(page, 398)
     page.locator('[data-player="play"]').click()
     until(page, "document.querySelector('[data-player=\"play\"]').textContent.includes('Play')")
-    assert page.locator(SLIDER).input_value() == page.locator(SLIDER).get_attribute("max")
+    expect(page.locator(SLIDER)).to_have_value(page.locator(SLIDER).get_attribute("max"))
 
 
 def test_an_event_can_be_jumped_to_and_stages_are_shaded(visit, cycle, results):
@@ -105,7 +106,7 @@ def test_an_event_can_be_jumped_to_and_stages_are_shaded(visit, cycle, results):
     page.select_option('[data-player="events"]', index=3)
     record = load_record(results / "cycle" / "record.zarr")
     nearest = int(np.abs(record.time.values - float(events[2]["time"])).argmin())
-    assert page.locator(SLIDER).input_value() == str(nearest)
+    expect(page.locator(SLIDER)).to_have_value(str(nearest))
     page.locator('[data-figure="loss"]').scroll_into_view_if_needed()
     page.locator('[data-figure="loss"] .chart-band').first.wait_for(state="attached")
 
@@ -114,7 +115,7 @@ def test_two_seeds_stand_side_by_side_and_differ(visit, report, results):
     page = visit(report)
     page.locator("#result-0 > summary").click()
     page.locator("#compare").click()
-    assert page.locator(".view").count() == 2
+    expect(page.locator(".view")).to_have_count(2)
     plots = page.locator('.view [data-figure="loss"]')
     plots.nth(1).locator(".chart-save-button").first.wait_for()
     record = load_record(results / "descent" / "record.zarr")
@@ -124,7 +125,7 @@ def test_two_seeds_stand_side_by_side_and_differ(visit, report, results):
     first, second = (plots.nth(place).bounding_box() for place in (0, 1))
     assert second["x"] > first["x"] + first["width"] - 1
     page.locator("#compare").click()
-    assert page.locator(".view").count() == 1
+    expect(page.locator(".view")).to_have_count(1)
 
 
 def test_the_page_fits_the_axis_of_a_line_to_its_run_as_python_does(visit, report, results):
@@ -175,7 +176,7 @@ def test_heads_are_coloured_by_the_value_at_this_step(visit, large):
     page.locator(".plot-heads rect").first.wait_for()
     fills = "cells => cells.map(cell => cell.getAttribute('fill'))"
     cells = page.locator(".plot-heads .chart-svg > rect:not(.chart-cell)")
-    assert cells.count() == 144
+    expect(cells).to_have_count(144)
     last = cells.evaluate_all(fills)
     slide(page, 0)
     first = cells.evaluate_all(fills)
@@ -190,8 +191,8 @@ def test_a_head_is_chosen_for_the_text_by_keyboard(visit, large):
     page.locator(".plot-text .token").first.wait_for()
     page.locator(".plot-heads svg").press("ArrowDown")
     page.locator(".plot-heads svg").press("ArrowRight")
-    assert page.locator(".plot-text select").nth(1).input_value() == "1"
-    assert page.locator(".plot-text select").nth(2).input_value() == "1"
+    expect(page.locator(".plot-text select").nth(1)).to_have_value("1")
+    expect(page.locator(".plot-text select").nth(2)).to_have_value("1")
 
 
 def test_screen_readers_are_told_of_a_head_once_the_slider_rests(visit, large):
@@ -203,7 +204,7 @@ def test_screen_readers_are_told_of_a_head_once_the_slider_rests(visit, large):
     before = spoken.inner_text()
     for place in (150, 100, 50):
         slide(page, place)
-    assert spoken.inner_text() == before
+    expect(spoken).to_have_text(before, use_inner_text=True)
     until(page, f"document.querySelector('.plot-heads [role=status]').textContent !== {before!r}")
     assert page.locator(".plot-heads .chart-readout").inner_text().startswith(spoken.inner_text())
 
@@ -212,7 +213,7 @@ def test_a_text_of_1024_tokens_shows_its_attention_without_freezing(visit, large
     page = visit(large)
     page.locator(".plot-text").scroll_into_view_if_needed()
     page.locator(".plot-text .token").first.wait_for()
-    assert page.locator(".plot-text .token").count() == 1024
+    expect(page.locator(".plot-text .token")).to_have_count(1024)
     worst = page.evaluate("""async () => {
       const tokens = document.querySelectorAll('.plot-text .token');
       let worst = 0;
@@ -247,7 +248,7 @@ def test_a_model_that_was_really_watched_has_all_its_figures(visit, tmp_path):
             loss.backward()
             optimiser.step()
     page = visit(tmp_path / "run" / "report.html")
-    assert "5 observations from step 0 to 4" in page.locator(".asked").inner_text()
+    expect(page.locator(".asked")).to_contain_text("5 observations from step 0 to 4", use_inner_text=True)
     names = page.locator(".plot[data-figure]").evaluate_all("plots => plots.map(plot => plot.dataset.figure)")
     assert {"heads", "relative_entropy", "loss", "qk_effective_rank"} <= set(names)
-    assert page.locator(".plot-text").count() == 1
+    expect(page.locator(".plot-text")).to_have_count(1)

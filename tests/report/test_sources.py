@@ -20,6 +20,7 @@ from saccade.records.store import load_claims, save_record
 from saccade.report.page import write_page, write_report
 from saccade.report.page_data import json_text
 from saccade.report.sources import results_of
+from tests.browser import expect
 from tests.report.made_results import THEOREM_4, written
 from tests.report.watched_records import watched_record
 
@@ -66,7 +67,7 @@ def test_a_sweep_shows_its_table(visit, tmp_path):
     page = visit(write_report(tmp_path / "sweep", tmp_path / "report.html"))
     page.locator(".plain-table td").first.wait_for()
     assert page.locator(".plain-table td").all_inner_texts() == ["0.1", 'two, of "them"', "0.2", "<b>x</b>"]
-    assert page.locator("#claims, #claims-table").count() == 0  # nothing is claimed
+    expect(page.locator("#claims, #claims-table")).to_have_count(0)  # nothing is claimed
 
 
 def test_a_long_table_is_cut_and_its_numbers_are_short(visit, tmp_path):
@@ -80,7 +81,7 @@ def test_a_long_table_is_cut_and_its_numbers_are_short(visit, tmp_path):
     assert page.locator(".plain-table tbody tr").first.locator("td").all_inner_texts() == [
         "123450", "1.235×10⁵", "r123450",
     ]  # fmt: skip
-    assert page.locator(".plain-table tbody tr").count() == 50
+    expect(page.locator(".plain-table tbody tr")).to_have_count(50)
     note = page.locator(".table-place .note").inner_text()
     assert "first 50 of 100 rows" in note
     assert "in all of them: rate 4.156×10⁻⁷." in note  # and not a word of the share of claims, which no run has
