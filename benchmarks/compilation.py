@@ -73,9 +73,11 @@ def _total(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _draw(rows: list[dict[str, Any]]) -> None:
-    from saccade.report.style import categorical, new_figure
+    from matplotlib.figure import Figure
 
-    figure = new_figure(width=8, height=4.5)
+    from saccade.report.style import categorical
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     for i, name in enumerate(OPTIONS):
         mine = [row for row in rows if row["options"] == name and row["query tokens"] != "all"]

@@ -37,9 +37,11 @@ def _train(context: int) -> None:
 
 
 def _draw(times: dict[int, list[float]]) -> None:
-    from saccade.report.style import categorical, new_figure
+    from matplotlib.figure import Figure
 
-    figure = new_figure(width=6, height=4)
+    from saccade.report.style import categorical
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for context, seconds in times.items():
         axes.plot([context] * len(seconds), seconds, "o", color=categorical(0), alpha=0.3)

@@ -75,9 +75,11 @@ def _task(n_classes: int, n_distinct: int) -> Any:
 
 
 def _draw(rows: list[dict[str, Any]]) -> None:
-    from saccade.report.style import categorical, new_figure
+    from matplotlib.figure import Figure
 
-    figure = new_figure(width=6, height=5.4)
+    from saccade.report.style import categorical
+
+    figure = Figure(figsize=(6, 5.4), layout="constrained")
     axes = figure.subplots()
     for i, name in enumerate(DYNAMICS):
         mine = [row for row in rows if row["dynamics"] == name]

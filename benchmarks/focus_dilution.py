@@ -118,9 +118,11 @@ def follow(n_tokens: int) -> tuple[float, int, int]:
 
 
 def _draw(rows: list[dict[str, Any]]) -> None:
-    from saccade.report.style import categorical, new_figure
+    from matplotlib.figure import Figure
 
-    figure = new_figure(width=6, height=5)
+    from saccade.report.style import categorical
+
+    figure = Figure(figsize=(6, 5), layout="constrained")
     axes = figure.subplots()
     tokens = np.array([row["tokens"] for row in rows])
     for i, quantity in enumerate(("compiled (s)", "cold (s)")):

@@ -69,9 +69,9 @@ def _task(n_vocab: int, n_classes: int) -> Any:
 
 
 def _draw(found: dict[tuple[int, int], dict[str, Any]]) -> None:
-    from saccade.report.style import new_figure
+    from matplotlib.figure import Figure
 
-    figure = new_figure(width=9, height=7.5)
+    figure = Figure(figsize=(9, 7.5), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", sharey="row")
     for column, (points, axis) in enumerate([(VOCABULARIES, "tokens"), (CLASSES, "classes")]):
         rows = [found[point] for point in points]

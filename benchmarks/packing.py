@@ -59,10 +59,12 @@ def _row(n_queries: int, runs_per_pack: int, seconds: list[float]) -> dict[str, 
 
 
 def _draw(rows: list[dict[str, Any]]) -> None:
-    from saccade.dynamics import descent_scan
-    from saccade.report.style import new_figure, sequential
+    from matplotlib.figure import Figure
 
-    figure = new_figure(width=8, height=4.2)
+    from saccade.dynamics import descent_scan
+    from saccade.report.style import sequential
+
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
     axes = figure.subplots()
     for i, n in enumerate(N_QUERIES):
         mine = [row for row in rows if row["query tokens"] == n]

@@ -133,9 +133,11 @@ def fill(path: str, n_runs: int, n_together: int) -> None:
 
 
 def _draw_listing(rows: list[dict[str, Any]]) -> None:
-    from saccade.report.style import categorical, new_figure
+    from matplotlib.figure import Figure
 
-    drawing = new_figure(width=6.4, height=4.2)
+    from saccade.report.style import categorical
+
+    drawing = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = drawing.add_subplot()
     for number, (label, is_shown) in enumerate((("a file for each run", True), ("a hundred to a file", False))):
         shown = [row for row in rows if (row["finished runs"] == row["files"]) == is_shown]

@@ -123,9 +123,11 @@ def _error_rows(found: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 
 def _draw(times: dict[str, list[float]]) -> None:
-    from saccade.report.style import categorical, new_figure
+    from matplotlib.figure import Figure
 
-    figure = new_figure(width=7, height=2.8)
+    from saccade.report.style import categorical
+
+    figure = Figure(figsize=(7, 2.8), layout="constrained")
     axes = figure.subplots()
     for row, (name, values) in enumerate(times.items()):
         axes.plot(values, [row] * len(values), "o", color=categorical(row), alpha=0.7, label=name)

@@ -78,9 +78,11 @@ def _least(work: Any) -> tuple[float, float]:
 
 
 def _draw(rows: list[dict[str, Any]]) -> None:
-    from saccade.report.style import categorical, new_figure
+    from matplotlib.figure import Figure
 
-    figure = new_figure(width=6, height=4)
+    from saccade.report.style import categorical
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for tone, n_context in enumerate(dict.fromkeys(row["tokens before the query"] for row in rows)):
         own = [row for row in rows if row["tokens before the query"] == n_context]

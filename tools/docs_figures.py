@@ -26,7 +26,7 @@ from saccade.model.embedded import weights_of
 from saccade.observe.events import find_events
 from saccade.playground.film import still
 from saccade.report.drawn import draw_panels
-from saccade.report.style import categorical, new_figure, sequential
+from saccade.report.style import categorical, sequential
 from saccade.theory import focus_and_dilution as theory
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
@@ -39,7 +39,7 @@ def scan_and_snap_attention() -> Figure:
     record = saccade.train(task, steps=48, momentum=0.9, seeds=10, save=list(range(0, 49, 2)))
     attention = record.attention.isel(rate=0, missing_dims="ignore").mean("seed").isel({"class": 0})
     common = attention.isel(token=np.flatnonzero(task.common)).sum("token")
-    drawing = new_figure(width=WIDTH, height=3.6)
+    drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axes = drawing.subplots()
     axes.plot(record.time, common, color="black", lw=2, ls="--", label="10 common tokens together")
     tokens = np.flatnonzero(task.distinct[0])
@@ -55,7 +55,7 @@ def scan_and_snap_growth() -> Figure:
     """Growth of the most frequent distinct token along flow (C), with the corrected theory."""
     settings = Settings(vocabularies=(), other_n_classes=(), other_common_features=())
     record = SCAN_THEN_SNAP.run(settings)
-    drawing = new_figure(width=WIDTH, height=3.6)
+    drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axes = drawing.subplots()
     for i, role in enumerate(("faster decoder", "base", "slower decoder")):
         at = flows_of(record)["rates", role]
@@ -91,7 +91,7 @@ def drawn_first_force(record: Any, least_count: int) -> Figure:
         "ceiling: a run on other windows": (scores.ceiling, "black", "--"),
         "frequency": (scores.frequency, categorical(2), "-"),
     }
-    drawing = new_figure(width=WIDTH, height=3.6)
+    drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axes = drawing.subplots()
     for name, (curve, colour, style) in curves.items():
         axes.plot(steps, curve, style, color=colour, marker="o", ms=3, label=name)
@@ -107,7 +107,7 @@ def focus_and_dilution_cycle() -> Figure:
     """Attention on the most frequent token, and the embedding's singular values, along the flow of a Zipf chain of six tokens."""
     run = saccade.flow(saccade.MarkovChain.zipf(6, stay=0.5), t1=5000, seeds=1).isel(seed=0)
     values = saccade.measures.singular_values(run.embedding.values)
-    drawing = new_figure(width=WIDTH, height=5.0)
+    drawing = Figure(figsize=(WIDTH, 5.0), layout="constrained")
     top, bottom = drawing.subplots(2, 1, sharex=True)
     n_queries = run.sizes["query"]
     for query in range(n_queries):  # most frequent first, and darkest
@@ -152,7 +152,7 @@ def focus_and_dilution_maps() -> Figure:
         save=list(steps),
         model=model,
     ).isel(seed=0)
-    attention, drawing = probe_attention(weights_of(run)), new_figure(width=WIDTH, height=3.2)
+    attention, drawing = probe_attention(weights_of(run)), Figure(figsize=(WIDTH, 3.2), layout="constrained")
     top, bottom = drawing.subplots(2, len(steps), sharex=True, sharey=True)
     for place, (step, label) in enumerate(steps.items()):
         looked = top[place].imshow(attention[place], vmin=0, vmax=1, cmap="viridis")
@@ -170,7 +170,7 @@ def focus_and_dilution_sign() -> Figure:
     """Measured growth rate of attention, signed by the side it turns to, against the predicted c."""
     asked = experiment("focus-sign")
     rows = asked.rows(asked.run())
-    drawing = new_figure(width=WIDTH, height=3.6)
+    drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axes = drawing.subplots()
     predicted = np.array([row["c"] for row in rows])
     measured = np.array([row["rate"] * row["sign_seen"] for row in rows])
@@ -200,7 +200,7 @@ def focus_and_dilution_parting() -> Figure:
     spread, time = along[:, 1:].std(axis=1), run.time.values
     parted = int(np.argmax((spread > 0.1) & (time > 50)))
     near = np.linspace(time[parted] - 6 / rate, time[parted], 20)
-    drawing = new_figure(width=WIDTH, height=3.6)
+    drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axes = drawing.subplots()
     axes.plot(time, spread, color=categorical(0), label="spread of the equal tokens")
     label = f"rate {rate:.4f}, from the chain alone"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import xarray as xr
+from matplotlib.figure import Figure
 
 from saccade import load_record
 from tests.cli.calls import SHORT, called, one_sentence, strictly
@@ -115,10 +116,10 @@ def test_other_folders_beside_the_results_do_no_harm(tmp_path):
 
 
 def test_the_same_figure_is_the_same_bytes(tmp_path):
-    from saccade.report.style import new_figure, save_figure
+    from saccade.report.style import save_figure
 
     for name in ("a", "b"):
-        figure = new_figure(3, 2)
+        figure = Figure(figsize=(3, 2), layout="constrained")
         axes = figure.subplots()
         axes.plot([1, 2, 5], "o-")  # markers and clip paths get identifiers
         save_figure(figure, tmp_path / name)

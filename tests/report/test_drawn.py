@@ -100,6 +100,12 @@ def boxes_of(axes: Any) -> list[Any]:
     return [words.get_window_extent().transformed(axes.transAxes.inverted()) for words in axes.texts]
 
 
+def test_numbers_along_a_logarithmic_axis_are_written_as_everywhere_else() -> None:
+    t = np.geomspace(1e-8, 1e6, 15)
+    across = drawn([Lines("Growth", "t", "x", [Line(t, t)], log="xy")]).axes[0].xaxis
+    assert {"10⁻⁸", "10⁻²", "1", "10000"} <= {label.get_text() for label in across.get_ticklabels()}
+
+
 def test_words_by_a_line_keep_clear_of_curves_of_each_other_and_of_the_edge() -> None:
     x = np.linspace(0, 1, 50)
     curves = [Line(x, 0.9 - 0.3 * x), Line(x[20:], 0.53 + 0 * x[20:]), Line(x[20:], 0.47 + 0 * x[20:])]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from saccade.forecasting.order_predictions import ranked
 from saccade.forecasting.text_predictions import moving
-from saccade.report.style import COMMON, categorical, new_figure
+from saccade.report.style import COMMON, categorical
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
 _MOST_QUERIES, _NAMED, _MOST_WORDS = 6, 3, 6
 
@@ -28,7 +28,7 @@ def figure(record: xr.Dataset) -> Figure:
         panels.append(lambda axes: _stages(axes, record))
     columns = min(3, max(1, len(panels)))
     rows = -(-max(1, len(panels)) // columns)
-    drawn = new_figure(4.2 * columns, 3.0 * rows)
+    drawn = Figure(figsize=(4.2 * columns, 3.0 * rows), layout="constrained")
     for place, draw in enumerate(panels, start=1):
         draw(drawn.add_subplot(rows, columns, place))
     return drawn

@@ -11,13 +11,13 @@ import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from saccade.report.style import COMMON, categorical, colour_of, new_figure
+from saccade.report.style import COMMON, Powers, categorical, colour_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _MAPS = {"sequential": "viridis", "diverging": "PuOr_r"}
 _STYLES: dict[str, dict[str, Any]] = {
@@ -67,7 +67,7 @@ def draw_panels(rows: list[list[dict[str, Any]]], width: float | None = None, he
     width = max(width or _WIDTH * columns, _SMALLEST * _READABLE_WIDTH * columns)
     height = max(height or len(broken) * min(_HEIGHT, width / columns), _SMALLEST * _READABLE_HEIGHT * len(broken))
     cell = _cell(width / columns, height / len(broken))
-    figure = new_figure(width, height)
+    figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.add_gridspec(len(broken), columns)
     for place, row in enumerate(broken):
         for column, spec in enumerate(row):
@@ -114,9 +114,11 @@ def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
 
 def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     x, y = spec["x"], spec["y"]
-    for axis, scale in ((x, axes.set_xscale), (y, axes.set_yscale)):
+    for axis, drawn, scale in ((x, axes.xaxis, axes.set_xscale), (y, axes.yaxis, axes.set_yscale)):
         if axis.get("log"):
             scale("log")
+            drawn.set_major_formatter(Powers())
+            drawn.set_minor_formatter(Powers())
     named = {}
     for index, series in enumerate(spec["series"]):
         colour = colour_of(series, index, len(spec["series"]))

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
+from saccade.numerals import numeral
 from saccade.records.writing import whole_file
 
 COMMON = "#b8b8b8"
 _CATEGORICAL = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito's palette
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure in inches that belongs to no window and no pyplot."""
-    return Figure(figsize=(width, height), layout="constrained")
+class Powers(LogFormatter):
+    """Numbers along a logarithmic axis in the letters of `numeral`: Matplotlib's own are formulas, each of them parsed anew."""
+
+    def __call__(self, value: float, place: int | None = None) -> str:
+        if not super().__call__(value, place):
+            return ""
+        is_power = math.isclose(round(math.log10(value)), math.log10(value), abs_tol=1e-9)
+        return numeral(value, ".0e" if is_power else ".3g")
 
 
 def categorical(index: int) -> str:
@@ -42,11 +50,14 @@ def colour_of(item: Mapping[str, Any], index: int, n: int) -> Any:
 
 def save_figure(figure: Figure, stem: Path) -> None:
     """As SVG (the same bytes for the same figure) and as PNG."""
+    engine = figure.get_layout_engine()
+    if figure.axes and engine:  # once for both files: Matplotlib would find all places and draw unseen before each
+        engine.execute(figure)
+        figure.set_layout_engine(None)
     with (
         rc_context({"svg.hashsalt": "saccade"}),
         whole_file(stem.with_suffix(".svg")) as file,
     ):  # its identifiers are random otherwise
         figure.savefig(file, format="svg", metadata={"Date": None})
-    figure.set_layout_engine("none")  # it has its places: finding them again takes as long as drawing
     with whole_file(stem.with_suffix(".png")) as file:
         figure.savefig(file, format="png", dpi=150)

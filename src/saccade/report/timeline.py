@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from saccade.records.when import NAMED, PLACE_NAMES, STATES, Timeline, when
-from saccade.report.style import new_figure
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
 COLOURS = dict(zip(STATES, ("#e4e4e4", "#b5b5b5", "#56b4e9", "#000000", "#e69f00", "#0072b2", "#cc79a7", "#d55e00"), strict=True))
 LEGEND = (
@@ -54,7 +53,7 @@ def shown_timeline(record: xr.Dataset) -> tuple[str, str]:
 
 def timeline_figure(timeline: Timeline) -> Figure:
     rows = [of for of in np.ndindex(timeline.states.shape[1:]) if (timeline.states[(slice(None), *of)] >= 0).any()]
-    figure = new_figure(width=11.0, height=min(_TALLEST, 1.5 + _ROW * len(rows)))
+    figure = Figure(figsize=(11.0, min(_TALLEST, 1.5 + _ROW * len(rows))), layout="constrained")
     axes = figure.subplots()
     states = np.stack([timeline.states[:, layer, head] for layer, head in rows])
     end = _end(timeline.steps)

@@ -8,16 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.figure import Figure
+
 from saccade.records.checksums import seal
 from saccade.records.json_files import parsed_json, write_json
 from saccade.records.when import is_watched, when
 from saccade.report.page import write_page
-from saccade.report.style import new_figure, save_figure, sequential
+from saccade.report.style import save_figure, sequential
 from saccade.report.timeline import sentences_of, timeline_figure
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
 PARTS = ("record.zarr", "figure.svg", "figure.png", "about.json", "claims.json")  # what lies in such a folder, beside its page
 _WEIGHTS = {"qk_effective_rank": "effective rank of QK", "ov_effective_rank": "effective rank of OV"}
@@ -46,7 +47,7 @@ def watched_figure(record: xr.Dataset) -> tuple[Figure, str]:
         timeline = when(record)
         return timeline_figure(timeline), sentences_of(timeline)
     names = [name for name in _WEIGHTS if name in record]
-    figure = new_figure(width=11.0, height=4.0)
+    figure = Figure(figsize=(11.0, 4.0), layout="constrained")
     for axes, name in zip(figure.subplots(1, max(1, len(names)), squeeze=False)[0], names, strict=False):
         _heads(axes, record, name)
         axes.set_xscale("symlog", linthresh=1)

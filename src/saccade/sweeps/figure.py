@@ -7,13 +7,13 @@ import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from saccade.errors import checked_choice
-from saccade.report.style import categorical, new_figure
+from saccade.report.style import categorical
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
 _SEEDS = ("seed", "seeds")
 _MOST_PANELS = 12
@@ -70,7 +70,7 @@ def _words(name: str) -> str:
 
 def _spread(values: xr.DataArray, name: str) -> Figure:
     """Seeds alone: every one as a point, in order of size."""
-    drawing = new_figure(width=6, height=4)
+    drawing = Figure(figsize=(6, 4), layout="constrained")
     axes = drawing.add_subplot()
     ordered = np.sort(values.values.ravel())
     axes.plot(np.arange(1, len(ordered) + 1), ordered, "o", ms=3, color=categorical(0))
@@ -79,7 +79,7 @@ def _spread(values: xr.DataArray, name: str) -> Figure:
 
 
 def _lines(values: xr.DataArray, axis: str, seeds: list[Any], name: str) -> Figure:
-    drawing = new_figure(width=6.4, height=4.2)
+    drawing = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = drawing.add_subplot()
     places, is_number = _places(values[axis].values)
     mean = values.mean(seeds) if seeds else values
@@ -107,7 +107,7 @@ def _heat_maps(values: xr.DataArray, axes: list[str], name: str, n_seeds: int) -
         places = [places[round(index)] for index in np.linspace(0, len(places) - 1, _MOST_PANELS)]
     columns = 2 if len(places) in (2, 4) else min(len(places), 3)
     rows = -(-len(places) // columns)
-    drawing = new_figure(width=0.8 + 4.4 * columns, height=0.6 + 3.6 * rows)
+    drawing = Figure(figsize=(0.8 + 4.4 * columns, 0.6 + 3.6 * rows), layout="constrained")
     grid = drawing.subplots(rows, columns, squeeze=False)
     finite = values.values[np.isfinite(values.values)]
     limits = {"vmin": float(finite.min()), "vmax": float(finite.max())} if finite.size else {}
