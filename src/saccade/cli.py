@@ -39,6 +39,7 @@ _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
   saccade verify DIR [--repair]                      check all files; --repair reruns damaged or missing runs
   saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  measure attention and weights in checkpoints (extra `torch`)
   saccade report RECORD ... [--out FILE]             one offline page from records, sweeps and watched runs
+  saccade figure NAME|DIR [--format pdf] [--width 3.3in]  the figure of a result for a paper, in the width of its column
   saccade play [--out FILE.html] [--film FILE.gif]   two theories live in the browser, as one file, or as a film for slides
   saccade completion bash|zsh                        Tab completion of commands and experiments
   saccade env [--json]                               versions and settings for a bug report
@@ -237,6 +238,27 @@ def _report(arguments: list[str]) -> int:
     return 1 if unread else 0
 
 
+def _figure(arguments: list[str]) -> int:
+    import tyro
+
+    from saccade.report.column import FORMATS, write_figure
+
+    options = flags(
+        arguments,
+        "saccade run growth-figures && saccade figure growth-figures --format pdf --width 3.3in",
+        source=(tyro.conf.Positional[str], tyro.MISSING, "an experiment whose result is in results, or the folder of a result"),
+        format=(str, "pdf", ", ".join(FORMATS)),
+        width=(str, "3.3in", "in, cm, mm or pt; letters keep their size, and panels go below each other"),
+        panels=(tuple[int, ...], (), "numbers of the panels to draw; none: all"),
+        out=(Path | None, None, "file to write; default: NAME.FORMAT here"),
+        json=JSON,
+    )
+    out = options.out or Path(f"{Path(options.source).resolve().name}.{options.format}")
+    figure = write_figure(options.source, out, options.width, options.panels)
+    print(json.dumps({"figure": str(figure)}) if options.json else f"figure: {figure}")
+    return 0
+
+
 def _play(arguments: list[str]) -> int:
     from saccade.playground.stories import stories
 
@@ -306,6 +328,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "forecast": _forecast,
     "observe": _observe,
     "report": _report,
+    "figure": _figure,
     "play": _play,
     "completion": _completion,
     "env": _env,

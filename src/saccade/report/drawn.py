@@ -11,6 +11,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
@@ -93,7 +94,7 @@ def _columns(rows: list[list[dict[str, Any]]], width: float | None, height: floa
 
 def _cell(width: float, height: float) -> _Cell:
     share = min(1.0, width / _READABLE_WIDTH, height / _READABLE_HEIGHT)
-    return _Cell(width, height, 9 * max(_SMALLEST, share))
+    return _Cell(width, height, 0.9 * rcParams["font.size"] * max(_SMALLEST, share))
 
 
 def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:

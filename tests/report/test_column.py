@@ -1,0 +1,74 @@
+"""A figure for a paper: exactly as wide as its column, readable there, in the caller's letters, or one sentence."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from matplotlib import rc_context
+
+from saccade import InputError
+from saccade.report.column import inches, write_figure
+from tests.cli.calls import called
+
+
+def size(svg: str) -> tuple[float, float]:
+    width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', svg)[:2]
+    return float(width), float(height)
+
+
+@pytest.mark.parametrize("width, points", [(3.3, 237.6), ("3.3in", 237.6), ("84mm", 238.11), ("8.4cm", 238.11), ("240pt", 240)])
+def test_a_figure_is_as_wide_as_asked(results, tmp_path, width, points):
+    assert inches(width) * 72 == pytest.approx(points, abs=0.01)
+    svg = write_figure(results / "descent", tmp_path / "d.svg", width).read_text()
+    assert size(svg)[0] == pytest.approx(points, abs=0.01)
+
+
+def test_panels_go_below_each_other_and_letters_keep_their_size(results, tmp_path):
+    def heights(width: float, *panels: int) -> tuple[float, set[str]]:
+        svg = write_figure(results / "descent", tmp_path / "d.svg", width, panels).read_text()
+        return size(svg)[1], set(re.findall(r"font-size: ([\d.]+)px", svg))
+
+    tall, letters = heights(3.3)
+    assert tall > 2.5 * heights(14.0)[0]
+    assert letters == heights(14.0)[1]
+    assert heights(3.3, 2)[0] < tall / 2
+
+
+def test_the_caller_chooses_the_letters(results, tmp_path):
+    with rc_context({"font.family": "DejaVu Serif", "font.size": 7}):
+        svg = write_figure(results / "descent", tmp_path / "d.svg").read_text()
+    assert "DejaVu Serif" in svg
+    assert "font-size: 6.3px" in svg
+
+
+def test_a_pdf_comes_from_the_command_line(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = called("figure", str(results / "descent"), "--width", "3.3in", "--panels", "1", "3")
+    assert (code, out) == (0, "figure: descent.pdf\n")
+    assert (tmp_path / "descent.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        (["descent", "--width", "3.3ft"], "`width` must be a length from 1 to 40 inches"),
+        (["descent", "--width", "nan"], "`width` must be a length"),
+        (["descent", "--width", "1e9in"], "`width` must be a length"),
+        (["descent", "--format", "doc"], "format 'doc' is not known"),
+        (["descent", "--panels", "5"], "`panels` must be numbers from 1 to 4; got 5"),
+        (["no-such"], "there is no result no-such in results or results/own"),
+        (["."], "holds 3 results; name one of them"),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_sentence(results, tmp_path, monkeypatch, wrong, says):
+    monkeypatch.chdir(results)
+    code, _, err = called("figure", *wrong, "--out", str(tmp_path / f"x.{wrong[-1] if '--format' in wrong else 'pdf'}"))
+    assert code == 2
+    assert says in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_result_without_panels_has_no_figure(results, tmp_path):
+    with pytest.raises(InputError, match="there is no"):
+        write_figure(tmp_path / "nothing", tmp_path / "x.pdf")
