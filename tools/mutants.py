@@ -30,6 +30,7 @@ PARTS = ("theory", "model", "dynamics", "observe", "sweeps")
 ASKED = 0.95
 _ALSO = {"model": ("agreement", "dynamics"), "dynamics": ("agreement",)}  # folders of tests that answer for a part, next to its own
 _ELSEWHERE = {  # tests of what is reached only through something else
+    "experiments/identity.py": ("tests/sweeps/test_identity.py",),
     "model/attention_tree.py": ("tests/experiments/test_layers_in_turn.py",),
     "model/joint_layer.py": ("tests/experiments/test_joint_laws.py",),
     "model/placed_pairwise.py": ("tests/experiments/test_positional_prior.py",),
