@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -67,7 +68,8 @@ def test_every_script_asserts_and_is_short():
     for script in SCRIPTS:
         lines = script.read_text(encoding="utf-8").splitlines()
         assert any(line.lstrip().startswith("assert ") for line in lines), script.name
-        assert len(lines) <= (40 if "saccade.System" in "".join(lines) else 95), script.name
+        code = [line for line in lines if not line.startswith("#")]
+        assert len(code) <= (40 if "saccade.System" in "".join(lines) else 95), script.name
 
 
 def test_the_table_says_what_the_scripts_say():
@@ -78,14 +80,35 @@ def test_the_table_says_what_the_scripts_say():
     assert all(0 < float(seconds) < 120 for *_, seconds in rows)
 
 
-def test_notebooks_are_those_the_scripts_make():
-    assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.ipynb")} == notebooks.made()
+def sources(notebook: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
 
 
-@pytest.mark.parametrize("name", ["test_a_theory.ipynb", "watch_a_model.ipynb"])
+@pytest.mark.parametrize("name", list(notebooks.NOTEBOOKS))
+def test_a_notebook_has_the_cells_of_its_scripts_and_what_these_cells_gave(name):
+    kept, made = json.loads((FOLDER / name).read_text(encoding="utf-8")), notebooks.notebook_of(name)
+    assert sources(kept) == sources(made), "a script has changed: run `python -m tools.notebooks`"
+    assert kept["metadata"]["ran"] == made["metadata"]["ran"], "the outputs are of other cells: run `python -m tools.notebooks`"
+    outputs = [output for cell in kept["cells"] for output in cell.get("outputs", [])]
+    assert {"stream", "display_data"} <= {output["output_type"] for output in outputs}
+    assert not [output for output in outputs if output["output_type"] == "error"]
+
+
+def test_every_notebook_says_how_to_install_and_folds_its_solutions():
+    for name in notebooks.NOTEBOOKS:
+        first, *cells = notebooks.notebook_of(name)["cells"]
+        assert "%pip install" in first["source"]
+        folded = [cell for cell in cells if cell["metadata"].get("jupyter", {}).get("source_hidden")]
+        assert len(folded) == sum(text.startswith("**Solution**") for _, text in sources({"cells": cells}))
+
+
+def test_the_lesson_has_a_question_for_each_part_and_a_solution_for_each_exercise():
+    text = "\n".join(text for kind, text in sources(notebooks.notebook_of("lesson.ipynb")) if kind == "markdown")
+    assert [text.count(what) for what in ("**Question.**", "**Exercise", "**Solution**")] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("name", ["test_a_theory.ipynb", "watch_a_model.ipynb"])  # that of the lesson is its script
 def test_the_cells_of_a_notebook_run_one_after_the_other(name, tmp_path, run):
-    cells = json.loads((FOLDER / name).read_text(encoding="utf-8"))["cells"]
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells if cell["cell_type"] == "code")
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    code = "\n".join(text for kind, text in sources(notebooks.notebook_of(name)) if kind == "code")
     (tmp_path / name).write_text(code, encoding="utf-8")
     run(tmp_path / name)
