@@ -117,9 +117,10 @@ def set_aside(path: Path, name: str) -> None:
 def make_folder(path: Path) -> None:
     """A folder with those above it, each flushed into the one that holds it."""
     missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in reversed(missing):
+    for folder in reversed(missing):  # not `parents=True`, which calls itself for each
+        folder.mkdir(exist_ok=True)
         flush(folder.parent)
+    path.mkdir(exist_ok=True)  # an error, if it is a file
 
 
 def clear_drafts(folder: Path) -> None:
@@ -128,7 +129,7 @@ def clear_drafts(folder: Path) -> None:
         found = _DRAFT.fullmatch(draft.name)
         if found and (lock := lock_of(draft)) is not None:
             place = folder / found[1]
-            with contextlib.suppress(OSError):  # what another user left in a folder that is shared
+            with contextlib.suppress(OSError, RecursionError):  # what another user left in a folder that is shared, however deep
                 if found[2] == "replaced" and not place.exists():
                     os.replace(draft, place)
                 elif draft.is_dir():
@@ -284,7 +285,7 @@ def flush(path: Path) -> None:
 
 def _flush_all(folder: Path) -> None:
     with ThreadPoolExecutor(_FLUSHERS) as pool:
-        list(pool.map(flush, [*folder.rglob("*"), folder]))
+        list(pool.map(flush, [*below(folder), folder]))
 
 
 def _move_into_place(draft: Path, path: Path) -> Path | None:
