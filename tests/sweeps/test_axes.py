@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments import experiment
 from saccade.sweeps.axes import axes_of
 from saccade.sweeps.gathering import swept_coordinates
 from saccade.sweeps.grid import Grid
@@ -151,8 +150,3 @@ def test_a_range_with_its_signs_in_the_wrong_places_is_refused_in_a_sentence(tex
 def test_a_whole_number_beyond_all_bounds_is_no_value():
     with pytest.raises(InputError, match=r"`draws` takes int"):
         axes_of({"draws": [10**400]}, small_config())
-
-
-def test_two_dots_in_a_path_are_no_range():
-    (axis,) = axes_of(["classes=../mine.csv,../yours.csv"], experiment("scan-then-snap").settings())
-    assert axis.values == (("../mine.csv",), ("../yours.csv",))

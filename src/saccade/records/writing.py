@@ -82,11 +82,19 @@ def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "")
             os.close(descriptor)
 
 
-def add_file(draft: Path, name: str, held: bytes | memoryview) -> None:
-    """A file in a folder that is not yet in its place; both come there whole, or neither."""
+@contextmanager
+def draft_file(draft: Path, name: str) -> Iterator[BinaryIO]:
+    """A file to write to in a folder that is not yet in its place; both come there whole, or neither."""
     path = draft / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(held)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
+
+
+def add_file(draft: Path, name: str, held: bytes | memoryview) -> None:
+    with draft_file(draft, name) as file:
+        file.write(held)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -108,13 +108,13 @@ def _plain(values: Any) -> list[Any]:
 
 
 def _written(text: str, kinds: list[Any], settings: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    if ".." in text and str not in kinds:  # of text it is part of a path
+    if ".." in text:
         if len(settings) > 1:
             raise InputError(f"linked settings are listed, {'/'.join(settings)}=1/1,2/4, not given as a range; got {text!r}.")
         return [(_converted(value, kinds[0], settings[0]),) for value in _range(text)]
     rows = []
     for place in text.split(","):
-        parts = place.split("/") if len(settings) > 1 else [place.split("/") if "/" in place and str not in kinds else place]
+        parts = place.split("/") if len(settings) > 1 else [place.split("/") if "/" in place else place]
         if len(parts) != len(settings):
             raise InputError(f"{place!r} must have a value for each of {', '.join(settings)}, with / between them.")
         rows.append(tuple(_converted(part, kind, name) for part, kind, name in zip(parts, kinds, settings, strict=True)))
