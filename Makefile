@@ -31,6 +31,7 @@ quick: .venv/test
 	@$(MAKE) --no-print-directory -j 2 checks tests TESTS="$(addprefix tests/,$(QUICK))"
 
 # The attacks of tests/attack at full size: fuzzed command lines, flipped bits, kills, full disks, bombs. Root gives its rights away.
+# The seed is another one each time and is printed; SACCADE_ATTACK_SEED=... repeats it.
 attack: .venv/test
 	SACCADE_ATTACK=full $(BIN)/python -m pytest tests/attack -n 2 --dist loadfile --durations 0
 
@@ -55,9 +56,9 @@ package: .venv/test
 # The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
 tables: .venv/core
 	$(BIN)/python -m tools.readme_tables README.md docs/outcomes.json $(OUT)
-	cp $(OUT)/errata.md docs/errata.md
-	[ ! -f $(OUT)/findings.md ] || cp $(OUT)/findings.md docs/findings.md
-	[ ! -d $(OUT)/figures ] || cp $(OUT)/figures/*.svg docs/figures/
+	cp $(OUT)/errata/errata.md docs/errata.md
+	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/findings.md docs/findings.md
+	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/figures/*.svg docs/figures/
 
 docs: .venv/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(OUT)/site

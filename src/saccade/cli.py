@@ -23,7 +23,7 @@ from saccade import _EXTRAS, __version__
 from saccade.errors import InputError, checked_choice
 from saccade.places import user_cache
 from saccade.records.json_files import json_ready
-from saccade.records.writing import write_text
+from saccade.records.writing import make_folder, write_text
 from saccade.terminal import JSON, console, flags, progress
 
 _TOO_LARGE = ("RESOURCE_EXHAUSTED", "Maximum allowed", "array is too big", "allocate memory")  # as JAX, NumPy and PyTorch say it
@@ -117,6 +117,7 @@ def _reproduce(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC
     from saccade.lab.claim import UNDECIDED
     from saccade.lab.errata import errata_page
+    from saccade.records.checksums import sealed_folder
 
     options = flags(
         arguments,
@@ -134,11 +135,13 @@ def _reproduce(arguments: list[str]) -> int:
     names = [checked_choice("experiment", name, EXPERIMENTS, "saccade list") for name in options.names]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
     jobs = [_job(name, options.full) for name in dict.fromkeys(names)]
-    outcomes = _run_all(jobs, options, every_claim=options.verbose)
-    if options.real:
-        _write_findings(options.out, outcomes)
-    elif not options.names:
-        write_text(options.out / "errata.md", errata_page([claim for outcome in outcomes for claim in outcome.claims]))
+    pages = "findings" if options.real else "errata"  # from all experiments of a kind
+    with sealed_folder(options.out / pages) if not options.names else contextlib.nullcontext() as folder:  # refused before the work
+        outcomes = _run_all(jobs, options, every_claim=options.verbose)
+        if folder is not None and options.real:
+            _write_findings(folder, outcomes)
+        elif folder is not None:
+            write_text(folder / "errata.md", errata_page([claim for outcome in outcomes for claim in outcome.claims]))
     # On text, claims about the papers' sizes are outside their assumptions at the quick ones; that is an answer, not a surprise.
     return 0 if all(c.as_expected or (o.name in REAL_TEXT and c.verdict in UNDECIDED) for o in outcomes for c in o.claims) else 1
 
@@ -151,7 +154,7 @@ def _write_findings(folder: Path, outcomes: list[Any]) -> None:
 
     asked = {outcome.name: experiment(outcome.name) for outcome in outcomes}
     write_text(folder / "findings.md", findings_page(outcomes, asked))
-    (folder / "figures").mkdir(exist_ok=True)
+    make_folder(folder / "figures")
     for outcome in outcomes:
         save_figure(picture(outcome, asked[outcome.name]), folder / "figures" / outcome.name)
 

@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 from tests.attack.harness import Arena, given_away, new_arena
+from tests.attack.seed import IS_FULL, REPEAT
 from tests.attack.subjects import make
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if IS_FULL:
+        terminalreporter.write_line(REPEAT)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """At once too: whoever interrupts the attacks, or kills them, needs the seed as well."""
+    if IS_FULL and not hasattr(session.config, "workerinput"):
+        print(REPEAT, flush=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """What all attacks share: how large they are, and calls in processes of their own, as an ordinary user, that are given a time.
 
-`make attack` sets SACCADE_ATTACK=full. Without it the same attacks are made with the same seeds, only fewer of them.
+`make attack` sets SACCADE_ATTACK=full. Without it the same attacks are made, only fewer of them, and from one seed (`seed.py`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 
 from saccade.cli import entry
+from tests.attack.seed import IS_FULL
 
 NOBODY = 65534  # who attacks, if we are root
 _KEEP_CAPABILITIES, _AMBIENT, _RAISE, _VERSION_3, _READ_ALL = 8, 47, 2, 0x20080522, 2  # numbers of Linux
@@ -45,7 +46,7 @@ class Sizes:
 
 
 SMALL, FULL = Sizes(20, 15, 4, 1, 1, False, 0.3), Sizes(520, 200, 30, 40, 6, True, 3.0)
-SIZES = FULL if os.environ.get("SACCADE_ATTACK") == "full" else SMALL
+SIZES = FULL if IS_FULL else SMALL
 GIGABYTE = 2**30
 FUSE = 4 * GIGABYTE  # memory of those who are handed bombs: what goes off is seen, and harms nobody else
 _GRACE = 600.0  # s that anything has to end: by itself if it reads, after Ctrl-C if it computes

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from tests.sweeps.small_sweeps import NAME, SMALL, small_arguments
 RUN = ("run", NAME, *(word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", str(value))))
 CLASSES = "class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n"
 TEXT = " ".join(f"the {('cat', 'dog', 'owl')[i % 3]} number {i % 17} sat." for i in range(4000))
+OBSERVE = ("observe", "weights", "--heads", "2", "--out", "observed")
+QUICK = "backprop-gradient"
 N_STEPS = 6
 CHECKPOINTS = "checkpoints"
 
@@ -107,6 +110,25 @@ def make_forecast() -> None:
 
 def make_watched() -> None:
     train("watched")
+
+
+def make_observed() -> None:
+    """Of three checkpoints of weights alone, as anybody may have saved them."""
+    import torch
+
+    from tests.observe import model_zoo as zoo
+
+    torch.manual_seed(0)
+    Path("weights").mkdir(exist_ok=True)
+    for step in range(3):
+        torch.save(zoo.HandWritten("fused").state_dict(), f"weights/step-{step}.pt")
+    _done(*OBSERVE)
+
+
+def make_reproduced() -> None:
+    """All experiments, if this one were all: with the page that is made from them."""
+    with patch("saccade.experiments.SYNTHETIC", (QUICK,)):
+        _done("reproduce", "--out", "reproduced")
 
 
 def make_cache() -> None:
@@ -220,6 +242,22 @@ SUBJECTS = {
             "verify": _printed("verify", "forecast"),
             "report": _page("forecast"),
             "load_record": lambda: _read_record("forecast/forecast/sky/record.zarr"),
+        },
+    ),
+    "observed": Subject(
+        make_observed,
+        {
+            "verify": _printed("verify", "observed"),
+            "report": _page("observed"),
+            "load_record": lambda: _read_record("observed/record.zarr"),
+        },
+    ),
+    "reproduced": Subject(
+        make_reproduced,
+        {
+            "verify": _printed("verify", "reproduced"),
+            "report": _page("reproduced"),
+            "load_record": lambda: _read_record(f"reproduced/{QUICK}/record.zarr"),
         },
     ),
     CHECKPOINTS: Subject(

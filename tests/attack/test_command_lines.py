@@ -20,6 +20,7 @@ from pathlib import Path
 
 from saccade.experiments import SYNTHETIC, experiment
 from tests.attack.harness import GIGABYTE, NOBODY, SIZES, Arena, given_away
+from tests.attack.seed import randomness
 from tests.attack.subjects import CLASSES, NAME, RUN, TEXT
 from tests.sweeps.small_sweeps import small_arguments
 
@@ -58,6 +59,9 @@ NUMBERS = (
     "٣",
     "1,2",
 )
+SIGNS = ("=", ",", ":", "..", ":log", ":log3", ":-1", ":10000000000", "'")
+AXES = ("1..2", "2..1:3", "1..10:log8", "-1..1:log3", "0..1e400:3", "1..2:0", "1..9999999999", "nan..1:3", "-1e308..1e308:3")
+AXES += ("True,False", "(1,2)", "[1],[2]")
 NAMES = (
     "result",
     "sweep",
@@ -98,9 +102,26 @@ def settings() -> list[tuple[str, str]]:
 def lines(settings: list[tuple[str, str]], rng: random.Random) -> Iterator[tuple[str, ...]]:
     for name, setting in rng.sample(settings, len(settings)):
         yield ("run", name, f"--{setting.replace('_', '-')}", rng.choice(NUMBERS), "--out", "out")
+        yield swept(name, setting, rng)
         yield spoilt(rng.choice(LINES), rng)
     while True:
         yield spoilt(rng.choice(LINES), rng)
+
+
+def swept(name: str, setting: str, rng: random.Random) -> tuple[str, ...]:
+    """A sweep with a value inside `--over` or `--setting` that may be no value, or one of the usual ones made wrong."""
+    option, word = rng.choice(("--over", "--setting")), f"{setting}={rng.choice(rng.choice((NUMBERS, AXES, WORDS)))}"
+    if rng.random() < 0.5:
+        word = altered(rng.choice((f"{setting}=1,2", f"{setting}=1..10:log8", "ratio=0..1:3", "seed=0..3")), rng)
+    return ("sweep", name, option, word, *rng.choice((("--plan",), ("--workers", "1"))), "--out", "out")
+
+
+def altered(word: str, rng: random.Random) -> str:
+    """A word with one of its parts replaced, left out or doubled: `lr_decoder=1,2` has five."""
+    parts = re.split(r"([=,:]|\.\.)", word)
+    place, other = rng.randrange(len(parts)), rng.choice((*NUMBERS, *SIGNS, *WORDS))
+    parts[place : place + 1] = rng.choice(([other], [], [parts[place]] * 2, [parts[place], other]))
+    return "".join(parts)
 
 
 def spoilt(line: tuple[str, ...], rng: random.Random) -> tuple[str, ...]:
@@ -158,7 +179,7 @@ def attacked(arena: Arena, sources: list[Path], line: tuple[str, ...]) -> str:
 
 def test_no_command_line_ends_in_a_traceback_or_loses_a_file(arena, subject):
     sources = [subject(name) / name for name in ("result", "sweep", "watched", "forecast")]
-    asked = islice(lines(arena.call(settings).value, random.Random(0)), SIZES.lines)
+    asked = islice(lines(arena.call(settings).value, randomness("lines")), SIZES.lines)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         wrong = [found for found in pool.map(lambda line: attacked(arena, sources, line), asked) if found]
     assert not wrong, "\n".join(wrong)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.attack.harness import SIZES, Answer, copied
+from tests.attack.seed import randomness
 from tests.attack.subjects import SUBJECTS, read
 
 
@@ -43,7 +44,7 @@ def silence(before: Answer, after: Answer, file: str) -> list[str]:
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_no_flip_is_silent(arena, subject, name):
-    rng, pristine = random.Random(name), subject(name) / name
+    rng, pristine = randomness(name), subject(name) / name
     wrong = []
     with arena.scene(subject(name)) as scene:
         place = scene / subject(name).name

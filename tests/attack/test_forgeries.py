@@ -19,6 +19,7 @@ import pytest
 
 from saccade.records.writing import CHECKSUMS
 from tests.attack.harness import FUSE, SIZES, copied
+from tests.attack.seed import randomness
 from tests.attack.subjects import SUBJECTS, read
 
 VALUES = (
@@ -104,7 +105,7 @@ def is_json(path: Path) -> bool:
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_a_file_that_says_something_else_is_read_or_refused(arena, subject, name):
-    rng, pristine = random.Random(name), subject(name) / name
+    rng, pristine = randomness(name), subject(name) / name
     files = sorted(str(path.relative_to(pristine)) for path in pristine.rglob("*") if is_json(path))
     listings = {file: rng.random() for file in files if ".zarr/" not in file or file.endswith(".zmetadata")}  # arrays have many
     wrong = []

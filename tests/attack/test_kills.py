@@ -4,6 +4,7 @@
 |-------------|-------------------------------------------------------------------------------------------------------|
 | sweep       | every run of the manifest; the dataset of an uninterrupted sweep, to the last bit                     |
 | run         | the earlier result or the new one, whole; then the new one                                            |
+| observe     | the same of observations of checkpoints                                                               |
 | reproduce   | the same of several experiments in processes of their own, which end with the one that is killed      |
 | watch       | every observation of a step that was over, as in an uninterrupted run; `verify` finds nothing wrong   |
 | checkpoints | every checkpoint, whole; training goes on to the same bits                                            |
@@ -12,17 +13,17 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.attack.harness import SIZES, wait_until_deserted
-from tests.attack.subjects import CHECKPOINTS, RUN, make, read, steps_watched, train_with_checkpoints
+from tests.attack.seed import randomness
+from tests.attack.subjects import CHECKPOINTS, OBSERVE, RUN, make, read, steps_watched, train_with_checkpoints
 from tests.sweeps.small_sweeps import assert_same_dataset, manifest_runs, small_arguments
 
-KINDS = ("sweep", "run", "reproduce", "watch", "checkpoints", "cache")
+KINDS = ("sweep", "run", "observe", "reproduce", "watch", "checkpoints", "cache")
 TOGETHER = ("reproduce", "backprop-gradient", "growth-figures", "--out", "results")
 SHARE = -(-SIZES.kills // len(KINDS))
 
@@ -32,7 +33,7 @@ def drafts(folder: Path) -> list[str]:
 
 
 def test_a_sweep_goes_on_where_it_was_killed(arena):
-    rng = random.Random("sweep")
+    rng = randomness("sweep")
     sweep = [*small_arguments(Path("sweep"), 20), "--workers", "1"]
     with arena.scene() as whole, arena.scene() as scene:
         uninterrupted = arena.command(*sweep, where=whole)
@@ -54,21 +55,23 @@ def test_a_sweep_goes_on_where_it_was_killed(arena):
         assert (scene / "sweep" / "manifest.jsonl").read_bytes() == manifest
 
 
-def test_a_result_is_the_earlier_one_or_the_new_one(arena, subject):
-    rng = random.Random("run")
-    again = [*RUN, "--out", "result"]
-    with arena.scene(subject("result") / "result") as scene:
-        seconds = arena.command(*again, where=scene).seconds
+@pytest.mark.parametrize(("name", "again"), [("result", (*RUN, "--out", "result")), ("observed", OBSERVE)])
+def test_a_result_is_the_earlier_one_or_the_new_one(arena, subject, name, again):
+    rng = randomness(name)
+    with arena.scene(subject(name)) as scene:
+        place = scene / subject(name).name
+        seconds = arena.command(*again, where=place).seconds
         for _ in range(SHARE):
-            arena.command(*again, where=scene, kill=rng.uniform(0, seconds))
-            assert arena.command("verify", "result", where=scene).code == 0
-        assert arena.command(*again, where=scene).code == 0
+            arena.command(*again, where=place, kill=rng.uniform(0, seconds))
+            assert arena.command("verify", name, where=place).code == 0
+            assert None not in arena.call(read, name, where=place).value.values()
+        assert arena.command(*again, where=place).code == 0
         assert not drafts(scene)
 
 
 @pytest.mark.skipif(not SIZES.thorough, reason="its processes load everything anew: seconds each")
 def test_of_several_experiments_each_result_is_whole_or_not_there(arena):
-    rng = random.Random("reproduce")
+    rng = randomness("reproduce")
     with arena.scene() as scene:
         whole = arena.command(*TOGETHER, where=scene)
         assert whole.code == 0, whole.err
@@ -88,7 +91,7 @@ def test_of_several_experiments_each_result_is_whole_or_not_there(arena):
 
 def test_training_goes_on_from_a_whole_checkpoint_to_the_same_bits(arena):
     pytest.importorskip("torch")
-    rng = random.Random("checkpoints")
+    rng = randomness("checkpoints")
     with arena.scene() as scene:
         whole = arena.call(train_with_checkpoints, where=scene)
         assert whole.code == 0, whole.err
@@ -108,7 +111,7 @@ def test_training_goes_on_from_a_whole_checkpoint_to_the_same_bits(arena):
 
 def test_a_watched_run_keeps_what_was_over(arena):
     pytest.importorskip("torch")
-    rng = random.Random("watch")
+    rng = randomness("watch")
     with arena.scene() as scene:
         seconds = arena.call(make, "watched", where=scene).seconds
         reference = arena.call(steps_watched, where=scene).value
@@ -125,7 +128,7 @@ def test_a_watched_run_keeps_what_was_over(arena):
 
 
 def test_a_cache_is_never_half_a_corpus(arena, subject):
-    rng = random.Random("cache")
+    rng = randomness("cache")
     reference = arena.call(read, "cache", where=subject("cache"))
     for _ in range(SHARE):
         with arena.scene() as scene:

@@ -505,3 +505,40 @@ def test_claims_saved_with_a_record_are_in_its_report_and_are_no_part_of_the_rec
     assert damaged == {str(tmp_path / "mine.zarr"): "claims.json is not what was written"}
     save_record(small, tmp_path / "mine.zarr")
     assert results_of([tmp_path / "mine.zarr"])[0].claims == []
+
+
+@pytest.fixture
+def deep_place(tmp_path):
+    """A folder that may hold folders of any depth: what tidies up after tests would end in a RecursionError there."""
+    yield tmp_path / "deep"
+    for path in reversed([*writing.below(tmp_path / "deep")]):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def test_folders_of_any_depth_in_a_result_are_no_hindrance(deep_place):
+    written_result(deep_place / "mine", Settings())
+    deep = deep_place / "mine" / Path(*"d" * 1500)
+    writing.make_folder(deep)
+    assert store.damaged_records(deep_place) == ({}, 1)
+    (deep / "thesis.tex").write_text("of somebody else")
+    with pytest.raises(InputError, match=r"did not write or no longer knows .*thesis\.tex"):
+        written_result(deep_place / "mine", Settings())
+
+
+def test_checksums_within_checksums_are_read_to_any_depth(deep_place):
+    deep = deep_place / Path(*"d" * 1200)
+    writing.make_folder(deep)
+    (deep / "x").write_text("")
+    seal(deep)
+    for folder in [*deep.parents][:1200]:
+        seal(folder, ["d"])
+    assert store.damaged_records(deep_place) == ({}, 1)
+    (deep / "x").write_text("y")
+    assert [*damaged_files(deep_place)] == ["d/" * 1200 + "x"]
+
+
+def test_a_listed_file_that_lies_behind_a_link_is_lost(tmp_path):
+    written_result(tmp_path / "mine", Settings())
+    (tmp_path / "mine" / "record.zarr").rename(tmp_path / "elsewhere")
+    (tmp_path / "mine" / "record.zarr").symlink_to(tmp_path / "elsewhere")
+    assert damaged_files(tmp_path / "mine") == {"record.zarr/checksums.json": "is lost"}

@@ -139,3 +139,14 @@ def test_none_is_a_place_with_a_name_that_can_be_typed_again():
     assert axes_of([grid.command.split("--over ")[1]], Settings()) == [axis]
     with pytest.raises(InputError, match="`rate` takes float; got 'none'"):
         axes_of(["rate=1,none"], Settings())
+
+
+@pytest.mark.parametrize("text", ["lr_decoder=1:log..10:log8", "lr_decoder=1:2..3", "lr_decoder=-1e308..1e308:3", "lr_decoder=.."])
+def test_a_range_with_its_signs_in_the_wrong_places_is_refused_in_a_sentence(text):
+    with pytest.raises(InputError, match=r"is not a number|too far apart"):
+        axes_of([text], small_config())
+
+
+def test_a_whole_number_beyond_all_bounds_is_no_value():
+    with pytest.raises(InputError, match=r"`draws` takes int"):
+        axes_of({"draws": [10**400]}, small_config())

@@ -101,9 +101,9 @@ def test_what_a_users_file_reaches_through_public_names_is_part_of_its_runs(tmp_
 
 @pytest.mark.parametrize("library", ["jax", "jaxlib", "numpy", "optax", "scipy"])
 def test_another_version_of_a_numerical_library_is_other_code(monkeypatch, library):
-    module, version = "saccade.experiments.scan_and_snap.decoder_dynamics", identity._version
+    module, version = "saccade.experiments.scan_and_snap.decoder_dynamics", identity.library_version
     before = code_version(module)
-    monkeypatch.setattr(identity, "_version", lambda name: "another" if name == library else version(name))
+    monkeypatch.setattr(identity, "library_version", lambda name: "another" if name == library else version(name))
     identity._code_version.cache_clear()
     try:
         assert code_version(module) != before

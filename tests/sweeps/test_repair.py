@@ -118,12 +118,12 @@ def upgraded():
 
     def upgrade():
         patch.setattr(identity, "_version", lambda name: "another")
-        for cached in (identity._code_version, identity._written_code):
+        for cached in (identity._code_version, identity.written_code):
             cached.cache_clear()
 
     with pytest.MonkeyPatch.context() as patch:
         yield upgrade
-    for cached in (identity._code_version, identity._written_code):
+    for cached in (identity._code_version, identity.written_code):
         cached.cache_clear()
 
 

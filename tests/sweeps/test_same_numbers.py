@@ -94,3 +94,14 @@ def test_what_is_finished_already_does_not_move_the_rest_into_other_company():
     units = units_of(TOGETHER, grid.runs, every)
     done = {identity for unit in units[::2] for identity in unit.identities}
     assert units_of(TOGETHER, grid.runs, every - done) == units[1::2]
+
+
+def test_a_failed_run_that_is_tried_again_brings_all_of_its_old_company():
+    """Of each of these units one run failed, so that the others were computed alone; those of the rest were not."""
+    grid = attention_grid(2, 30)
+    units = units_of(TOGETHER, grid.runs, {run.identity for run in grid.runs})
+    assert len(units) > 3
+    hurt = units[1::2]
+    failed = {unit.identities[number % len(unit.identities)] for number, unit in enumerate(hurt)}
+    alone = {identity for unit in hurt for identity in unit.identities}
+    assert units_of(TOGETHER, grid.runs, failed, apart=alone) == hurt

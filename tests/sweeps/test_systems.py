@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import threading
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import saccade
 from saccade.errors import InputError
+from saccade.sweeps.system_identity import system_identity
 
 
 class Well(saccade.System):
@@ -51,3 +58,136 @@ def test_mistakes_are_sentences():
         saccade.sweep(Well, {"steepness": 1.0})
     with pytest.raises(InputError, match=r"must give a saccade.System"):
         saccade.sweep(lambda steepness: 3, {"steepness": [1.0]})
+
+
+OWN = """
+import helpers
+import jax
+import jax.numpy as jnp
+import numpy as np
+import saccade
+from functools import cached_property, partial
+
+GAIN = 1.0
+TABLE = {{"gain": [1.0, 2.0]}}
+
+
+def helper(x, power=2):
+    \"\"\"Says something.\"\"\"
+    return x**power + GAIN * jnp.sum(jnp.zeros(1)) + TABLE["gain"][0]
+
+
+@jax.jit
+def compiled(x):
+    return helper(x) + helpers.deeper(x)
+
+
+class Parent(saccade.System):
+    offset = 0.0
+
+    def start(self, rng):
+        return jnp.ones(()) + 0.0 * rng.random()
+
+
+def made(closed, data, wrapped):
+    class Own(Parent):
+        def __init__(self, steepness=1.0):
+            self.steepness, self.data, self.wrapped = steepness, data, wrapped
+
+        def loss(self, x):
+            return self.steepness * compiled(x) / 2 + closed + self.offset + self.data.sum() + self.wrapped(x)
+
+        def batch(self, rng):
+            return rng.choice(self.data)
+
+    return Own
+
+
+make = made(0.0, np.zeros(3), partial(helper, power=4))
+"""
+DEEPER = """
+FAR = 1.0
+
+
+class Tool:
+    def used(self, x):
+        return FAR * x
+
+
+def deeper(x, tool=Tool()):
+    return tool.used(x)
+"""
+CHANGES = {  # what differs -> what stands there, what stands there then
+    "nothing": ("", ""),
+    "a comment": ("    offset = 0.0", "    offset = 0.0  # of all"),
+    "a default": ("power=2", "power=3"),
+    "a global": ("GAIN = 1.0", "GAIN = 2.0"),
+    "a value in a table": ("[1.0, 2.0]", "[1.5, 2.0]"),
+    "a helper": ("return x**power", "return x*power"),
+    "a value of the class above": ("offset = 0.0", "offset = 1.0"),
+    "a method of the class above": ("jnp.ones(())", "jnp.zeros(())"),
+    "a value closed over": ("made(0.0", "made(1.0"),
+    "an array": ("np.zeros(3)", "np.eye(3)[2]"),
+    "an argument that is bound": ("partial(helper, power=4)", "partial(helper, power=6)"),
+    "a method that only training calls": ("rng.choice", "rng.permutation"),
+    "a global of another module": ("FAR = 1.0", "FAR = 2.0"),
+    "a method of an object in another module": ("FAR * x", "FAR + x"),
+}
+NAMES = """
+import json, sys, types
+from saccade.sweeps.system_identity import system_identity
+
+found = {}
+for name, (own, deeper) in json.load(sys.stdin).items():
+    sys.modules["helpers"] = helpers = types.ModuleType("helpers")
+    exec(compile(deeper, "helpers.py", "exec"), vars(helpers))
+    module = types.ModuleType("mine")
+    exec(compile(own, "mine.py", "exec"), vars(module))
+    found[name] = system_identity(module.make(2.0), {"t1": 3.0})
+print(json.dumps(found))
+"""
+
+
+def test_a_run_is_named_by_all_that_its_numbers_come_from_and_by_nothing_else():
+    texts = {name: [text.replace(*change) for text in (OWN.format(), DEEPER)] for name, change in CHANGES.items()}
+    assert all(text != [OWN.format(), DEEPER] for name, text in texts.items() if name != "nothing")
+    found = [_names(texts, seed) for seed in ("1", "2")]
+    assert found[0] == found[1]  # in every process
+    assert found[0]["a comment"] == found[0]["nothing"]
+    assert len(set(found[0].values())) == len(CHANGES) - 1
+
+
+def _names(texts, seed):
+    environment = os.environ | {"PYTHONHASHSEED": seed}
+    ended = subprocess.run(
+        [sys.executable, "-c", NAMES], input=json.dumps(texts), capture_output=True, text=True, check=False, env=environment
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_two_makers_of_the_same_text_do_not_share_runs(tmp_path):
+    def maker(depth):
+        return lambda steepness: Well(steepness, depth)
+
+    for depth in (0.0, 5.0, 0.0):
+        found = saccade.sweep(maker(depth), {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3)
+        assert float(found.loss.isel(time=0).squeeze()) == 0.5 - depth
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_cannot_be_told_from_another_is_said_before_anything_is_kept(tmp_path):
+    def make(steepness):
+        well = Well(steepness)
+        well.lock = threading.Lock()
+        return well
+
+    with pytest.raises(InputError, match=r"cannot tell .*lock.* leave `out` out"):
+        saccade.sweep(make, {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3)
+    assert list(tmp_path.iterdir()) == []
+    assert saccade.sweep(make, {"steepness": [1.0]}, t1=1.0, n_times=3).sizes["steepness"] == 1
+
+
+def test_systems_of_saccade_itself_are_told_apart_by_their_values(tmp_path):
+    names = [system_identity(saccade.Pairwise(saccade.SequenceClasses.syn_small(), lr_decoder=rate)) for rate in (1.0, 1.0, 2.0)]
+    assert names[0] == names[1] != names[2]

@@ -21,6 +21,7 @@ from saccade.errors import InputError, shortened
 from saccade.records.checksums import damage, seal, sealed_folder
 from saccade.records.json_files import json_ready, read_json, write_json
 from saccade.records.store import load_record, save_record
+from saccade.records.writing import draft_file
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -116,7 +117,8 @@ def _write_tensors(folder: Path, model: torch.nn.Module, state: dict[str, Any]) 
 
     try:
         save_model(model, str(folder / "model.safetensors"))  # knows of tied tables
-        torch.save(state, folder / "state.pt")
+        with draft_file(folder, "state.pt") as file:
+            torch.save(state, file)
     except (SafetensorError, RuntimeError) as error:  # how they say that the disk is full
         raise InputError(f"cannot write to {folder.parent}: {shortened(error)}.") from None
 

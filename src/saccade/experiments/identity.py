@@ -35,16 +35,16 @@ _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experim
 def result_identity(name: str, settings: Any, own: str = "") -> str:
     """Of a result of the experiment `name`, which may be in a file of one's `own`: the same as long as its numbers would be."""
     files = [file for file in (own, getattr(settings, "classes", "")) if isinstance(file, str) and os.path.isfile(file)]
-    return digest([name, repr(settings), _written_code(), [_hash(Path(file)) for file in files], text_version(settings)])
+    return digest([name, repr(settings), written_code(), [_hash(Path(file)) for file in files], text_version(settings)])
 
 
 @cache
-def _written_code() -> str:
+def written_code() -> str:
     """Hash of all files of Saccade that numbers may come from, and of the versions of the numerical libraries."""
     root = Path(saccade.__file__).parent
     files = {".".join(("saccade", *file.relative_to(root).with_suffix("").parts)): file for file in root.rglob("*.py")}
     hashes = {name: _hash(file) for name, file in files.items() if not name.startswith(_SHOWS)}
-    return digest([hashes, {name: _version(name) for name in (*_LIBRARIES, *_OF_TEXT[1])}])
+    return digest([hashes, {name: library_version(name) for name in (*_LIBRARIES, *_OF_TEXT[1])}])
 
 
 def _hash(file: Path) -> str:
@@ -95,7 +95,7 @@ def _code_version(module: str, own: str) -> str:
     trees = {Path(name).name: hashlib.sha256(_meaning(_tree(name)).encode()).hexdigest() for name in names}  # wherever a file lies
     package, more = _OF_TEXT
     libraries = (*_LIBRARIES, *(more if any(name.startswith(package) for name in names) else ()))
-    return digest({"modules": trees, "libraries": {name: _version(name) for name in libraries}})[:20]
+    return digest({"modules": trees, "libraries": {name: library_version(name) for name in libraries}})[:20]
 
 
 def _closure(module: str) -> set[str]:
@@ -165,7 +165,7 @@ def _meaning(tree: ast.Module) -> str:
     return ast.dump(tree)
 
 
-def _version(name: str) -> str:
+def library_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 
-from saccade.errors import InputError, shortened
+from saccade.errors import InputError
 from saccade.records.json_files import MOST_BYTES, read_json, regular_file, write_json
-from saccade.records.writing import CHECKSUMS, whole_folder
+from saccade.records.writing import CHECKSUMS, below, whole_folder
 
 
 @contextmanager
-def sealed_folder(path: Path, *, any_folder: bool = False) -> Iterator[Path]:
+def sealed_folder(path: Path, *, any_folder: bool = False, is_drawn: Callable[[Path], bool] = lambda file: False) -> Iterator[Path]:
     """A folder to write in; it takes the place of `path` when the block ends, whole and with checksums of all its files.
 
-    A folder that is there is replaced only if its checksums list every file of it, or if the name is Saccade's own (`any_folder`).
+    A folder that is there is replaced only if its checksums list every file of it but those that can be drawn again (`is_drawn`),
+    or if the name is Saccade's own (`any_folder`).
     """
-    with whole_folder(path, (lambda folder: "") if any_folder else stranger) as folder:
+    with whole_folder(path, (lambda folder: "") if any_folder else partial(stranger, is_drawn=is_drawn)) as folder:
         yield folder
         seal(folder)
 
@@ -37,9 +39,14 @@ def seal(folder: Path, names: Iterable[str] | None = None) -> None:
 
 def listed(folder: Path) -> dict[str, str]:
     """The checksums of a folder, by the names of its files, none of which leads out of it."""
-    found = read_json(folder / CHECKSUMS, {str: str})
-    if odd := [name for name in found if PurePosixPath(name).as_posix() != name or {"/", ".."} & {*PurePosixPath(name).parts}]:
-        raise InputError(f"{shortened(odd[0])} is not the name of a file in {folder}.")
+    if not (folder / CHECKSUMS).exists():
+        raise InputError(f"{CHECKSUMS} is lost.")
+    try:
+        found = read_json(folder / CHECKSUMS, {str: str})
+    except InputError:
+        raise InputError(f"{CHECKSUMS} is not what was written.") from None
+    if any(PurePosixPath(name).as_posix() != name or {"/", ".."} & {*PurePosixPath(name).parts} for name in found):
+        raise InputError(f"{CHECKSUMS} is not what was written.")
     return found
 
 
@@ -48,6 +55,8 @@ def content(folder: Path, name: str, written: Mapping[str, str], most: int = MOS
     try:
         with regular_file(folder / name) as file:
             found = file.read(most + 1)
+    except FileNotFoundError:
+        raise InputError(f"{name} is lost.") from None
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error.strerror or error}.") from None
     if len(found) > most:
@@ -57,7 +66,7 @@ def content(folder: Path, name: str, written: Mapping[str, str], most: int = MOS
     return found
 
 
-def stranger(folder: Path) -> str:
+def stranger(folder: Path, is_drawn: Callable[[Path], bool] = lambda file: False) -> str:
     """The name of a file in a folder that its checksums do not list; nothing if there is none, as in an empty folder."""
     if not os.listdir(folder):
         return ""
@@ -65,8 +74,9 @@ def stranger(folder: Path) -> str:
         known = _known(folder)
     except InputError:
         return CHECKSUMS if (folder / CHECKSUMS).exists() else os.listdir(folder)[0]
-    names = (os.path.relpath(os.path.join(place, name), folder) for place, _, files in os.walk(folder) for name in files)
-    return next((name for name in names if name not in known), "")
+    files = (path for path in below(folder) if path.is_symlink() or not path.is_dir())
+    names = ((str(path.relative_to(folder)), path) for path in files)
+    return next((name for name, path in names if name not in known and not is_drawn(path)), "")
 
 
 def check_unclaimed(folder: Path, names: Iterable[str]) -> None:
@@ -81,31 +91,33 @@ def check_unclaimed(folder: Path, names: Iterable[str]) -> None:
 
 
 def damaged_files(folder: Path) -> dict[str, str]:
-    """Files of a folder that are not what was written, by their names in it, with what is wrong.
+    """Files of a folder that are not what was written, by their names in it, with what is wrong; and of folders in it that have
+    checksums of their own.
+    """
+    found: dict[str, str] = {}
+    waiting = [""]
+    while waiting:
+        inner = waiting.pop()
+        wrong, whole = _looked_at(folder / inner)
+        found |= {inner + name: what for name, what in wrong.items()}
+        waiting += [inner + name.removesuffix(CHECKSUMS) for name in whole if name.endswith(f"/{CHECKSUMS}")]
+    return found
+
+
+def _looked_at(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """What is wrong with the files that the checksums of a folder list, and those with which nothing is.
 
     A folder that another took the place of meanwhile is looked at again, for as long as that happens.
     """
     while True:
         before = _which(folder)
-        found = _damaged_files(folder)
-        if not found or _which(folder) == before:
-            return found
-
-
-def _damaged_files(folder: Path) -> dict[str, str]:
-    if not (folder / CHECKSUMS).exists():
-        return {CHECKSUMS: "is lost"}
-    try:
-        written = listed(folder)
-    except InputError:
-        return {CHECKSUMS: "is not what was written"}
-    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}  # a name is never taken for a place
-    wrong = {name: what for name in written if (what := _wrong(there.get(name), written[name]))}
-    for name in written:
-        if name.endswith(f"/{CHECKSUMS}") and name not in wrong:
-            inner = name.removesuffix(CHECKSUMS)
-            wrong |= {inner + file: what for file, what in damaged_files(there[name].parent).items()}
-    return wrong
+        try:
+            written = listed(folder)
+            wrong = {name: what for name in written if (what := _wrong(folder, name, written[name]))}
+        except InputError as error:
+            written, wrong = {}, {CHECKSUMS: str(error).removeprefix(f"{CHECKSUMS} ").removesuffix(".")}
+        if not wrong or _which(folder) == before:
+            return wrong, [name for name in written if name not in wrong]
 
 
 def damage(folder: Path) -> str:
@@ -131,26 +143,35 @@ def _which(folder: Path) -> tuple[int, int] | None:
 
 def _known(folder: Path) -> set[str]:
     """Every file that the checksums of a folder, or of folders in it that have their own, list; and these themselves."""
-    names = {CHECKSUMS, *listed(folder)}
-    inner = [name.removesuffix(CHECKSUMS) for name in names if name.endswith(f"/{CHECKSUMS}")]
-    return names.union(*({f"{place}{name}" for name in _known(folder / place)} for place in inner))
+    found, waiting = {CHECKSUMS}, [""]
+    while waiting:
+        inner = waiting.pop()
+        names = {f"{inner}{name}" for name in listed(folder / inner)}
+        found |= names
+        waiting += [name.removesuffix(CHECKSUMS) for name in names if name.endswith(f"/{CHECKSUMS}")]
+    return found
 
 
 def _covered(part: Path) -> Iterator[Path]:
     """The files of a part of a folder that are listed: all, or the checksums that it has of its own."""
-    if (part / CHECKSUMS).is_file():
-        yield part / CHECKSUMS
-    elif part.is_dir():
-        for inner in part.iterdir():
-            yield from _covered(inner)
-    else:
-        yield part
+    waiting = [part]
+    while waiting:
+        path = waiting.pop()
+        if (path / CHECKSUMS).is_file():
+            yield path / CHECKSUMS
+        elif path.is_dir():
+            waiting += path.iterdir()
+        else:
+            yield path
 
 
-def _wrong(path: Path | None, checksum: str) -> str:
-    if path is None:
-        return "is lost"
+def _wrong(folder: Path, name: str, checksum: str) -> str:
+    place, inner = os.path.realpath(folder), os.path.dirname(name)
     try:
-        return "" if file_hash(path) == checksum else "is not what was written"
-    except (OSError, InputError):
+        if os.path.realpath(folder / inner) != os.path.join(place, inner).rstrip("/"):  # a link that leads out of the folder
+            return "is lost"
+        return "" if file_hash(folder / name) == checksum else "is not what was written"
+    except FileNotFoundError:
+        return "is lost"
+    except (OSError, ValueError):  # the latter: what no file can be called, or no regular file
         return "cannot be read"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError, shortened
-from saccade.records.checksums import content, damage, damaged_files, listed, sealed_folder
+from saccade.records.checksums import content, damage, listed, sealed_folder
 from saccade.records.expansion import RATIO, check_expansion
 from saccade.records.json_files import misfit, parsed_json, read_json, write_json
 from saccade.records.observation_log import OBSERVATIONS, is_of_a_watched_run, unfinished, watched_damage
@@ -161,12 +161,11 @@ def load_record(path: str | Path) -> xr.Dataset:
 
 def load_claims(folder: Path) -> list[dict[str, Any]]:
     """Claims of a result or a record, as they were written; none if none were."""
-    wrong = damaged_files(folder)
-    for file in (CHECKSUMS, CLAIMS):
-        if file in wrong:
-            raise InputError(f"the claims in {folder} cannot be read: {file} {wrong[file]}.")
-    written = listed(folder)
-    return parsed_json(content(folder, CLAIMS, written), [dict]) if CLAIMS in written else []
+    try:
+        written = listed(folder)
+        return parsed_json(content(folder, CLAIMS, written), [dict]) if CLAIMS in written else []
+    except InputError as error:
+        raise InputError(f"the claims in {folder} cannot be read: {error}") from None
 
 
 def damaged_records(folder: Path, sweeps: Collection[Path] = ()) -> tuple[dict[str, str], int]:

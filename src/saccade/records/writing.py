@@ -82,11 +82,19 @@ def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "")
             os.close(descriptor)
 
 
-def add_file(draft: Path, name: str, held: bytes | memoryview) -> None:
-    """A file in a folder that is not yet in its place; both come there whole, or neither."""
+@contextmanager
+def draft_file(draft: Path, name: str) -> Iterator[BinaryIO]:
+    """A file to write to in a folder that is not yet in its place; both come there whole, or neither."""
     path = draft / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(held)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
+
+
+def add_file(draft: Path, name: str, held: bytes | memoryview) -> None:
+    with draft_file(draft, name) as file:
+        file.write(held)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -117,9 +125,10 @@ def set_aside(path: Path, name: str) -> None:
 def make_folder(path: Path) -> None:
     """A folder with those above it, each flushed into the one that holds it."""
     missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in reversed(missing):
+    for folder in reversed(missing):  # not `parents=True`, which calls itself for each
+        folder.mkdir(exist_ok=True)
         flush(folder.parent)
+    path.mkdir(exist_ok=True)  # an error, if it is a file
 
 
 def clear_drafts(folder: Path) -> None:
@@ -128,7 +137,7 @@ def clear_drafts(folder: Path) -> None:
         found = _DRAFT.fullmatch(draft.name)
         if found and (lock := lock_of(draft)) is not None:
             place = folder / found[1]
-            with contextlib.suppress(OSError):  # what another user left in a folder that is shared
+            with contextlib.suppress(OSError, RecursionError):  # what another user left in a folder that is shared, however deep
                 if found[2] == "replaced" and not place.exists():
                     os.replace(draft, place)
                 elif draft.is_dir():
@@ -284,7 +293,7 @@ def flush(path: Path) -> None:
 
 def _flush_all(folder: Path) -> None:
     with ThreadPoolExecutor(_FLUSHERS) as pool:
-        list(pool.map(flush, [*folder.rglob("*"), folder]))
+        list(pool.map(flush, [*below(folder), folder]))
 
 
 def _move_into_place(draft: Path, path: Path) -> Path | None:

@@ -14,6 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from saccade.errors import InputError
+from saccade.records.json_files import regular_file
 from saccade.records.writing import write_text
 from saccade.report.cards import cards, menu
 from saccade.report.claims_table import claims_of
@@ -64,12 +66,17 @@ def write_report(
 def write_page(out: str | Path, tell: Callable[[str], object] = warnings.warn) -> Path:
     """Write OUT/report.html from every result in OUT and return its path; beside a page of that name that is not ours, another."""
     page = Path(out) / "report.html"
-    return write_report(out, page if _is_ours(page) else page.with_name("saccade-report.html"), tell)
+    is_free = not page.is_file() or is_page(page)  # what is no file is refused by the writer
+    return write_report(out, page if is_free else page.with_name("saccade-report.html"), tell)
 
 
-def _is_ours(page: Path) -> bool:
-    """Whether nothing is lost by writing there; what is no file is refused by the writer."""
-    return not page.is_file() or _OURS in page.read_bytes()[:_HEAD]
+def is_page(file: Path) -> bool:
+    """Whether a file is a page of Saccade, which can be drawn again."""
+    try:
+        with regular_file(file) as page:
+            return _OURS in page.read(_HEAD)
+    except (OSError, InputError):
+        return False
 
 
 def page_of(results: list[Result]) -> str:

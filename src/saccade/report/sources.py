@@ -6,6 +6,7 @@
 | `summary.csv` or `dataset.zarr`        | a sweep: its table and figure                          |
 | `observations`, no `checksums.json`    | a watched run that goes on, or was killed              |
 | `NAME.zarr`, or a folder that is Zarr  | a bare record, with claims if it was saved with some   |
+| `errata.md` or `findings.md`           | nothing: a page that was made from results             |
 | none of these                          | a tree: all of these kinds in it (`_place`: the order) |
 
 Hidden folders are leftovers of killed processes and are passed over. A file that is not what was written is not shown, and named.
@@ -147,7 +148,7 @@ def _kind(folder: Path) -> str:
         return "sweep"
     if has(f"{OBSERVATIONS}/about.json") and not has(CHECKSUMS):
         return "watched"
-    return "result" if has(CHECKSUMS, CLAIMS, "record.zarr") else ""
+    return "result" if has(CHECKSUMS, CLAIMS, "record.zarr") and not has("errata.md", "findings.md") else ""
 
 
 def _read(folder: Path) -> Result | None:

@@ -20,13 +20,20 @@ from saccade.report.timeline import sentences_of, timeline_figure
 if TYPE_CHECKING:
     import xarray as xr
 
-PARTS = ("record.zarr", "figure.svg", "figure.png", "about.json", "claims.json")  # what lies in such a folder, beside its page
+_PARTS = ("record.zarr", "figure.svg", "figure.png", "about.json", "claims.json")  # what lies in such a folder, beside its page
 _WEIGHTS = {"qk_effective_rank": "effective rank of QK", "ov_effective_rank": "effective rank of OV"}
 _OF_WEIGHTS = "Every line is a head, dark for late layers: how many directions its circuits use."
 
 
 def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
     """Figure, what it says and an offline page, beside the record; returns the page."""
+    write_shown(folder, record, command)
+    seal(folder, _PARTS)
+    return write_page(folder)
+
+
+def write_shown(folder: Path, record: xr.Dataset, command: str) -> None:
+    """Figure and what it says."""
     figure, caption = watched_figure(record)
     save_figure(figure, folder / "figure")
     config = parsed_json(record.attrs["config"])
@@ -37,8 +44,6 @@ def write_watched(folder: Path, record: xr.Dataset, command: str) -> Path:
     about = {"statement": statement, "caption": caption, "command": command, **shown}
     write_json(folder / "about.json", about)
     write_json(folder / "claims.json", [])
-    seal(folder, PARTS)
-    return write_page(folder)
 
 
 def watched_figure(record: xr.Dataset) -> tuple[Figure, str]:

@@ -123,8 +123,9 @@ def _written(text: str, kinds: list[Any], settings: tuple[str, ...]) -> list[tup
 
 def _range(text: str) -> list[float]:
     """`1..10:log8`, `0..1:5` or `3..7`."""
-    ends, _, spacing = text.partition(":")
-    low, high = (_number(end, text) for end in ends.split("..", 1))
+    first, _, rest = text.partition("..")
+    last, _, spacing = rest.partition(":")
+    low, high = _number(first, text), _number(last, text)
     is_log = spacing.startswith("log")
     if not spacing:
         if not (low.is_integer() and high.is_integer() and 0 <= high - low < _MOST_VALUES):
@@ -135,6 +136,8 @@ def _range(text: str) -> list[float]:
     count = _number(spacing.removeprefix("log"), text)
     if not (count.is_integer() and 2 <= count <= _MOST_VALUES) or low == high or (is_log and min(low, high) <= 0):
         raise InputError(f"{text!r} must have two different ends and a count of at least 2; for a log range both ends above 0.")
+    if not np.isfinite(high - low):
+        raise InputError(f"the ends of {text!r} are too far apart.")
     spaced = np.geomspace(low, high, int(count)) if is_log else np.linspace(low, high, int(count))
     return [float(f"{value:.12g}") for value in spaced]  # names of places, to be typed again: without the last bits' noise
 
@@ -179,7 +182,7 @@ def _as(kind: Any, value: Any) -> Any:
         return None
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if kind is float:
         return number

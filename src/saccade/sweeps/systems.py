@@ -1,12 +1,11 @@
 """A sweep over your own model: `make(**cell)` is followed, or trained, for every cell of a grid; all become one dataset.
 
 Runs come one after the other in this process. With a folder every finished run is kept there, under a name that changes with its
-settings and with the code of `make`; the same call again computes only what is missing.
+settings and with its system (`system_identity.py`); the same call again computes only what is missing.
 """
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,11 +14,10 @@ from typing import Any
 import xarray as xr
 
 from saccade.errors import InputError, is_list_like, shortened
-from saccade.experiments.identity import digest
 from saccade.laboratory import flow, train
 from saccade.model.system import System
-from saccade.records.json_files import json_ready
 from saccade.records.store import load_record, save_record
+from saccade.sweeps.system_identity import system_identity
 
 
 def sweep_systems(
@@ -66,8 +64,7 @@ def _kept(
         raise InputError(f"`make` must give a saccade.System; it gave {shortened(system)}.")
     if out is None:
         return engine(system, **settings)
-    told = {"code": inspect.getsource(make), "cell": cell, "engine": engine.__name__, "settings": settings}
-    path = Path(out) / f"{digest(json_ready(told, str))[:20]}.zarr"
+    path = Path(out) / f"{system_identity(system, cell, engine.__name__, settings)[:20]}.zarr"
     if not path.exists():
         save_record(engine(system, **settings), path)
     return load_record(path)

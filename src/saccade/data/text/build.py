@@ -21,6 +21,7 @@ from saccade.data.text.sources import Source
 from saccade.data.text.split import split_text_stream
 from saccade.data.text.tokenisers import Numbers, Tokeniser
 from saccade.errors import InputError, shortened
+from saccade.records.writing import draft_file
 
 PARTS = ("train", "valid")
 _BATCH = 2**20  # characters tokenised at once: with 2**16 words took half as long again, with 2**22 hardly less
@@ -82,7 +83,7 @@ def id_type(n_vocab: int) -> np.dtype:
 def _write_numbers(folder: Path, source: Source, tokeniser: Tokeniser) -> Tally:
     """All numbers into files; the tally is that of the training text."""
     tally = Tally()
-    with (folder / "train.numbers").open("wb") as train, (folder / "valid.numbers").open("wb") as valid:
+    with draft_file(folder, "train.numbers") as train, draft_file(folder, "valid.numbers") as valid:
         files: dict[str, BinaryIO] = {"train": train, "valid": valid}
         for part, texts in _batches(split_text_stream(source)):
             numbers = tokeniser.numbers(texts)
@@ -151,7 +152,7 @@ def _ranks(n_numbers: int, order: NDArray[np.int64], default: int) -> NDArray[np
 
 
 def _replace(numbers: Path, ids: Path, ranks: NDArray) -> None:
-    with numbers.open("rb") as read, ids.open("wb") as write:
+    with numbers.open("rb") as read, draft_file(ids.parent, ids.name) as write:
         while len(block := np.fromfile(read, np.uint32, _BLOCK)):
             ranks[block].tofile(write)
     numbers.unlink()

@@ -20,7 +20,7 @@ from saccade.errors import InputError, shortened
 from saccade.places import user_cache, user_path
 from saccade.records.checksums import damage, sealed_folder
 from saccade.records.json_files import read_json, write_json
-from saccade.records.writing import whole_file
+from saccade.records.writing import make_folder, whole_file
 
 _ABOUT = {"vocabulary": [str], "tokenizer": str, "saved": str}
 _temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -34,7 +34,7 @@ def cache_folder(cache: str | os.PathLike[str] | None) -> Path:
     folder = user_cache("corpora") if cache is None else user_path(cache)
     try:
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             with tempfile.TemporaryFile(dir=folder):
                 return folder
     except OSError as error:

@@ -35,6 +35,7 @@ from saccade.data.text.sources import Source, found_source
 from saccade.data.text.statistics import chain_of_pairs, pairs_of_ring
 from saccade.data.text.tokenisers import Tokeniser, new_tokeniser, saved_tokeniser
 from saccade.errors import InputError, checked_count, shortened
+from saccade.records.writing import draft_file
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -86,7 +87,8 @@ def _settings(source: Source, tokeniser: Tokeniser, n_vocab: int | None) -> dict
 
 def _built(folder: Path, source: Source, tokeniser: Tokeniser, n_vocab: int | None) -> dict[str, Any]:
     ranked = build_corpus(folder, source, tokeniser, n_vocab)
-    np.save(folder / "count.npy", ranked.count)
+    with draft_file(folder, "count.npy") as file:
+        np.save(file, ranked.count)
     return {"vocabulary": ranked.vocabulary, "tokenizer": tokeniser.name, "saved": tokeniser.saved()}
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from saccade.data.text.files import Piece, pieces_of_file
 from saccade.errors import InputError, checked_choice, shortened
 from saccade.places import user_path
+from saccade.records.writing import below
 
 HUB = {
     "wikitext-2": ("Salesforce/wikitext", "wikitext-2-v1"),
@@ -98,7 +99,7 @@ def _at_path(path: Path, column: str) -> Source:
         _refuse(str(path))
     if _holds_home(path):
         raise InputError(f"{path} is your home folder, or above it, and not a text; name a file, or a folder with texts only.")
-    files = sorted(file for file in _readable(path) if file.is_file() and not _hidden(file.relative_to(path)))
+    files = sorted(file for file in below(path) if file.is_file() and not _hidden(file.relative_to(path)))
     train = tuple(file for file in files if file.parent == path and file.stem == "train")
     valid = tuple(file for file in files if file.parent == path and file.stem in _VALID)
     if train and valid:
@@ -112,13 +113,6 @@ def _refuse(name: str) -> None:
     if os.sep in name or Path(name).suffix in (".txt", ".jsonl", ".parquet"):
         raise InputError(f"there is no file or folder {name}. A corpus is a path or one of {', '.join(NAMES)}.")
     checked_choice("the corpus", name, (*NAMES, "or the path of a file or folder"))
-
-
-def _readable(folder: Path) -> Iterator[Path]:
-    try:
-        yield from folder.rglob("*")
-    except OSError as error:
-        raise InputError(f"cannot read the folder {folder}: {error.strerror}.") from None
 
 
 def _holds_home(folder: Path) -> bool:

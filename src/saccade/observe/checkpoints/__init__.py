@@ -22,10 +22,11 @@ from saccade.observe.checkpoints.hub import hub_checkpoints
 from saccade.observe.checkpoints.integrity import Finding, Fingerprint, fingerprint, missing_steps, weight_findings
 from saccade.observe.checkpoints.looks import ModelLooks, WeightLooks, looks_for
 from saccade.observe.checkpoints.tensors import read_tensors
-from saccade.records.checksums import check_unclaimed
+from saccade.records.checksums import sealed_folder
 from saccade.records.json_files import parsed_json
 from saccade.records.store import save_record
-from saccade.report.watched_figure import PARTS, write_watched
+from saccade.report.page import is_page, write_page
+from saccade.report.watched_figure import write_shown
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,7 +61,7 @@ def observe_checkpoints(
     | `text`              | for the tokenizer beside the weights; default: a paragraph of our own. With a `probe`: as in `watch`   |
     | `revisions`         | of a model on the hub, in the order of training                                                        |
     | `heads`             | number of heads in a layer, to look at weights that have no model                                      |
-    | `out`               | a folder to write `record.zarr` into                                                                   |
+    | `out`               | a folder for the record, its figure and its page; an earlier one of Saccade's gives way                |
     | `trust_remote_code` | run Python code that came with the checkpoints                                                         |
 
     The record's attribute `findings` is a JSON list of `[kind, steps, sentence]`: what was found on the way.
@@ -69,12 +70,22 @@ def observe_checkpoints(
         raise InputError(
             "`model` needs a `probe`, and with a `probe` `text` must be token ids: there is no tokenizer to read it with."
         )
-    if out is not None:
-        check_unclaimed(Path(out), PARTS)
+    heads = None if heads is None else checked_count("heads", heads)
+    settings = {"model": model, "probe": probe, "text": text, "trust_remote_code": bool(trust_remote_code), "n_heads": heads}
+    if out is None:
+        return _observed(source, list(revisions), settings, on_progress)
+    with sealed_folder(Path(out), is_drawn=is_page) as folder:  # before the work: a wrong place is found out at once
+        record = _observed(source, list(revisions), settings, on_progress)
+        save_record(record, folder / "record.zarr")
+        write_shown(folder, record, "saccade observe")
+    write_page(out)
+    return record
+
+
+def _observed(source: Source, revisions: list[str], settings: dict[str, Any], on_progress: Callable[[float], None]) -> xr.Dataset:
     started = time.perf_counter()
-    checkpoints, found = _found(source, list(revisions))
-    settings = {"model": model, "probe": probe, "text": text, "trust_remote_code": bool(trust_remote_code)}
-    run = _Run(settings | {"n_heads": None if heads is None else checked_count("heads", heads)})
+    checkpoints, found = _found(source, revisions)
+    run = _Run(settings)
     try:
         for number, checkpoint in enumerate(checkpoints, 1):
             found += run.observe(checkpoint)
@@ -82,12 +93,9 @@ def observe_checkpoints(
         record = _completed(run, found, shortened(source))
     finally:
         run.close()
-    about = {"source": str(source), "revisions": list(revisions)}
+    about = {"source": str(source), "revisions": revisions}
     record.attrs["config"] = json.dumps(parsed_json(record.attrs["config"]) | about)
     record.attrs["wall_time_s"] = round(time.perf_counter() - started, 3)
-    if out is not None:
-        save_record(record, Path(out) / "record.zarr")
-        write_watched(Path(out), record, "saccade observe")
     return record
 
 

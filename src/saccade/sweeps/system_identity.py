@@ -1,0 +1,176 @@
+"""What a system is, whatever made it: a hash of its class and of all that its methods can reach, by value.
+
+| reached                                 | counts                                                                              |
+|-----------------------------------------|-------------------------------------------------------------------------------------|
+| attributes of the system                | their values: numbers, arrays, tables, functions, other objects                     |
+| code of one's own                       | bytecode, defaults, values from around it, the globals it names, and so on from there |
+| Saccade and other installed libraries   | the names that are used, and their versions                                         |
+
+So comments and layout do not count, but a helper's constant does, wherever it stands. What a method reads from a file each time it
+is called is not seen; what it read before, into an attribute or a global, is.
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+from saccade.errors import InputError, shortened
+from saccade.experiments.identity import digest, library_version, written_code
+from saccade.model.system import System
+
+_ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+_NO_PART = ("_abc_impl", "_equations")  # of a class, of a system: what Python and Saccade keep there for themselves
+
+
+def system_identity(system: System, *settings: Any) -> str:
+    """With these settings of an engine: equal for two systems only if the engine computes the same from both."""
+    try:
+        return digest([written_code(), sys.version_info[:2], _Reached().told((system, *settings))])
+    except RecursionError:
+        raise InputError(f"{type(system).__name__} holds too much to be told from another system; leave `out` out.") from None
+
+
+class _Reached:
+    """Descriptions of values as JSON has them; of one that was described already, only which."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, Any]] = {}  # the value too, so that its address stays its own
+
+    def told(self, value: Any) -> Any:
+        if isinstance(value, _ATOMS):
+            return [type(value).__name__, repr(value)]
+        if id(value) in self._known:
+            return ["again", self._known[id(value)][0]]
+        self._known[id(value)] = len(self._known), value
+        describe = next((describe for kinds, describe in self._descriptions() if isinstance(value, kinds)), self._object)
+        return [type(value).__qualname__, describe(value)]
+
+    def _descriptions(self) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
+        yield type, self._class
+        yield FunctionType, self._function
+        yield CodeType, self._code
+        yield ModuleType, lambda module: _named(module.__name__)
+        yield (MethodType, BuiltinFunctionType), lambda method: [method.__name__, self.told(method.__self__)]
+        yield (np.ndarray, np.generic, jax.Array), self._array
+        yield (list, tuple), lambda values: [self.told(type(values)), [self.told(item) for item in values]]
+        yield (set, frozenset), lambda values: sorted(digest(_Reached().told(item)) for item in values)
+        yield Mapping, lambda values: [self.told(type(values)), [[self.told(key), self.told(values[key])] for key in values]]
+        yield property, lambda value: [self.told(part) for part in (value.fget, value.fset)]
+        yield (staticmethod, classmethod), lambda value: self.told(value.__func__)
+        yield partial, lambda value: [self.told(part) for part in (value.func, value.args, value.keywords)]
+
+    def _function(self, function: Any) -> Any:
+        around = [self.told(held) for cell in function.__closure__ or () for held in _contents(cell)]
+        if (name := _library(function)) is not None:
+            return [name, around]
+        given = [self.told(function.__defaults__), self.told(function.__kwdefaults__)]
+        names = sorted(_globals_of(function.__code__))
+        reached = {name: function.__globals__[name] for name in names if name in function.__globals__}
+        parts = [[name, self._global(value, function.__code__)] for name, value in reached.items()]
+        return [self.told(function.__code__), given, around, parts]
+
+    def _global(self, value: Any, code: CodeType) -> Any:
+        """Of a module of one's own, what the code may ask of it: the names that it has there."""
+        if not isinstance(value, ModuleType) or _is_installed(value.__name__):
+            return self.told(value)
+        return [[name, self._global(getattr(value, name), code)] for name in sorted(_names_of(code)) if hasattr(value, name)]
+
+    def _code(self, code: CodeType) -> Any:
+        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        parts = [code.co_code.hex(), code.co_exceptiontable.hex(), [*map(list, names)], list(numbers)]
+        return [*parts, [self.told(constant) for constant in code.co_consts]]
+
+    def _class(self, value: type) -> Any:
+        if (name := _library(value)) is not None:
+            return name
+        parts = {name: part for name, part in vars(value).items() if name not in _NO_PART}
+        own = {name: part for name, part in parts.items() if not _is_dunder(name) or isinstance(part, FunctionType)}
+        return [value.__qualname__, [self.told(base) for base in value.__bases__], self.told(own)]
+
+    def _array(self, values: Any) -> Any:
+        held = np.asarray(values)
+        if held.dtype.hasobject:
+            return [held.shape, [self.told(item) for item in held.ravel()]]
+        return [str(held.dtype), held.shape, hashlib.sha256(held.tobytes()).hexdigest()]
+
+    def _object(self, value: Any) -> Any:
+        """Anything else: a function in a wrapping of JAX's or Python's, or an object with what it holds."""
+        if (name := _library(value)) is not None:
+            return name
+        if (inner := getattr(value, "__wrapped__", None)) is not None:
+            return self.told(inner)
+        if is_dataclass(value) and _is_installed(type(value).__module__):  # which may keep more beside its fields
+            return [self.told(type(value)), self.told({field.name: getattr(value, field.name, None) for field in fields(value)})]
+        if isinstance(value, System):
+            return [self.told(type(value)), self.told({name: held for name, held in vars(value).items() if name not in _NO_PART})]
+        try:
+            parts = value.__reduce_ex__(4)
+        except Exception as error:  # whatever an object says that cannot be written down
+            raise InputError(
+                f"`sweep` with `out` cannot tell {shortened(value)} from another of its kind ({shortened(error)}): "
+                "make the system hold plain values, or leave `out` out."
+            ) from None
+        return parts if isinstance(parts, str) else [self.told(list(p) if isinstance(p, Iterator) else p) for p in parts]
+
+
+def _contents(cell: CellType) -> list[Any]:
+    """What stands in a variable around a function; nothing, if nothing does yet."""
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def _library(value: Any) -> str | None:
+    """The name of what an installed library or Python itself defines, with the version; None of anything else."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    return f"{_named(module)}:{name}" if isinstance(module, str) and isinstance(name, str) and _is_installed(module) else None
+
+
+def _named(module: str) -> str:
+    return f"{module} {' '.join(map(library_version, _distributions().get(module.partition('.')[0], [])))}"
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """From modules to what they were installed as."""
+    return packages_distributions()
+
+
+@cache
+def _is_installed(module: str) -> bool:
+    """Whether a module is Saccade's, a library's or Python's own; all else may change from one call to the next."""
+    top = module.partition(".")[0]
+    if top == "saccade" or top in sys.stdlib_module_names:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    places = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    return file is not None and any(Path(file).is_relative_to(place) for place in places)
+
+
+def _globals_of(code: CodeType) -> set[str]:
+    """Globals that code, or code within it, names."""
+    found = {str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return found.union(*(_globals_of(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _names_of(code: CodeType) -> set[str]:
+    return {*code.co_names}.union(*(_names_of(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
