@@ -113,6 +113,18 @@ def test_a_backward_pass_that_is_still_to_come_does_not_notice(ids):
     assert model.low.c_attn.weight.grad.abs().sum() > 0
 
 
+def test_the_amplitude_is_that_along_the_growing_pair(ids):
+    model = made()
+    drive = saccade.attention_drive(model, loss, ids)
+    for layer, part in enumerate((model.low, model.high)):
+        weight = part.c_attn.weight.detach().numpy()
+        for head in range(HEADS):
+            rows = slice(head * D_HEAD, (head + 1) * D_HEAD)
+            query, key = weight[:WIDTH][rows], weight[WIDTH : 2 * WIDTH][rows]
+            u, v = drive.query_to[layer, head], drive.key_to[layer, head]
+            assert drive.amplitude[layer, head] == pytest.approx(np.linalg.norm(query @ u + key @ v) / 2, rel=1e-10)
+
+
 def test_a_head_that_is_open_does_not_open_first(ids):
     model = Model().double()
     drive = saccade.attention_drive(model, loss, ids)
