@@ -226,6 +226,15 @@ def rates_by_leaf(system: System, parameters: Any) -> Any:
     return tree_map_with_path(lambda path, leaf: checked.get(leaf_name(path[:1]), 1.0), parameters)
 
 
+def downhill(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The velocity of gradient descent on `loss(parameters, setting)`; `setting.rates` is a tree like the parameters."""
+
+    def velocity(parameters: Any, setting: Any) -> Any:
+        return jax.tree.map(lambda rate, slope: -rate * slope, setting.rates, jax.grad(loss)(parameters, setting))
+
+    return velocity
+
+
 def leaf_name(path: tuple[Any, ...]) -> str:
     """`decoder_own` for `.decoder.own`; the first part names the block."""
     return keystr(path, simple=True, separator="_") or "parameters"
