@@ -113,20 +113,11 @@ class AttentionClassifier(System):
         return self.equations().loss(parameters, self.setting())
 
     def observe(self, parameters: Weights) -> dict[str, Seen]:
-        slope = jax.grad(self.loss)(parameters)
-        norms = {part: jnp.sqrt(sum(jnp.sum(getattr(slope, name) ** 2) for name in part)) for part in (OUTER, ATTENTION)}
-        weights, told = jax.nn.softmax(_scores(parameters, self.setting(), 0.0), axis=-1), "norm of the gradient in"
-        return {
-            "attention": Seen(("sequence", "position"), weights, "1", "attention of the last token"),
-            "outer_gradient": Seen((), norms[OUTER], "1", f"{told} value, hidden and readout"),
-            "attention_gradient": Seen((), norms[ATTENTION], "1", f"{told} query and key"),
-            "drive": Seen(("query_axis", "key_axis"), self.drive(parameters), "1", "-dL/d(query key^T), which drives attention"),
-        }
+        return _equations(self.activation, self.loss_kind).observe(parameters, self.setting())
 
     def drive(self, parameters: Weights) -> Array:
         """F, minus the slope of the loss along query key^T, at these weights; eq. 15 of the paper where attention is uniform."""
-        zero = jnp.zeros((self.sequences.width, self.sequences.width))
-        return -jax.grad(_total(self.activation, self.loss_kind), argnums=2)(parameters, self.setting(), zero)
+        return -_equations(self.activation, self.loss_kind).slopes(parameters, self.setting())[1]
 
     def rates(self) -> dict[str, float]:
         return dict.fromkeys(OUTER, self.lr_outer) | dict.fromkeys(ATTENTION, self.lr_attention)
@@ -142,22 +133,21 @@ class AttentionClassifier(System):
 
     def equations(self) -> Equations:
         """Shared by all data of one size, which compile once."""
-        return Equations(*_equations(self.activation, self.loss_kind), self.setting())
+        velocity, loss, observe, _ = _equations(self.activation, self.loss_kind)
+        return Equations(velocity, loss, self.setting(), observe=observe)
+
+
+class _Functions(NamedTuple):
+    """Of (weights, setting); `slopes` are those of the loss along the weights and along a matrix added to query key^T."""
+
+    velocity: Callable[[Weights, Setting], Weights]
+    loss: Callable[[Weights, Setting], Array]
+    observe: Callable[[Weights, Setting], dict[str, Seen]]
+    slopes: Callable[[Weights, Setting], tuple[Weights, Array]]
 
 
 @lru_cache
-def _equations(activation: str, loss_kind: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    total = _total(activation, loss_kind)
-
-    def loss(weights: Weights, setting: Setting) -> Array:
-        return total(weights, setting, 0.0)
-
-    return downhill(loss), loss
-
-
-@lru_cache
-def _total(activation: str, loss_kind: str) -> Callable[[Weights, Setting, Any], Array]:
-    """The loss with a matrix added to query key^T."""
+def _equations(activation: str, loss_kind: str) -> _Functions:
     bend, price = _ACTIVATIONS[activation], _LOSSES[loss_kind]
 
     def total(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:
@@ -166,7 +156,26 @@ def _total(activation: str, loss_kind: str) -> Callable[[Weights, Setting, Any],
         output = bend(mixed @ weights.value @ weights.hidden) @ weights.readout
         return jnp.sum(setting.weight * price(setting.label * output))
 
-    return total
+    def loss(weights: Weights, setting: Setting) -> Array:
+        return total(weights, setting, 0.0)
+
+    @jax.jit
+    def slopes(weights: Weights, setting: Setting) -> tuple[Weights, Array]:
+        width = setting.tokens.shape[-1]
+        return jax.grad(total, argnums=(0, 2))(weights, setting, jnp.zeros((width, width)))
+
+    def observe(weights: Weights, setting: Setting) -> dict[str, Seen]:
+        slope, along_logits = slopes(weights, setting)
+        outer, inner = (jnp.sqrt(sum(jnp.sum(getattr(slope, name) ** 2) for name in part)) for part in (OUTER, ATTENTION))
+        attention, told = jax.nn.softmax(_scores(weights, setting, 0.0), axis=-1), "norm of the gradient in"
+        return {
+            "attention": Seen(("sequence", "position"), attention, "1", "attention of the last token"),
+            "outer_gradient": Seen((), outer, "1", f"{told} value, hidden and readout"),
+            "attention_gradient": Seen((), inner, "1", f"{told} query and key"),
+            "drive": Seen(("query_axis", "key_axis"), -along_logits, "1", "-dL/d(query key^T), which drives attention"),
+        }
+
+    return _Functions(downhill(loss), loss, observe, slopes)
 
 
 def _scores(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:
