@@ -73,7 +73,7 @@ def rotary_drive(beta: ArrayLike, tokens: Array, label: Array, weight: Array, an
     r"""$M_c = \sum_j e^{i\theta_c (j - s)} F_j$ (pair, width, width) for keys turned by $\theta_c$ for each step from the last
     token, $F_j = \frac{1}{s\sqrt d}\sum_i p_i y_i L_{1,i}\, x_{is}^\top ((x_{ij} - \bar x_i)\beta)\, x_{ij}$. [derived]
 
-    With the two coordinates of a pair as one complex number, $\dot W_Q = M_c W_K$ and $\dot W_K = M_c^\dagger W_Q$; $\sum_j F_j = F$.
+    With the two coordinates of a pair as one complex number, $\dot W_Q = M_c W_K$ and $\dot W_K = M_c^\dagger W_Q$.
     """
     beta, (_, s, d) = np.asarray(beta, float), tokens.shape
     mean = tokens.mean(axis=1)
@@ -83,8 +83,8 @@ def rotary_drive(beta: ArrayLike, tokens: Array, label: Array, weight: Array, an
 
 
 def rotary_residual(direction: ArrayLike) -> float:
-    r"""$s_2/s_1$ of the two columns $(\mathrm{Re}\, z u, \mathrm{Im}\, z u)$: $\sqrt{(1 - |u^\top u|)/(1 + |u^\top u|)}$ for any complex
-    number z and any u of length one. [derived]
+    r"""$s_2/s_1$ of the two columns $(\mathrm{Re}\, z u, \mathrm{Im}\, z u)$: $\sqrt{(1 - |u^\top u|)/(1 + |u^\top u|)}$
+    for any complex number z and any u of length one. [derived]
     """
     u = np.asarray(direction)
     return float(np.sqrt((1 - abs(u @ u)) / (1 + abs(u @ u))))
