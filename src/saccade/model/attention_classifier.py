@@ -30,7 +30,7 @@ from jax import Array
 
 from saccade.data.labelled_sequences import LabelledSequences
 from saccade.errors import InputError, checked_choice, checked_count, checked_kind, checked_list, checked_number
-from saccade.model.system import Equations, Seen, Solver, System, downhill
+from saccade.model.system import Equations, Seen, Solver, System, compiled, downhill
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"identity": lambda x: x, "tanh": jnp.tanh}
 _LOSSES: dict[str, Callable[[Array], Array]] = {
@@ -110,7 +110,10 @@ class AttentionClassifier(System):
         return Weights(*(self.init_scale * rng.standard_normal(shape) for shape in shapes))
 
     def loss(self, parameters: Weights) -> Array:
-        return self.equations().loss(parameters, self.setting())
+        return compiled(self.equations().loss)(parameters, self.setting())
+
+    def velocity(self, parameters: Weights) -> Weights:
+        return compiled(self.equations().velocity)(parameters, self.setting())
 
     def observe(self, parameters: Weights) -> dict[str, Seen]:
         return _equations(self.activation, self.loss_kind).observe(parameters, self.setting())

@@ -187,7 +187,7 @@ class System(ABC):
         """By code that is shared by flows with other data and other numbers of samples."""
         _, _, setting, *_, observe = self.equations()
         samples = [
-            _compiled(observe)(jax.tree.map(lambda part, i=i: part[i], path), setting) for i in range(len(jax.tree.leaves(path)[0]))
+            compiled(observe)(jax.tree.map(lambda part, i=i: part[i], path), setting) for i in range(len(jax.tree.leaves(path)[0]))
         ]
         return jax.tree.map(lambda *parts: np.stack(parts), *samples)
 
@@ -294,7 +294,7 @@ def _check_loss(system: System) -> None:
         raise InputError(f"`loss` of {name} must give one number; it gives {shape}. Take the sum or the mean.")
 
 
-_compiled = lru_cache(jax.jit)
+compiled = lru_cache(jax.jit)
 
 
 def _parameters_seen(parameters: Any, leading: int = 0) -> Iterator[tuple[str, Seen]]:

@@ -22,6 +22,7 @@ from saccade.lab.experiment import Experiment, Measured, Progress, Variable, pad
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines, family
 from saccade.lab.settings import Range
 from saccade.observe.fits import Array, power
+from saccade.observe.measures import cosine, cosines
 from saccade.theory import rank_collapse as theory
 from saccade.theory.rank_collapse import statements as stated
 
@@ -103,11 +104,11 @@ def _ensemble(path: Path) -> dict[str, Any]:
     first = met.argmax(axis=0)
     since = np.arange(len(t))[:, None] >= first
     rows, at = w[..., :, None] * A, [np.argmax(size <= R, axis=0) for size in SIZES]
-    lines = [_cosines(part) for part in (rows[-1], w[-1][..., :, None] * np.swapaxes(A[-1], -1, -2))]
+    lines = [cosines(part) for part in (rows[-1], w[-1][..., :, None] * np.swapaxes(A[-1], -1, -2))]
     bounds = np.stack([theory.energy_bound(t[:, s], float(E[0, s])) for s in starts], axis=1)
     inside = (R[:-1] > SIZES[1]) & (R[1:] < LARGE)
-    reached = E_dot / np.cbrt(E) ** 4, _norm(b_dot) / _norm(w) ** 2, np.cbrt(E) * (path.end - t)
-    to_rows = [_cosine(part[:, :, None], rows).min(axis=-1) for part in (b_dot, b)]
+    reached = E_dot / np.cbrt(E) ** 4, np.linalg.norm(b_dot, axis=-1) / np.sum(w**2, -1), np.cbrt(E) * (path.end - t)
+    to_rows = [cosine(part[:, :, None], rows).min(axis=-1) for part in (b_dot, b)]
     return {
         "energy_0": E[0],
         "time": path.end,
@@ -121,7 +122,7 @@ def _ensemble(path: Path) -> dict[str, Any]:
         "lost": (since & ~met).any(axis=0).astype(float),
         "reached": np.array([[part[i, starts] for i in at] for part in reached]).swapaxes(1, 2),
         "cosine": np.stack(
-            [lines[0].min(axis=(-2, -1)), to_rows[0][-1], _least(to_rows[1], since), _least(_cosine(b, b_dot), since)]
+            [lines[0].min(axis=(-2, -1)), to_rows[0][-1], _least(to_rows[1], since), _least(cosine(b, b_dot), since)]
         ),
         "pairs": np.stack([(part > 0).mean(axis=(-2, -1)) for part in lines]),
         "share": np.array([met[np.argmax(size <= R, axis=0), starts].mean() for size in GRID]),
@@ -139,20 +140,6 @@ def _drifts(path: Path) -> list[Array]:
     return [(np.abs(law - law[0]).max(axis=-1) / R**2).max(axis=0) for law in laws]
 
 
-def _norm(vectors: Array) -> Array:
-    return np.linalg.norm(vectors, axis=-1)
-
-
-def _cosine(one: Array, other: Array) -> Array:
-    return np.sum(one * other, axis=-1) / (_norm(one) * _norm(other))
-
-
-def _cosines(rows: Array) -> Array:
-    """Between all rows."""
-    unit = rows / _norm(rows)[..., None]
-    return unit @ np.swapaxes(unit, -1, -2)
-
-
 def _least(values: Array, inside: Any) -> Array:
     return np.where(inside, values, np.inf).min(axis=0)
 
@@ -161,7 +148,7 @@ def _rank_one(settings: Settings) -> dict[str, Array]:
     """Six starts of rank one and width three, each with positive and with negative energy."""
     rng = np.random.default_rng(settings.seed)
     scales, sign = rng.uniform(0.3, 2.0, (6, 3)).repeat(2, axis=0), np.tile([1.0, -1.0], 6)
-    a, c = (part / _norm(part)[:, None] for part in rng.standard_normal((2, 12, 3)))
+    a, c = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in rng.standard_normal((2, 12, 3)))
     x, y, z = scales.T
     factors = x[:, None] * a, (sign * y)[:, None, None] * a[:, :, None] * c[:, None], z[:, None] * c
     path = cubic_path(saccade.CubicFlow(*factors), settings.tau + 6, 1.0)  # what is close to a tie takes its time
