@@ -112,15 +112,14 @@ class AttentionClassifier(System):
     def loss(self, parameters: Weights) -> Array:
         return compiled(self.equations().loss)(parameters, self.setting())
 
-    def velocity(self, parameters: Weights) -> Weights:
-        return compiled(self.equations().velocity)(parameters, self.setting())
-
     def observe(self, parameters: Weights) -> dict[str, Seen]:
         return _equations(self.activation, self.loss_kind).observe(parameters, self.setting())
 
-    def drive(self, parameters: Weights) -> Array:
-        """F, minus the slope of the loss along query key^T, at these weights; eq. 15 of the paper where attention is uniform."""
-        return -_equations(self.activation, self.loss_kind).slopes(parameters, self.setting())[1]
+    def downhill(self, parameters: Weights) -> tuple[Weights, Any]:
+        """Minus the slope of the loss along the weights, and F, that along query key^T; eq. 15 where attention is uniform."""
+        with jax.enable_x64(True):
+            slopes = _equations(self.activation, self.loss_kind).slopes(parameters, self.setting())
+            return jax.tree.map(lambda part: -np.asarray(part), slopes)
 
     def rates(self) -> dict[str, float]:
         return dict.fromkeys(OUTER, self.lr_outer) | dict.fromkeys(ATTENTION, self.lr_attention)

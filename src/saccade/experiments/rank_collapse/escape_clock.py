@@ -147,8 +147,8 @@ def _expansion(data: LabelledSequences, seed: int) -> dict[str, Any]:
     with jax.enable_x64(True):
         systems = [AttentionClassifier(each) for each in (data, balanced)]
         drops = [[(1 - float(each.loss(start))) / eps**3 for eps, start in zip(EXPANSION, starts, strict=True)] for each in systems]
-        speeds = [jax.tree.map(np.asarray, systems[0].velocity(start)) for start in starts]
         rest = float(systems[0].loss(zero))
+    speeds = [systems[0].downhill(start)[0] for start in starts]
     return {
         "expansion": np.array(drops),
         "expected": FIRST.slope * float(theory.factor_energy(unit.value[0], unit.hidden, unit.readout)),
