@@ -42,6 +42,11 @@ class LabelledSequences:
     def width(self) -> int:
         return self.tokens.shape[2]
 
+    @property
+    def given(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Tokens, labels and weights, as closed forms take them."""
+        return self.tokens, self.label, self.weight
+
     @classmethod
     def two_clue(cls, first: float = 0.9, second: float = 0.9, share: float = 0.5) -> LabelledSequences:
         """Two clues, and a question that says which of them to trust: 16 sequences of three tokens of width 5.

@@ -113,12 +113,12 @@ class AttentionClassifier(System):
         return compiled(self.equations().loss)(parameters, self.setting())
 
     def observe(self, parameters: Weights) -> dict[str, Seen]:
-        return _equations(self.activation, self.loss_kind).observe(parameters, self.setting())
+        return _equations(self.activation, self.loss_kind)[2](parameters, self.setting())
 
     def downhill(self, parameters: Weights) -> tuple[Weights, Any]:
         """Minus the slope of the loss along the weights, and F, that along query key^T; eq. 15 where attention is uniform."""
         with jax.enable_x64(True):
-            slopes = _equations(self.activation, self.loss_kind).slopes(parameters, self.setting())
+            slopes = _equations(self.activation, self.loss_kind)[3](parameters, self.setting())
             return jax.tree.map(lambda part: -np.asarray(part), slopes)
 
     def rates(self) -> dict[str, float]:
@@ -139,17 +139,9 @@ class AttentionClassifier(System):
         return Equations(velocity, loss, self.setting(), observe=observe)
 
 
-class _Functions(NamedTuple):
-    """Of (weights, setting); `slopes` are those of the loss along the weights and along a matrix added to query key^T."""
-
-    velocity: Callable[[Weights, Setting], Weights]
-    loss: Callable[[Weights, Setting], Array]
-    observe: Callable[[Weights, Setting], dict[str, Seen]]
-    slopes: Callable[[Weights, Setting], tuple[Weights, Array]]
-
-
 @lru_cache
-def _equations(activation: str, loss_kind: str) -> _Functions:
+def _equations(activation: str, loss_kind: str) -> tuple[Callable[..., Any], ...]:
+    """Of (weights, setting): velocity, loss, what is observed, slopes along weights and a matrix added to query key^T."""
     bend, price = _ACTIVATIONS[activation], _LOSSES[loss_kind]
 
     def total(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:
@@ -177,7 +169,7 @@ def _equations(activation: str, loss_kind: str) -> _Functions:
             "drive": Seen(("query_axis", "key_axis"), -along_logits, "1", "-dL/d(query key^T), which drives attention"),
         }
 
-    return _Functions(downhill(loss), loss, observe, slopes)
+    return downhill(loss), loss, observe, slopes
 
 
 def _scores(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:

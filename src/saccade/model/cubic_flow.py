@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from saccade.errors import InputError
-from saccade.model.system import Equations, Seen, SettledSystem, Solver
+from saccade.model.system import Equations, Seen, Solver, System
 
 
 class Factors(NamedTuple):
@@ -29,7 +29,7 @@ class Factors(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CubicFlow(SettledSystem):
+class CubicFlow(System):
     """The cubic flow from given factors, axes as in `Factors` without the clock; all starts are followed together."""
 
     along: ArrayLike
@@ -39,7 +39,6 @@ class CubicFlow(SettledSystem):
     seeds = None
     solver = Solver(t1=20.0, rtol=1e-12, atol=1e-14, most_for_lsoda=0)
     time_unit = "tau, the integral of the weights' size over time"
-    keep = ("parameter_along", "parameter_hidden", "parameter_readout", "parameter_clock", "energy", "size")
 
     def __post_init__(self) -> None:
         w, A, b = np.shape(self.along), np.shape(self.hidden), np.shape(self.readout)
@@ -57,20 +56,19 @@ class CubicFlow(SettledSystem):
         w, A, b = (np.asarray(part, float) for part in (self.along, self.hidden, self.readout))
         return Factors(w, A, b, np.zeros(len(w)))
 
+    def loss(self, parameters: Factors) -> Any:
+        return _loss(parameters, None)
+
+    def velocity(self, parameters: Factors) -> Factors:
+        return _velocity(parameters, None)
+
     def equations(self) -> Equations:
         """Shared by all starts; in NumPy, where nothing has to be compiled for each number and width of them."""
         return Equations(_velocity, _loss, None, without_jax=lambda factors: (_loss(factors, None), _velocity(factors, None)))
 
-    def observe_path(self, path: Factors, keep: Any) -> dict[str, Seen]:
-        """With any leading axes, in NumPy."""
+    def observe(self, parameters: Factors) -> dict[str, Seen]:
         told = "root of a third of the sum of squares of w, A and b"
-        axes = ("start", "width"), ("start", "width", "hidden"), ("start", "hidden"), ("start",)
-        seen = {
-            f"parameter_{name}": Seen(axis, part, "1", f"parameter `{name}` of the system")
-            for name, axis, part in zip(Factors._fields, axes, path, strict=True)
-        }
-        seen |= {"energy": Seen(("start",), energy(path), "1", "w A b"), "size": Seen(("start",), size(path), "1", told)}
-        return {name: each for name, each in seen.items() if name in keep}
+        return {"energy": Seen(("start",), energy(parameters), "1", "w A b"), "size": Seen(("start",), size(parameters), "1", told)}
 
 
 def _loss(factors: Factors, _: None) -> Any:

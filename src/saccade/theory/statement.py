@@ -32,6 +32,12 @@ class Correction:
     title: str = ""
     instead: str = "corrected"
 
+    @classmethod
+    def headed(cls, heading: str, printed: str, corrected: str, why: str, **others: str) -> Correction:
+        """One whose number and title stand in a heading: `3.1: A factor of one half in eq. 5`."""
+        number, _, title = heading.partition(": ")
+        return cls(number, (printed,), (corrected,), why, title=title, **others)
+
 
 class Misprint(NamedTuple):
     """A slip in print that changes no statement, as plain text: where it stands, what is printed, what is meant."""

@@ -22,7 +22,7 @@ from saccade.lab.experiment import Experiment, Measured, Progress, Variable, pad
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines, family
 from saccade.lab.settings import Range
 from saccade.observe.fits import Array, power
-from saccade.observe.measures import cosine, cosines
+from saccade.observe.measures import cosines
 from saccade.theory import rank_collapse as theory
 from saccade.theory.rank_collapse import statements as stated
 
@@ -95,53 +95,45 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 
 
 def _ensemble(path: Path) -> dict[str, Any]:
-    w, A, b, t, E, R = path
+    (w, A, b, t), E, R, end = path
     starts, root = np.arange(E.shape[1]), 1 / np.cbrt(E)
     w_dot, A_dot, b_dot = theory.slopes(w, A, b)
     E_dot = np.sum([theory.factor_energy(*each) for each in ((w_dot, A, b), (w, A_dot, b), (w, A, b_dot))], axis=0)
-    squares = np.sum(w_dot**2, -1) + np.sum(b_dot**2, -1) + np.sum(w**2, -1) * np.sum(b**2, -1)
-    met = theory.condensation_condition(w, A, b)
-    first = met.argmax(axis=0)
-    since = np.arange(len(t))[:, None] >= first
-    rows, at = w[..., :, None] * A, [np.argmax(size <= R, axis=0) for size in SIZES]
-    lines = [cosines(part) for part in (rows[-1], w[-1][..., :, None] * np.swapaxes(A[-1], -1, -2))]
+    met, angles = theory.condensation_condition(w, A, b), theory.angles(w, A, b)
+    first, at = met.argmax(axis=0), [np.argmax(size <= R, axis=0) for size in SIZES]
+    since = np.where(np.arange(len(t))[:, None] >= first, 0.0, np.inf)
+    columns = cosines(w[-1][..., :, None] * np.swapaxes(A[-1], -1, -2))
     bounds = np.stack([theory.energy_bound(t[:, s], float(E[0, s])) for s in starts], axis=1)
     inside = (R[:-1] > SIZES[1]) & (R[1:] < LARGE)
-    reached = E_dot / np.cbrt(E) ** 4, np.linalg.norm(b_dot, axis=-1) / np.sum(w**2, -1), np.cbrt(E) * (path.end - t)
-    to_rows = [cosine(part[:, :, None], rows).min(axis=-1) for part in (b_dot, b)]
+    reached = E_dot / np.cbrt(E) ** 4, np.linalg.norm(b_dot, axis=-1) / np.sum(w**2, -1), np.cbrt(E) * (end - t)
+    since_met = [(part + since).min(axis=0) for part in (angles.readout_rows.min(axis=-1), angles.readout_velocity)]
     return {
         "energy_0": E[0],
-        "time": path.end,
+        "time": end,
         "last_size": R[-1],
         "drift": np.stack(_drifts(path)),
-        "power_error": np.abs(E_dot / squares - 1).max(axis=0),
+        "power_error": np.abs(E_dot / theory.energy_slope(w, A, b) - 1).max(axis=0),
         "below_bound": (bounds - 1e-6 * np.abs(bounds) > E).sum(axis=0).astype(float),
         "steepest": np.where(inside, -np.diff(root, axis=0) / np.diff(t, axis=0), -np.inf).max(axis=0),
         "met_at_start": met[0].astype(float),
         "met_size": np.where(met.any(axis=0), R[first, starts], np.nan),
-        "lost": (since & ~met).any(axis=0).astype(float),
+        "lost": ((since == 0) & ~met).any(axis=0).astype(float),
         "reached": np.array([[part[i, starts] for i in at] for part in reached]).swapaxes(1, 2),
-        "cosine": np.stack(
-            [lines[0].min(axis=(-2, -1)), to_rows[0][-1], _least(to_rows[1], since), _least(cosine(b, b_dot), since)]
-        ),
-        "pairs": np.stack([(part > 0).mean(axis=(-2, -1)) for part in lines]),
+        "cosine": np.stack([angles.rows[-1].min(axis=(-2, -1)), angles.velocity_rows[-1].min(axis=-1), *since_met]),
+        "pairs": np.stack([(part > 0).mean(axis=(-2, -1)) for part in (angles.rows[-1], columns)]),
         "share": np.array([met[np.argmax(size <= R, axis=0), starts].mean() for size in GRID]),
-        "curve_time": (path.end - t).T,
+        "curve_time": (end - t).T,
         "curve_root": root.T,
     }
 
 
 def _drifts(path: Path) -> list[Array]:
     """Of both matrices, of the sums that eq. 9 prints, and of the product whose square is eq. 27."""
-    w, A, b, *_, R = path
+    (w, A, b, _), R = path.factors, path.size
     printed = np.concatenate([w**2 - np.sum(A**2, axis=-1), b**2 - np.sum(A**2, axis=-2)], axis=-1)
     product = w[..., 0] * w[..., 1] - np.sum(A[..., 0, :] * A[..., 1, :], axis=-1)
     laws = [part.reshape(*R.shape, -1) for part in (*theory.conserved(w, A, b), printed, product)]
     return [(np.abs(law - law[0]).max(axis=-1) / R**2).max(axis=0) for law in laws]
-
-
-def _least(values: Array, inside: Any) -> Array:
-    return np.where(inside, values, np.inf).min(axis=0)
 
 
 def _rank_one(settings: Settings) -> dict[str, Array]:

@@ -180,7 +180,7 @@ def _laws(settings: Settings) -> dict[str, Any]:
 def _turn(settings: Settings) -> dict[str, Any]:
     """W_V on the way from v to beta*."""
     data, seed = teacher_data(settings.teacher_seed), settings.seed
-    v, star = stage_one(data, seed).direction, theory.uniform_optimum(data.tokens, data.label, data.weight)
+    v, star = stage_one(data, seed).direction, theory.uniform_optimum(*data.given)
     system = AttentionClassifier(data, init_scale=settings.turn_scale)
     run = followed(system, seed, ["parameter_value", "outer_gradient"], until=40)
     run = run.isel(time=run.time > -40)

@@ -113,16 +113,9 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     return Measured(values, {"scale": list(settings.scales), **COORDS})
 
 
-def drive_of(data: LabelledSequences) -> tuple[Array, Array]:
-    """beta*, and F there."""
-    given = data.tokens, data.label, data.weight
-    star = theory.uniform_optimum(*given)
-    return star, theory.attention_drive(star, *given)
-
-
 def _stage_two(data: LabelledSequences, eps: float, seed: int) -> dict[str, Any]:
     """A run from the start until attention has opened, with samples around the predicted ends of both stages."""
-    (U, s, Vt), first = np.linalg.svd(drive_of(data)[1]), stage_one(data, seed)
+    (U, s, Vt), first = np.linalg.svd(theory.plateau(*data.given)[1]), stage_one(data, seed)
     opens, keep = np.log(LEVEL / eps) / s[0], ["parameter_query", "parameter_key", "parameter_value", "outer_gradient"]
     # 60 samples each would do but for the quietest moment: at 1.6 units apart they miss its depth by up to a fifth
     run = followed(AttentionClassifier(data, init_scale=eps), seed, keep, opens=opens, until=opens + 25 / s[0], n_times=200)
@@ -149,7 +142,7 @@ def _stage_two(data: LabelledSequences, eps: float, seed: int) -> dict[str, Any]
 
 def _turned(data: LabelledSequences, settings: Settings) -> dict[str, Any]:
     """The same with keys that turn with position."""
-    M = theory.rotary_drive(drive_of(data)[0], data.tokens, data.label, data.weight, ANGLES)
+    M = theory.rotary_drive(theory.uniform_optimum(*data.given), *data.given, ANGLES)
     U, s, _ = np.linalg.svd(M)
     winner, eps = int(s[:, 0].argmax()), settings.scales[-1]
     rate = s[winner, 0]
@@ -163,18 +156,10 @@ def _turned(data: LabelledSequences, settings: Settings) -> dict[str, Any]:
     return {"turned": np.array([found, *values[1:3] / values[0]]), "turned_predicted": np.array(predicted)}
 
 
-def rank_one_outer(star: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Value, hidden and readout of rank one and of one size whose product is beta*."""
-    size, d = np.linalg.norm(star), len(star)
-    a, c = (part / np.linalg.norm(part) for part in rng.standard_normal((2, d)))
-    r = np.cbrt(size)
-    return r * np.outer(star / size, a), r * np.outer(a, c), r * c
-
-
 def _at_the_plateau(tasks: tuple[LabelledSequences, ...], seed: int) -> dict[str, Any]:
     """Identities and orders at beta*, by differentiation; orders on the first task."""
-    rng, (teacher, clue, _), drives = np.random.default_rng(seed), tasks, [drive_of(data) for data in tasks]
-    points = [Weights(*rank_one_outer(star, rng), *np.zeros((2, len(star), len(star)))) for star, _ in drives]
+    rng, (teacher, clue, _), drives = np.random.default_rng(seed), tasks, [theory.plateau(*data.given) for data in tasks]
+    points = [Weights(*theory.rank_one_factors(star, rng), *np.zeros((2, len(star), len(star)))) for star, _ in drives]
     Q, K = rng.standard_normal((2, 4, 4))
     system, (_, F), orders = AttentionClassifier(teacher), drives[0], []
     odd = AttentionClassifier(clue, init_scale=1.0, d_key=3, d_hidden=7, activation="tanh", loss_kind="logistic")
@@ -203,7 +188,7 @@ def _apart(one: Array, other: Array) -> float:
 
 def _quiet(data: LabelledSequences, eps: float, seed: int) -> float:
     """The smallest outer gradient with tanh between the end of stage I and the opening of attention."""
-    system, s1 = AttentionClassifier(data, init_scale=eps, activation="tanh"), np.linalg.norm(drive_of(data)[1], 2)
+    system, s1 = AttentionClassifier(data, init_scale=eps, activation="tanh"), np.linalg.norm(theory.plateau(*data.given)[1], 2)
     opens = np.log(LEVEL / eps) / s1
     run = followed(system, seed, ["outer_gradient", "parameter_query"], opens=opens, until=opens + 20, n_times=40)
     small = np.linalg.norm(run.parameter_query.values, axis=(1, 2)) < LEVEL
@@ -234,7 +219,7 @@ def _still(settings: Settings) -> dict[str, float]:
 
 def _missed(data: LabelledSequences) -> dict[str, Array]:
     """Theorem 3's own solution from a start without a share of the top pair."""
-    F = drive_of(data)[1]
+    F = theory.plateau(*data.given)[1]
     U, s, Vt = np.linalg.svd(F)
     Q, K = np.random.default_rng(3).standard_normal((2, 4, 4))
     grown = theory.stage_two(12 / s[1], F, Q, K - np.outer(Vt[0], Vt[0] @ K + U[:, 0] @ Q)).query
@@ -248,7 +233,7 @@ def _adam(data: LabelledSequences, settings: Settings) -> dict[str, float]:
     run = saccade.train(system, steps=every[-1], optimiser="adam", save=every, seeds=[settings.seed], keep=["parameter_query"])
     Q = run.parameter_query.values[0]
     norm = np.linalg.norm(Q, axis=(1, 2))
-    opening, top = (np.linalg.svd(part)[0][:, 0] for part in (Q[int(np.argmax(norm >= LEVEL))], drive_of(data)[1]))
+    opening, top = (np.linalg.svd(part)[0][:, 0] for part in (Q[int(np.argmax(norm >= LEVEL))], theory.plateau(*data.given)[1]))
     return {"adam_cosine": abs(float(opening @ top)) if norm.max() >= LEVEL else np.nan}
 
 

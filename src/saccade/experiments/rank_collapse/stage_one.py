@@ -13,28 +13,27 @@ import saccade
 from saccade.data.labelled_sequences import LabelledSequences
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.model.attention_classifier import AttentionClassifier
+from saccade.model.cubic_flow import Factors, energy, size
 from saccade.observe.fits import Array
 
 
 class Path(NamedTuple):
-    """w, A, b, their own time t, E and the size R, each (time, start, ...); `end`, T* of each start."""
+    """The factors and their own time t, each (time, start, ...), E, the size R, and T* of each start: what is left of the time at
+    size R is E^(-1/3), to a share of R^-2.
+    """
 
-    along: Array
-    hidden: Array
-    readout: Array
-    clock: Array
+    factors: Factors
     energy: Array
     size: Array
-
-    @property
-    def end(self) -> Array:
-        """What is left of the time at size R is E^(-1/3), to a share of R^-2."""
-        return self.clock[-1] + np.cbrt(self.energy[-1]) ** -1
+    end: Array
 
 
-def cubic_path(factors: saccade.CubicFlow, tau: float, step: float = 0.1) -> Path:
-    run = saccade.flow(factors, times=np.arange(step, tau, step), method="DOP853")
-    return Path(*(run[f"parameter_{name}"].values for name in Path._fields[:4]), run.energy.values, run["size"].values)
+def cubic_path(system: saccade.CubicFlow, tau: float, step: float = 0.1) -> Path:
+    names = [f"parameter_{name}" for name in Factors._fields]
+    run = saccade.flow(system, times=np.arange(step, tau, step), method="DOP853", keep=names)
+    factors = Factors(*(run[name].values for name in names))
+    E = energy(factors)
+    return Path(factors, E, size(factors), factors.clock[-1] + np.cbrt(E[-1]) ** -1)
 
 
 class StageOne(NamedTuple):

@@ -14,7 +14,9 @@ __all__ = [
     "QueryKey",
     "attention_drive",
     "is_separable",
+    "plateau",
     "plateau_depth_power",
+    "rank_one_factors",
     "residual_rank_power",
     "rotary_drive",
     "rotary_residual",
@@ -67,6 +69,19 @@ def attention_drive(beta: ArrayLike, tokens: Array, label: Array, weight: Array)
     mean = tokens.mean(axis=1)
     pull = np.einsum("njd,njk->nk", tokens * beta, tokens - mean[:, None]) / (s * np.sqrt(d))  # beta^T S_i
     return np.einsum("n,nd,nk->dk", weight * label * np.exp(-label * (mean @ beta)), tokens[:, -1], pull)
+
+
+def plateau(tokens: Array, label: Array, weight: Array) -> tuple[Array, Array]:
+    r"""$\beta^*$, and F there: where stage II begins."""
+    star = uniform_optimum(tokens, label, weight)
+    return star, attention_drive(star, tokens, label, weight)
+
+
+def rank_one_factors(beta: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    r"""$W_V, W^{[1]}, W^{[2]}$ of rank one and of one size whose product is $\beta$, along random directions."""
+    size, r = np.linalg.norm(beta), np.cbrt(np.linalg.norm(beta))
+    a, c = (part / np.linalg.norm(part) for part in rng.standard_normal((2, len(beta))))
+    return r * np.outer(beta / size, a), r * np.outer(a, c), r * c
 
 
 def rotary_drive(beta: ArrayLike, tokens: Array, label: Array, weight: Array, angles: ArrayLike) -> NDArray[np.complex128]:
