@@ -90,4 +90,4 @@ class Statement:
         parts = re.fullmatch(r"(?P<number>[^()]+) \((?P<place>[^()]+)\): (?P<title>.+)", heading)
         if parts is None:
             raise ValueError(f"a heading is NUMBER (PLACE): TITLE; got {heading!r}")
-        return cls(paper, formula=formula, **parts.groupdict(), **others)
+        return cls(paper, parts["number"], parts["title"], formula, place=parts["place"], **others)

@@ -39,7 +39,7 @@ EXPANSION = (0.02, 0.01, 0.005)  # initial scales at which the loss is expanded:
 STILL_CUBIC = 0.995  # loss above which the cubic flow is still good; v is coordinate 0, so rows 1 and on of W_V are across
 LAWS = {"value": "W_VᵀW_V - W₁W₁ᵀ", "readout": "W₁ᵀW₁ - W₂W₂ᵀ", "attention": "W_QᵀW_Q - W_KᵀW_K"}
 UNCORRELATED, THREE = "Σ ≠ 0", "three small factors"
-COORDS = {
+COORDS: dict[str, Any] = {
     "task": list(TASKS),
     "expand": list(EXPANSION),
     "case": ["two-clue", "balanced"],
@@ -218,7 +218,7 @@ def _of_expansion(record: xr.Dataset) -> Iterator[Claim]:
     case, scale = Case({"task": "p .9/.9"}), record.expand.values
     yield case.erratum(stated.DEFINITION_3, "loss of zero weights", record.loss_at_zero, printed=0.5, corrected=1.0, within=1e-12)
     drop, told = record.expansion[0].values, float(record.expected)
-    forms = {"printed": told / 2, "corrected": told, "within": 1e-3 * abs(told)}
+    forms: Any = {"printed": told / 2, "corrected": told, "within": 1e-3 * abs(told)}
     yield case.but(ε=float(scale[-1])).erratum(stated.DEFINITION_3, "(1 - L) / ε³ near the origin", drop[-1], **forms)
     for statement, title, order, target, within in (
         (stated.DEFINITION_3, "what eq. 5 leaves out", 3 + power(scale, np.abs(drop - told)), 5.0, 0.2),
@@ -271,7 +271,7 @@ def _of_turn(record: xr.Dataset) -> Iterator[Claim]:
     case, (to_v, to_star) = Case({"data": "noisy teacher"}), record.turn_cosine
     late, near = {"turn_time": record.quiet}, float(record.star_cosine)
     yield case.at_least(stated.THEOREM_2, "cos of W_V's top direction and v, at its best", to_v.max(), 1 - 1e-3)
-    forms = {"printed": 1.0, "corrected": near, "within": 0.03}
+    forms: Any = {"printed": 1.0, "corrected": near, "within": 0.03}
     yield case.erratum(stated.THEOREM_2, "the same on the plateau", to_v.sel(late), number="3.6", **forms)
     yield case.at_least(stated.THEOREM_2, "cos of W_V's top direction and β*, on the plateau", to_star.sel(late), 0.99)
 

@@ -42,7 +42,7 @@ ANGLES = (1.0, 0.5)  # of two pairs of key coordinates
 DRIVEN, PLAIN, FIXED = "F ≠ 0", "plain gradient flow", "keys that do not turn with position"
 ALIGNED, APART = "u₁ᵀW_Q(0) + v₁ᵀW_K(0) ≠ 0", "labels not separated by the mean token"
 ADAM_RATE = 2e-3
-COORDS = {
+COORDS: dict[str, Any] = {
     "data": ["teacher", "two-clue", "anchor"],
     "delta": list(DELTAS),
     "quantity": ["outer", "attention", "equation"],

@@ -69,8 +69,8 @@ class Angles(NamedTuple):
 def angles(along: ArrayLike, hidden: ArrayLike, readout: ArrayLike) -> Angles:
     w, A, b = (np.asarray(part, float) for part in (along, hidden, readout))
     rows, unit, speed = (_unit(part) for part in (w[..., :, None] * A, b, slopes(w, A, b).readout))
-    of_rows = [np.sum(rows * part[..., None, :], axis=-1) for part in (speed, unit)]
-    return Angles(rows @ np.swapaxes(rows, -1, -2), *of_rows, np.sum(unit * speed, axis=-1))
+    psi, phi = (np.sum(rows * part[..., None, :], axis=-1) for part in (speed, unit))
+    return Angles(rows @ np.swapaxes(rows, -1, -2), psi, phi, np.sum(unit * speed, axis=-1))
 
 
 def _unit(vectors: Array) -> Array:
