@@ -7,7 +7,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments import experiment
-from saccade.lab.claim import FAILS
+from saccade.lab.claim import FAILS, HOLDS
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
@@ -29,7 +29,11 @@ def test_every_verdict_is_the_expected_one(name):
 
 def test_a_law_that_drifts_and_a_time_that_is_off_are_seen():
     record = record_of("blow-up")
-    assert verdicts("blow-up", record.assign(first_law=record.first_law + 1e-9), "drift of w wᵀ") == {FAILS}
+    drifts = {"w wᵀ - A Aᵀ": "drift of w wᵀ", "eq. 9": "printed differences", "eq. 27": "root of eq. 27"}
+    for law, title in drifts.items():
+        drift = record.drift + 1e-9 * (record.law == law)
+        assert verdicts("blow-up", record.assign(drift=drift), title) == {FAILS}
+    assert verdicts("blow-up", record.assign(steepest=1.5 * record.steepest), "eq. 38") == {FAILS}
     assert verdicts("blow-up", record.assign(rank_one_time=record.rank_one_time * (1 + 1e-8)), "Carlson") == {FAILS}
     late = record.assign(time=record.time * 1.5)
     assert verdicts("blow-up", late, "over the bound") == {FAILS}
@@ -41,8 +45,7 @@ def test_one_start_that_does_not_blow_up_or_loses_the_condition_is_seen():
     assert verdicts("blow-up", record.assign(last_size=record.last_size.where(~one, 10.0)), "size of a million") == {FAILS}
     assert verdicts("blow-up", record.assign(lost=record.lost.where(~one, 1.0)), "lose it again") == {FAILS}
     assert verdicts("blow-up", record.assign(met_size=record.met_size.where(~one)), "meet it before") == {FAILS}
-    smaller = record.assign(column_share=0 * record.column_share + 1)
-    assert verdicts("blow-up", smaller, "share of pairs") == {FAILS}
+    assert verdicts("blow-up", record.assign(pairs=0 * record.pairs + 1), "share of pairs") == {FAILS}
 
 
 def test_a_clock_that_is_late_by_three_scales_is_seen():
@@ -51,25 +54,38 @@ def test_a_clock_that_is_late_by_three_scales_is_seen():
     assert verdicts("escape-clock", late, "half-way loss, after") == {FAILS}
     logarithmic = record.assign(half_time=0 * record.half_time + 10 - np.log(record.scale))
     assert verdicts("escape-clock", logarithmic, "power of ε in that time") == {FAILS}
+    inverse = record.assign(two_factor_time=1 / record.scale)
+    assert verdicts("escape-clock", inverse, "time for each factor e") == {FAILS}
+    assert HOLDS in verdicts("escape-clock", inverse, "power of ε in that time (readout of size one)")
 
 
 def test_printed_forms_fail_where_they_are_put_in_the_place_of_measurements():
     record = record_of("escape-clock")
     assert verdicts("escape-clock", record.assign(loss_at_zero=0 * record.loss_at_zero + 0.5), "loss of zero weights") == {FAILS}
     assert verdicts("escape-clock", record.assign(row_cosine=0 * record.row_cosine + 1), "rows of W_V") == {FAILS}
-    assert verdicts("escape-clock", record.assign(late_cosine=0 * record.late_cosine + 1), "the same on the plateau") == {FAILS}
+    assert verdicts("escape-clock", record.assign(turn_cosine=0 * record.turn_cosine + 1), "the same on the plateau") == {FAILS}
 
 
 def test_a_rate_one_percent_off_and_another_gap_are_seen():
     record = record_of("rank-collapse")
-    assert verdicts("rank-collapse", record.assign(rate=1.01 * record.rate), "growth rate of attention") == {FAILS}
+    assert verdicts("rank-collapse", record.assign(rate=1.01 * record.rate), "growth rate of attention, s₁(F)") == {FAILS}
     flat = record.assign(residual=record.residual * record.scale**0.05)
     assert verdicts("rank-collapse", flat, "power of ε in s₂/s₁") == {FAILS}
     assert verdicts(
         "rank-collapse", record.assign(depth=record.depth * record.scale**-0.1), "smallest outer gradient (data teacher)"
     ) == {FAILS}
-    turned = record.assign(query_cosine=0 * record.query_cosine + 0.99)
+    turned = record.assign(cosine=0 * record.cosine + 0.99)
     assert verdicts("rank-collapse", turned, "W_Q's top direction and u₁, at opening (data teacher, ε") == {FAILS}
+
+
+def test_another_rank_with_turned_keys_and_a_second_stage_that_is_long_are_seen():
+    record = record_of("rank-collapse")
+    plain = record.assign(turned=record.turned * [1, 0, 1])
+    assert verdicts("rank-collapse", plain, "s₂/s₁ of W_Q at opening (data teacher, keys turned)") == {FAILS}
+    assert HOLDS in verdicts("rank-collapse", plain, "as without positions")  # a control that holds is a surprise
+    assert verdicts("rank-collapse", record.assign(turned=record.turned + np.array([0, 0, 0.2])), "s₃/s₁ of W_Q") == {FAILS}
+    long = record.assign(wait=record.wait / record.scale)
+    assert verdicts("rank-collapse", long, "stage II over stage I") == {FAILS}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,9 +97,10 @@ def test_a_figure_is_drawn(name):
 def test_settings_that_cannot_be_are_named():
     for name, settings in (
         ("blow-up", {"starts": (3,)}),
+        ("blow-up", {"starts": (3, 3)}),
         ("escape-clock", {"scales": (1.0, 1e-3)}),
         ("rank-collapse", {"scales": (1e-3,)}),
     ):
         asked = experiment(name)
-        with pytest.raises(InputError, match=r"`(widths|scales)`"):
+        with pytest.raises(InputError, match=r"`(widths|starts|scales)`"):
             asked.run(asked.settings(**settings))

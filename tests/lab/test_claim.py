@@ -205,3 +205,10 @@ def test_a_claim_that_asks_for_more_than_its_ceiling_cannot_be_told(claim, verdi
 def test_ceilings_are_said_beside_the_score():
     claim = CASE.under(SEEDS, Ceiling("two samples", 0.4)).at_least(LEMMA, "x", Interval(0.43, 0.4, 0.47), 0.56, strict=True)
     assert claim.says == "measured 0.43 [0.4, 0.47], needed > 0.56; ceiling 0.27 (two seeds), 0.4 (two samples)"
+
+
+def test_an_erratum_of_a_statement_that_has_one_needs_no_number():
+    forms = {"printed": -1, "corrected": 1, "within": 0.1}
+    assert CASE.erratum(MISREAD, "x", 1, **forms) == CASE.erratum(MISREAD, "x", 1, number="0.1", **forms)
+    with pytest.raises(TypeError, match="has 0 errata"):
+        CASE.erratum(LEMMA, "x", 1, **forms)

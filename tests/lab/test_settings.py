@@ -23,6 +23,7 @@ class Settings:
     pair: tuple[float, float] = (0.5, 2.0)
     stay: Annotated[float, Range(-1, 1)] = 0.5
     shift: Annotated[int, Range(-3, 3)] = 1
+    scales: Annotated[tuple[float, ...], Range(0, 1, least=2)] = (0.5, 0.1)
     n_vocab: int | None = None
     seed: int = 0
     teacher_seed: int = 1
@@ -59,6 +60,7 @@ def test_settings_in_range_are_taken(good):
         ({"first": -1}, "`first` must be a whole number of at least 0; got -1"),
         ({"sizes": (0, -7)}, "`sizes` must be a whole number of at least 0; got -7"),
         ({"sizes": ()}, "`sizes` must list at least one value"),
+        ({"scales": (0.5,)}, "`scales` must list at least 2 values; got 1"),
         ({"rate": math.nan}, "`rate` must be a number of at most 1e+30 in size; got nan"),
         ({"rate": -math.inf}, "`rate` must be a number of at most 1e+30 in size; got -inf"),
         ({"pair": (0.5, 1e31)}, "`pair` must be a number of at most 1e+30 in size"),

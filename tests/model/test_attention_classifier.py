@@ -35,7 +35,7 @@ def test_loss_velocity_and_drive_are_those_of_the_model_by_hand(activation, loss
     weights = system.start(np.random.default_rng(1))
     with jax.enable_x64(True):
         assert float(system.loss(weights)) == pytest.approx(by_hand(weights, DATA, activation, loss_kind), rel=1e-12)
-        velocity, drive = system.equations().velocity(weights, system.setting()), np.asarray(system.drive(weights))
+        velocity, drive = system.equations().velocity(weights, system.setting()), system.downhill(weights)[1]
     rng, h = np.random.default_rng(2), 1e-6
     for name in Weights._fields:
         part = getattr(weights, name)

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import saccade
 from saccade.errors import InputError
+from saccade.experiments.rank_collapse.stage_one import stage_one
 from saccade.observe.events import find_events
 from saccade.observe.turning_points import local_noise, smoothed
 from saccade.records.events import Event, stage_bands
+from saccade.theory import rank_collapse as theory
 
 TIME = np.append(0.0, np.geomspace(0.1, 5000, 1500))
 STEP = (5000 / 0.1) ** (1 / 1499)  # ratio of neighbouring samples
@@ -171,7 +174,8 @@ def test_attention_that_moves_before_the_loss_was_never_frozen():
     time = np.linspace(0, 300, 3001)
     loss = 2 - 1 / (1 + np.exp(200 - time))
     attention = 0.4 + 0.2 / (1 + np.exp(100 - time))
-    assert find_events(time, attention_on_frequent=attention[:, None], loss=loss) == []
+    (event,) = find_events(time, attention_on_frequent=attention[:, None], loss=loss)
+    assert (event.name, event.time) == ("escape", pytest.approx(200 - np.log(99), abs=0.11))
 
 
 def test_the_next_cycle_is_the_first_focus_after_a_direction():
@@ -306,3 +310,48 @@ def test_a_stage_that_a_later_one_overtakes_has_no_band():
     """Adam grows the query matrix while the loss is still falling."""
     events = [at("focus_onset", 200.0), at("attention_frozen", 290.0), at("focus_peak", 870.0, 0)]
     assert stage_bands(events, 8000.0) == [("condensation", 0, 200), ("focus", 200, 870), ("dilution", 870, 8000)]
+
+
+def test_the_loss_escapes_where_it_leaves_its_first_plateau():
+    """1 - L = e^(t - 20) until it saturates: a hundredth of the fall at t = 20 - ln 100."""
+    time = np.linspace(0, 40, 4001)
+    (event,) = of_kind(find_events(time, loss=1 - 0.4 * np.minimum(np.exp(time - 20), 1)), "escape")
+    assert event.time == pytest.approx(20 - np.log(100), abs=0.011)
+    assert event.prominence == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("time", [np.linspace(0, 40, 4001), np.arange(40.0), TIME], ids=["fine", "coarse", "log"])
+def test_a_loss_that_falls_at_once_escapes_from_nothing(time):
+    assert of_kind(find_events(time, loss=0.6 + 0.4 * np.exp(-time / 5)), "escape") == []
+    assert of_kind(find_events(time, loss=np.ones_like(time)), "escape") == []
+
+
+def test_a_noisy_loss_escapes_at_about_the_same_time_and_noise_alone_does_not():
+    time, rng = np.linspace(0, 40, 401), np.random.default_rng(5)
+    noise = 0.005 * rng.standard_normal(len(time))
+    (event,) = of_kind(find_events(time, loss=1 - 0.6 / (1 + np.exp(20 - time)) + noise), "escape")
+    assert 15 < event.time < 20
+    assert of_kind(find_events(time, loss=1 + noise), "escape") == []
+
+
+def test_rank_collapses_where_the_second_singular_value_is_a_tenth_of_the_first():
+    time = np.linspace(0, 7, 1001)
+    values = np.stack([np.exp(time), np.full_like(time, 0.7), np.full_like(time, 0.3)], axis=1)
+    (event,) = find_events(time, query_singular_values=values)
+    assert (event.name, event.value) == ("rank_collapse", pytest.approx(0.1, rel=0.01))
+    assert event.time == pytest.approx(np.log(7), abs=0.01)
+    assert find_events(time, query_singular_values=values[::-1]) == []
+    assert find_events(time, query_singular_values=values[:, :1]) == []
+
+
+def test_a_record_of_a_classifier_shows_condensation_escape_and_rank_collapse_when_they_are_predicted():
+    task, eps = theory.TwoClue(), 1e-3
+    system = saccade.AttentionClassifier(saccade.LabelledSequences.two_clue(), init_scale=eps)
+    first, rate = stage_one(system.sequences, 0), np.linalg.norm(task.drive(task.beta_star), 2)
+    end, opening = first.time(eps), np.log(0.1 / eps) / rate
+    times = saccade.times_around(end, end + opening, until=end + 2 * opening, n_times=80)
+    events = find_events(saccade.flow(system, times=times, seed=0, keep=["parameter_value", "parameter_query", "parameter_key"]))
+    at = {event.name: event.time for event in events}
+    last = float(task.escape_offset(task.plateau + 0.01))
+    assert end - 60 < at["escape"] < end + last
+    assert at["condensation"] < at["escape"] < at["rank_collapse"] < end + opening

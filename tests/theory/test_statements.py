@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from saccade.theory import statements as every
-from saccade.theory.statement import FIGURE, OURS, QUESTION, THEOREM
+from saccade.theory.statement import FIGURE, OURS, QUESTION, THEOREM, Statement
 
 LISTED = [each for module in every.LISTS for each in module.STATEMENTS]
 ROOT = Path(__file__).parents[2]
@@ -83,3 +83,10 @@ def test_misprints_differ_from_what_is_meant():
     for misprint in (misprint for of_paper in every.MISPRINTS.values() for misprint in of_paper):
         assert all(misprint)
         assert misprint.printed != misprint.meant
+
+
+def test_a_heading_holds_number_place_and_title():
+    found = Statement.headed("mine2026", "Lemma 2 (App. A): Loss: it falls", "L", hypotheses=("none",))
+    assert (found.key, found.place, found.title, found.formula) == ("mine2026, Lemma 2", "App. A", "Loss: it falls", ("L",))
+    with pytest.raises(ValueError, match="NUMBER"):
+        Statement.headed("mine2026", "Lemma 2: Loss falls")

@@ -2,7 +2,7 @@ r"""Labelled sequences of vectors: the data of "From Condensation to Rank Collap
 
 A population is the list itself: `tokens` (sequence, position, width), a `label` of -1 or 1, and a `weight`, how often it is drawn.
 `two_clue` is a task of ours of which everything is known in closed form (`theory/rank_collapse/two_clue.py`). `anchor_sequences` is
-the paper's own task [chen2025, App. B.1]: token ids, and a token as the target.
+the paper's own task [chen2025, App. B.1]: token ids, and a token as the target; `anchor` is that task for a model with one output.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ class LabelledSequences:
     def width(self) -> int:
         return self.tokens.shape[2]
 
+    @property
+    def given(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Tokens, labels and weights, as closed forms take them."""
+        return self.tokens, self.label, self.weight
+
     @classmethod
     def two_clue(cls, first: float = 0.9, second: float = 0.9, share: float = 0.5) -> LabelledSequences:
         """Two clues, and a question that says which of them to trust: 16 sequences of three tokens of width 5.
@@ -69,6 +74,15 @@ class LabelledSequences:
         tokens = rng.standard_normal((checked_count("n", n), checked_count("length", length), width)) * scales
         teacher = tokens.mean(axis=1) @ rng.standard_normal(width)
         return cls(tokens, np.where(teacher / teacher.std() + noise * rng.standard_normal(n) > 0, 1.0, -1.0))
+
+    @classmethod
+    def anchor(cls, n: int, width: int, *, length: int = 10, seed: int = 0) -> LabelledSequences:
+        """The anchor function for a model with one output: each token is a fixed Gaussian vector, as the paper's embedding is, and
+        the label says whether the target is in the upper half of all targets.
+        """
+        drawn = anchor_sequences(n, length=length, seed=seed)
+        vectors = np.random.default_rng((seed, 1)).standard_normal((101, checked_count("width", width)))
+        return cls(vectors[drawn.tokens], np.where(drawn.target > np.median(drawn.target), 1.0, -1.0))
 
 
 class AnchorSequences(NamedTuple):

@@ -308,18 +308,21 @@ class Case:
         title: str,
         measured: float,
         *,
-        number: str,
         printed: float,
         corrected: float,
         within: float,
+        number: str = "",
         sentence: str = "",
         expected: str = HOLDS,
     ) -> Claim:
         """A printed formula, or a reading of it, is wrong and its corrected form right, both held against one measurement;
-        `number` is the erratum's own.
+        `number` is the erratum's own, and needed only where the statement has several.
         """
-        words = next(((each.said, each.instead) for each in statement.errata if each.number == number), ("as printed", "corrected"))
-        relation = Erratum(float(printed), float(corrected), float(within), number, *words)
+        known = [each for each in statement.errata if number in ("", each.number)]
+        if not number and len(known) != 1:
+            raise TypeError(f"{statement.key} has {len(known)} errata: say the `number` of this one")
+        words = (known[0].said, known[0].instead) if known else ("as printed", "corrected")
+        relation = Erratum(float(printed), float(corrected), float(within), number or known[0].number, *words)
         return self._claim(statement, title, relation, float(measured), sentence, expected)
 
     def _claim(self, statement: Statement, title: str, relation: Relation, value: Value, sentence: str, expected: str) -> Claim:

@@ -148,6 +148,17 @@ def with_intervals(x: Any, intervals: Any, label: str = "", tone: int | float | 
     return [Line(np.repeat(x, 3), ends.ravel(), tone=tone), Line(x, means, label, POINTS, tone)]
 
 
+def power_law(x: Any, y: Any, power: float, label: str) -> Line:
+    """Dashes through the last of some points, with the slope of a power on logarithmic axes."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    return Line(x, y[-1] * (x / x[-1]) ** power, label, DASHES, None)
+
+
+def family(x: Any, y: Any, labels: Sequence[str]) -> list[Line]:
+    """A curve for each label, from light to dark; `x` and `y` have one along their first axis."""
+    return [Line(x[i], y[i], label, tone=(i + 1) / len(labels)) for i, label in enumerate(labels)]
+
+
 Panel: TypeAlias = Lines | Bars | Heat
 Layout: TypeAlias = Sequence[Panel] | Sequence[Sequence[Panel]]
 

@@ -20,10 +20,11 @@ _MOST, _MOST_COUNT = 1e30, 10**9
 
 
 class Range(NamedTuple):
-    """From the lowest value to the highest, both allowed."""
+    """From the lowest value to the highest, both allowed; a setting that lists some has at least so many."""
 
     low: float
     high: float
+    least: int = 1
 
 
 def check_settings(settings: Any) -> None:
@@ -42,8 +43,11 @@ def check_values(kind: type, name: str, values: Iterable[Any]) -> None:
             for seed in _numbers(value) if name == "seeds" else [value]:
                 checked_seed(name, seed)
             continue
-        if isinstance(default, tuple) and default and value == ():
-            raise InputError(f"`{name}` must list at least one value; got none.")
+        least = declared.least if declared is not None else 1
+        if isinstance(default, tuple) and default and len(value) < least:
+            raise InputError(
+                f"`{name}` must list at least {'one value' if least == 1 else f'{least} values'}; got {len(value) or 'none'}."
+            )
         for number in _numbers(value):
             counts = counted and isinstance(number, int)  # 1 may stand for a setting that is 0.5 by default
             _check(name, number, declared, low, counts)

@@ -1,6 +1,6 @@
 r"""One layer of attention with a value matrix and a two-layer readout of the last token: the model of [chen2025, Definition 3].
 
-$$f = \sigma\Big(\sum_j a_j x_j W_V W_1\Big) W_2, \qquad a = \mathrm{softmax}(x_s W_Q W_K^\top X^\top / \sqrt d), \qquad
+$$f = \sigma\Big(\sum_j a_j x_j W_V W_1\Big) W_2, \qquad a = \mathrm{softmax}_j(x_s W_Q R_j W_K^\top x_j^\top / \sqrt d), \qquad
 L = \sum_i p_i\, l(y_i f_i)$$
 
 | ours      | theirs  | axes          |
@@ -12,7 +12,8 @@ L = \sum_i p_i\, l(y_i f_i)$$
 | `key`     | W_K     | width, key    |
 
 Three factors multiply, so the origin has a zero Jacobian: nothing grows exponentially there, and `linearise` finds no mode. The
-matrix that drives attention, $F = -\partial L/\partial(W_Q W_K^\top)$, is the slope along a zero matrix added to the logits.
+matrix that drives attention, $F = -\partial L/\partial(W_Q W_K^\top)$, is the slope along a zero matrix added to the logits. The
+paper has no positions; ours can turn keys by $R_j$, an angle for each step back from the last token (RoPE).
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ import numpy as np
 from jax import Array
 
 from saccade.data.labelled_sequences import LabelledSequences
-from saccade.errors import checked_choice, checked_count, checked_kind, checked_number
-from saccade.model.system import Equations, Seen, Solver, System
+from saccade.errors import InputError, checked_choice, checked_count, checked_kind, checked_list, checked_number
+from saccade.model.system import Equations, Seen, Solver, System, compiled, downhill
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"identity": lambda x: x, "tanh": jnp.tanh}
 _LOSSES: dict[str, Callable[[Array], Array]] = {
     "exponential": lambda margin: jnp.exp(-margin),
     "logistic": lambda margin: jax.nn.softplus(-margin),
 }
+OUTER, ATTENTION = ("value", "hidden", "readout"), ("query", "key")
 
 
 class Weights(NamedTuple):
@@ -48,16 +50,13 @@ class Weights(NamedTuple):
     key: Any
 
 
-OUTER, ATTENTION = ("value", "hidden", "readout"), ("query", "key")
-
-
 class Setting(NamedTuple):
     """The data and the rates, as compiled code reads them."""
 
     tokens: Any
     label: Any
     weight: Any
-    logit_scale: Any
+    turns: Any  # (position, key, key), divided by the root of the width
     rates: Weights
 
 
@@ -75,6 +74,7 @@ class AttentionClassifier(System):
     | `loss_kind`    | exponential, logistic                                                    |
     | `lr_outer`     | rate of value, hidden and readout                                        |
     | `lr_attention` | rate of query and key                                                    |
+    | `angles`       | by which each pair of key coordinates turns per position; empty: none    |
     """
 
     sequences: LabelledSequences
@@ -85,6 +85,7 @@ class AttentionClassifier(System):
     loss_kind: str = "exponential"
     lr_outer: float = 1.0
     lr_attention: float = 1.0
+    angles: tuple[float, ...] = ()
 
     @property
     def solver(self) -> Solver:  # type: ignore[override]
@@ -99,6 +100,9 @@ class AttentionClassifier(System):
         for name in ("d_hidden", "d_key"):
             if getattr(self, name) is not None:
                 checked_count(name, getattr(self, name))
+        key = self.d_key or self.sequences.width
+        if self.angles and 2 * len(checked_list("angles", self.angles, low=-1e3)) != key:
+            raise InputError(f"`angles` must have one for each pair of the {key} key coordinates; got {len(self.angles)}.")
 
     def start(self, rng: np.random.Generator) -> Weights:
         d, hidden, key = self.sequences.width, self.d_hidden or self.sequences.width, self.d_key or self.sequences.width
@@ -106,57 +110,38 @@ class AttentionClassifier(System):
         return Weights(*(self.init_scale * rng.standard_normal(shape) for shape in shapes))
 
     def loss(self, parameters: Weights) -> Array:
-        return self.equations().loss(parameters, self.setting())
+        return compiled(self.equations().loss)(parameters, self.setting())
 
     def observe(self, parameters: Weights) -> dict[str, Seen]:
-        slope = jax.grad(self.loss)(parameters)
-        norms = {part: jnp.sqrt(sum(jnp.sum(getattr(slope, name) ** 2) for name in part)) for part in (OUTER, ATTENTION)}
-        weights = jax.nn.softmax(_scores(parameters, self.setting(), 0.0), axis=-1)
-        told = "norm of the gradient in"
-        return {
-            "attention": Seen(("sequence", "position"), weights, "1", "attention of the last token"),
-            "outer_gradient": Seen((), norms[OUTER], "1", f"{told} value, hidden and readout"),
-            "attention_gradient": Seen((), norms[ATTENTION], "1", f"{told} query and key"),
-            "drive": Seen(("query_axis", "key_axis"), self.drive(parameters), "1", "-dL/d(query key^T), which drives attention"),
-        }
+        return _equations(self.activation, self.loss_kind)[2](parameters, self.setting())
 
-    def drive(self, parameters: Weights) -> Array:
-        """F, minus the slope of the loss along query key^T, at these weights; eq. 15 of the paper where attention is uniform."""
-        total = _total(self.activation, self.loss_kind)
-        zero = jnp.zeros((self.sequences.width, self.sequences.width))
-        return -jax.grad(total, argnums=2)(parameters, self.setting(), zero)
+    def downhill(self, parameters: Weights) -> tuple[Weights, Any]:
+        """Minus the slope of the loss along the weights, and F, that along query key^T; eq. 15 where attention is uniform."""
+        with jax.enable_x64(True):
+            slopes = _equations(self.activation, self.loss_kind)[3](parameters, self.setting())
+            return jax.tree.map(lambda part: -np.asarray(part), slopes)
 
     def rates(self) -> dict[str, float]:
         return dict.fromkeys(OUTER, self.lr_outer) | dict.fromkeys(ATTENTION, self.lr_attention)
 
     def setting(self) -> Setting:
-        rates = self.rates()
-        scale = self.sequences.width**-0.5
-        return Setting(
-            self.sequences.tokens, self.sequences.label, self.sequences.weight, scale, Weights(*(rates[n] for n in Weights._fields))
-        )
+        data = self.sequences
+        _, length, width = data.tokens.shape
+        turns = np.tile(np.eye(self.d_key or width), (length, 1, 1))
+        for plane, angle in enumerate(self.angles):
+            cos, sin = (of(angle * (np.arange(length) - length + 1)) for of in (np.cos, np.sin))
+            turns[:, 2 * plane : 2 * plane + 2, 2 * plane : 2 * plane + 2] = np.array([[cos, -sin], [sin, cos]]).transpose(2, 0, 1)
+        return Setting(data.tokens, data.label, data.weight, turns / np.sqrt(width), Weights(**self.rates()))
 
     def equations(self) -> Equations:
         """Shared by all data of one size, which compile once."""
-        return Equations(*_equations(self.activation, self.loss_kind), self.setting())
+        velocity, loss, observe, _ = _equations(self.activation, self.loss_kind)
+        return Equations(velocity, loss, self.setting(), observe=observe)
 
 
 @lru_cache
-def _equations(activation: str, loss_kind: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    total = _total(activation, loss_kind)
-
-    def loss(weights: Weights, setting: Setting) -> Array:
-        return total(weights, setting, 0.0)
-
-    def velocity(weights: Weights, setting: Setting) -> Weights:
-        return jax.tree.map(lambda rate, slope: -rate * slope, setting.rates, jax.grad(loss)(weights, setting))
-
-    return velocity, loss
-
-
-@lru_cache
-def _total(activation: str, loss_kind: str) -> Callable[[Weights, Setting, Any], Array]:
-    """The loss with a matrix added to query key^T."""
+def _equations(activation: str, loss_kind: str) -> tuple[Callable[..., Any], ...]:
+    """Of (weights, setting): velocity, loss, what is observed, slopes along weights and a matrix added to query key^T."""
     bend, price = _ACTIVATIONS[activation], _LOSSES[loss_kind]
 
     def total(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:
@@ -165,10 +150,30 @@ def _total(activation: str, loss_kind: str) -> Callable[[Weights, Setting, Any],
         output = bend(mixed @ weights.value @ weights.hidden) @ weights.readout
         return jnp.sum(setting.weight * price(setting.label * output))
 
-    return total
+    def loss(weights: Weights, setting: Setting) -> Array:
+        return total(weights, setting, 0.0)
+
+    @jax.jit
+    def slopes(weights: Weights, setting: Setting) -> tuple[Weights, Array]:
+        width = setting.tokens.shape[-1]
+        return jax.grad(total, argnums=(0, 2))(weights, setting, jnp.zeros((width, width)))
+
+    def observe(weights: Weights, setting: Setting) -> dict[str, Seen]:
+        slope, along_logits = slopes(weights, setting)
+        outer, inner = (jnp.sqrt(sum(jnp.sum(getattr(slope, name) ** 2) for name in part)) for part in (OUTER, ATTENTION))
+        attention, told = jax.nn.softmax(_scores(weights, setting, 0.0), axis=-1), "norm of the gradient in"
+        return {
+            "attention": Seen(("sequence", "position"), attention, "1", "attention of the last token"),
+            "outer_gradient": Seen((), outer, "1", f"{told} value, hidden and readout"),
+            "attention_gradient": Seen((), inner, "1", f"{told} query and key"),
+            "drive": Seen(("query_axis", "key_axis"), -along_logits, "1", "-dL/d(query key^T), which drives attention"),
+        }
+
+    return downhill(loss), loss, observe, slopes
 
 
 def _scores(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:
     """Attention logits of the last token (sequence, position)."""
-    asked = setting.tokens[:, -1] @ (weights.query @ weights.key.T + logit_matrix)
-    return setting.logit_scale * jnp.einsum("nd,nsd->ns", asked, setting.tokens)
+    scale = setting.tokens.shape[-1] ** -0.5
+    pairs = jnp.einsum("dk,skl,el->sde", weights.query, setting.turns, weights.key) + scale * logit_matrix
+    return jnp.einsum("nd,sde,nse->ns", setting.tokens[:, -1], pairs, setting.tokens)

@@ -4,7 +4,7 @@ $$\dot w = (A b)^\top, \qquad \dot A = w^\top b^\top, \qquad \dot b = A^\top w^\
 
 (eqs. 7 and 8; $w = v W_V$, $A = W^{[1]}$, $b = W^{[2]}$, each divided by the initial scale). It reaches infinity in finite time, so
 no solver can follow it in t. The time of this system is $\tau$, $d\tau = R\,dt$ with $R = |\theta|/\sqrt3$, in which it grows like
-$e^\tau$; t is a parameter of its own, the `clock` of each start.
+$e^\tau$; t is a parameter of its own, the `clock` of each start. Formulas serve NumPy, in which flows run, and JAX alike.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike
 
 from saccade.errors import InputError
@@ -58,42 +56,36 @@ class CubicFlow(System):
         w, A, b = (np.asarray(part, float) for part in (self.along, self.hidden, self.readout))
         return Factors(w, A, b, np.zeros(len(w)))
 
-    def loss(self, parameters: Factors) -> Array:
+    def loss(self, parameters: Factors) -> Any:
         return _loss(parameters, None)
 
     def velocity(self, parameters: Factors) -> Factors:
         return _velocity(parameters, None)
 
     def equations(self) -> Equations:
-        """Shared by all starts of one shape, which compile once."""
-        return Equations(_velocity, _loss, None)
+        """Shared by all starts; in NumPy, where nothing has to be compiled for each number and width of them."""
+        return Equations(_velocity, _loss, None, without_jax=lambda factors: (_loss(factors, None), _velocity(factors, None)))
 
     def observe(self, parameters: Factors) -> dict[str, Seen]:
-        return {
-            "energy": Seen(("start",), energy(parameters), "1", "w A b"),
-            "size": Seen(("start",), size(parameters), "1", "root of a third of the sum of squares of w, A and b"),
-        }
+        told = "root of a third of the sum of squares of w, A and b"
+        return {"energy": Seen(("start",), energy(parameters), "1", "w A b"), "size": Seen(("start",), size(parameters), "1", told)}
 
 
-def _loss(factors: Factors, _: None) -> Array:
-    return -jnp.sum(energy(factors))
+def _loss(factors: Factors, _: None) -> Any:
+    return -energy(factors).sum()
 
 
 def _velocity(factors: Factors, _: None) -> Factors:
     w, A, b, _t = factors
     R = size(factors)
-    return Factors(
-        jnp.einsum("sij,sj->si", A, b) / R[:, None],
-        w[:, :, None] * b[:, None, :] / R[:, None, None],
-        jnp.einsum("sij,si->sj", A, w) / R[:, None],
-        1 / R,
-    )
+    outer = w[..., :, None] * b[..., None, :] / R[..., None, None]
+    return Factors((A @ b[..., None])[..., 0] / R[..., None], outer, (w[..., None, :] @ A)[..., 0, :] / R[..., None], 1 / R)
 
 
-def energy(factors: Factors) -> Array:
-    return jnp.einsum("si,sij,sj->s", factors.along, factors.hidden, factors.readout)
+def energy(factors: Factors) -> Any:
+    return (factors.along * (factors.hidden @ factors.readout[..., None])[..., 0]).sum(-1)
 
 
-def size(factors: Factors) -> Array:
+def size(factors: Factors) -> Any:
     w, A, b, _ = factors
-    return jnp.sqrt(((w**2).sum(-1) + (A**2).sum((-2, -1)) + (b**2).sum(-1)) / 3)
+    return (((w**2).sum(-1) + (A**2).sum((-2, -1)) + (b**2).sum(-1)) / 3) ** 0.5

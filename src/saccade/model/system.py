@@ -10,7 +10,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -57,6 +57,7 @@ class Equations(NamedTuple):
     setting: Any
     batch_loss: Callable[[Any, Any, Any], Any] | None = None  # of (parameters, batch, setting); None: no mini-batches
     without_jax: Callable[[Any], tuple[float, Any]] | None = None  # loss and velocity in NumPy, where a system is faster that way
+    observe: Callable[[Any, Any], Any] | None = None  # `observe` of (parameters, setting), which then compiles once as well
 
 
 class System(ABC):
@@ -174,13 +175,21 @@ class System(ABC):
         return tuple(wanted)
 
     def observe_path(self, path: Any, keep: Sequence[str]) -> Mapping[str, Seen]:
-        """What is seen of parameters with a leading axis of times, in one compiled call."""
-
-        def kept(parameters: Any) -> dict[str, Seen]:
-            return {name: seen for name, seen in self._all_seen(parameters).items() if name in keep}
-
+        """What is seen of parameters with a leading axis of times: parameters as they are, all else by compiled code."""
+        plain = {name: seen for name, seen in _parameters_seen(path, leading=1) if name in keep}
+        if set(keep) <= set(plain):
+            return plain
         with jax.enable_x64(True):  # float32 stays what it is
-            return jax.tree.map(np.asarray, jax.jit(jax.vmap(kept))(path))
+            seen = self._seen_one_by_one(path) if self.equations().observe else jax.jit(jax.vmap(self._all_seen))(path)
+            return {name: jax.tree.map(np.asarray, {**plain, **seen}[name]) for name in keep}
+
+    def _seen_one_by_one(self, path: Any) -> Mapping[str, Seen]:
+        """By code that is shared by flows with other data and other numbers of samples."""
+        _, _, setting, *_, observe = self.equations()
+        samples = [
+            compiled(observe)(jax.tree.map(lambda part, i=i: part[i], path), setting) for i in range(len(jax.tree.leaves(path)[0]))
+        ]
+        return jax.tree.map(lambda *parts: np.stack(parts), *samples)
 
     def parameters_of(self, record: xr.Dataset) -> Any:
         """The parameters at one time of a record of this system."""
@@ -224,6 +233,15 @@ def rates_by_leaf(system: System, parameters: Any) -> Any:
     rates = {checked_choice("block of `rates()`", name, blocks): rate for name, rate in system.rates().items()}
     checked = {name: checked_number(f"rates()['{name}']", rate, low=0.0, high=1e30) for name, rate in rates.items()}
     return tree_map_with_path(lambda path, leaf: checked.get(leaf_name(path[:1]), 1.0), parameters)
+
+
+def downhill(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The velocity of gradient descent on `loss(parameters, setting)`; `setting.rates` is a tree like the parameters."""
+
+    def velocity(parameters: Any, setting: Any) -> Any:
+        return jax.tree.map(lambda rate, slope: -rate * slope, setting.rates, jax.grad(loss)(parameters, setting))
+
+    return velocity
 
 
 def leaf_name(path: tuple[Any, ...]) -> str:
@@ -276,10 +294,13 @@ def _check_loss(system: System) -> None:
         raise InputError(f"`loss` of {name} must give one number; it gives {shape}. Take the sum or the mean.")
 
 
-def _parameters_seen(parameters: Any) -> Iterator[tuple[str, Seen]]:
+compiled = lru_cache(jax.jit)
+
+
+def _parameters_seen(parameters: Any, leading: int = 0) -> Iterator[tuple[str, Seen]]:
     for path, leaf in tree_flatten_with_path(parameters)[0]:
         name = leaf_name(path)
-        axes = tuple(f"{name}_{axis}" for axis in range(jnp.ndim(leaf)))
+        axes = tuple(f"{name}_{axis}" for axis in range(jnp.ndim(leaf) - leading))
         yield f"parameter_{name}", Seen(axes, leaf, "1", f"parameter `{name}` of the system")
 
 

@@ -9,6 +9,8 @@
 | `dilution`         | a query's attention on it is lowest, or gone, after a focus     | that attention                        |
 | `new_direction`    | embeddings open another direction                               | number of directions                  |
 | `next_cycle`       | first focus peak after a new direction                          | attention at that peak                |
+| `escape`           | the loss leaves the plateau that it starts on                   | loss                                  |
+| `rank_collapse`    | the query matrix is nearly of rank one                          | s_2 / s_1                             |
 
 | `NAME_peak`, `NAME_dip` | any other trajectory NAME has a local maximum or minimum | its value there                    |
 
@@ -46,6 +48,7 @@ GROWN = 3.0  # growth of the query matrix at which focus counts as begun; three 
 ALIGNED = 1.5  # effective rank of the product of query and key matrices; that of a random start is above 2, of one direction 1
 OPEN = 0.1  # s_k / s_1 of a direction that counts as open: it then bears a hundredth of the top direction's square
 CLOSED = OPEN / 2  # where a direction must have been before it opens; at a random start some hover around the level itself
+ESCAPED = 0.01  # share of the fall of the loss at which it has left its first plateau; ten times as much is a fall
 LEARNT = 0.99  # share of the fall of the loss after which a plateau counts as reached
 
 
@@ -55,6 +58,7 @@ def find_events(
     attention_on_frequent: ArrayLike | None = None,
     embedding_singular_values: ArrayLike | None = None,
     query_key_singular_values: ArrayLike | None = None,
+    query_singular_values: ArrayLike | None = None,
     query_norm: ArrayLike | None = None,
     common_attention: ArrayLike | None = None,
     distinct_attention: ArrayLike | None = None,
@@ -71,11 +75,12 @@ def find_events(
     | `attention_on_frequent`     | time, query | attention of each query on the most frequent token                 |
     | `embedding_singular_values` | time, rank  | of the embedding, largest first                                    |
     | `query_key_singular_values` | time, rank  | of query matrix times key matrix, largest first                    |
+    | `query_singular_values`     | time, rank  | of the query matrix, largest first                                 |
     | `query_norm`                | time        | norm of the query matrix; gives the onset of focus                 |
     | `common_attention`          | time, class | attention of each class on tokens that several classes have        |
     | `distinct_attention`        | time, class,| attention of each class on tokens that no other has, 0 on others;  |
     |                             | token       | both are needed for the stages of Scan and Snap                    |
-    | `loss`                      | time        | training loss; alone, it has turns like any other                  |
+    | `loss`                      | time        | training loss; alone, it has turns like any other and its escape   |
     | any other name              | time, or    | any trajectory: its turns, if they stand out from its noise and by |
     |                             | time, curve | a hundredth of its range                                           |
     | `prominence`                |             | least prominence of a turn; default: from the noise of the run     |
@@ -89,6 +94,7 @@ def find_events(
         "attention_on_frequent": attention_on_frequent,
         "embedding_singular_values": embedding_singular_values,
         "query_key_singular_values": query_key_singular_values,
+        "query_singular_values": query_singular_values,
         "query_norm": query_norm,
         "common_attention": common_attention,
         "distinct_attention": distinct_attention,
@@ -98,9 +104,11 @@ def find_events(
         given = observables_of(time) | {name: values for name, values in given.items() if values is not None}
         time, given = whole_samples(time.time.values, given)
     told = {name: values for name, values in given.items() if values is not None}
-    if set(told) == {"loss"}:  # of stages it tells nothing alone
-        others = others | {"loss": told.pop("loss")}
-    stages = _stages(time, told, prominence) if told or not others else []
+    stages = []
+    if set(told) == {"loss"}:  # of stages it tells little alone
+        at, alone = checked_trajectory(time, "loss", told["loss"])
+        stages, others = _escape(at, alone[:, 0]), others | {"loss": told.pop("loss")}
+    stages += _stages(time, told, prominence) if told or not others else []
     return sorted([*_turns(time, others, prominence), *stages], key=lambda event: event.time)
 
 
@@ -131,6 +139,7 @@ def _stages(time: ArrayLike, given: Mapping[str, ArrayLike | None], prominence: 
     directions = _new_directions(run)
     turns = _focus_and_dilution(run, prominence)
     events = [*_condensation(run), *_frozen(run), *_onset(run), *turns, *directions, *_next_cycles(directions, turns)]
+    events += [*_rank_collapse(run), *(_escape(run.time, run.loss) if run.loss is not None else [])]
     if run.common_attention is not None and run.distinct_attention is not None:
         events += scan_events(run.time, run.common_attention, run.distinct_attention)
     return events
@@ -158,6 +167,35 @@ def _frozen(run: Observables) -> list[Event]:
     i = int((loss <= loss[last] + max((1 - LEARNT) * fall, noise)).argmax())
     definition = f"the loss has made {LEARNT:g} of its fall until attention on the frequent token moves by {VISIBLE:g}"
     return [Event("attention_frozen", None, float(run.time[i]), float(attention[i].mean()), float(loss[0] - loss[i]), definition)]
+
+
+def _escape(time: Array, loss: Array) -> list[Event]:
+    """Where the loss has made a hundredth of its fall (or what stands out from its noise), if until then it stood still for longer
+    than it takes from there to ten times as much.
+    """
+    if len(time) < 3:
+        return []
+    noise = float(local_noise(loss[:, None]).max())
+    shown = smoothed(loss[:, None], np.array([[noise]]))[:, 0]
+    fallen = shown[0] - shown
+    least = max(ESCAPED * float(fallen.max()), DEVIATIONS * noise)
+    if 10 * least > fallen.max() or fallen.max() <= 0:
+        return []
+    left, fell = int((fallen >= least).argmax()), int((fallen >= 10 * least).argmax())
+    if np.abs(fallen[:left]).max() > least or time[left - 1] - time[0] <= time[fell] - time[left - 1]:
+        return []
+    definition = f"the loss has made {least / fallen.max():.2g} of its fall, after it stood still for longer than it falls"
+    return [Event("escape", None, float(time[left]), float(loss[left]), float(fallen.max()), definition)]
+
+
+def _rank_collapse(run: Observables) -> list[Event]:
+    if run.query_singular_values is None or run.query_singular_values.shape[1] < 2:
+        return []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = run.query_singular_values[:, 1] / run.query_singular_values[:, 0]
+    definition = f"s_2 / s_1 of the query matrix falls to {OPEN:g} from above {2 * OPEN:g}"
+    fallen = _rise(run.time, -ratio, -OPEN, "rank_collapse", definition, rest=-2 * OPEN)
+    return [replace(event, value=-event.value) for event in fallen]
 
 
 def _onset(run: Observables) -> list[Event]:

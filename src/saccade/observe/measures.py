@@ -58,6 +58,17 @@ def effective_rank(values: NDArray) -> NDArray:
     return np.exp(entropy(values**2))
 
 
+def cosine(one: NDArray, other: NDArray) -> NDArray:
+    """Of the angle between vectors along the last axis."""
+    return np.sum(one * other, axis=-1) / (np.linalg.norm(one, axis=-1) * np.linalg.norm(other, axis=-1))
+
+
+def cosines(rows: NDArray) -> NDArray:
+    """Of the angles between all rows of a matrix (..., row, row)."""
+    unit = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return unit @ np.swapaxes(unit, -1, -2)
+
+
 def window_attention(counts: Any, weight: NDArray[np.float64], logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Attention of one query on each token, mean over its windows by their weight (..., token).
 

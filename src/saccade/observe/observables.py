@@ -19,10 +19,18 @@ _AXES = {
     "attention_on_frequent": ("time", "query"),
     "embedding_singular_values": ("time", "rank"),
     "query_key_singular_values": ("time", "rank"),
+    "query_singular_values": ("time", "rank"),
     "query_norm": ("time",),
     "common_attention": ("time", "class"),
     "distinct_attention": ("time", "class", "token"),
     "loss": ("time",),
+}
+
+
+_OWN_NAMES = {
+    "embedding": ("parameter_embedding", "parameter_value"),
+    "query_matrix": ("parameter_query",),
+    "key_matrix": ("parameter_key",),
 }
 
 
@@ -33,6 +41,7 @@ class Observables(NamedTuple):
     attention_on_frequent: Array | None
     embedding_singular_values: Array | None
     query_key_singular_values: Array | None
+    query_singular_values: Array | None
     query_norm: Array | None
     common_attention: Array | None
     distinct_attention: Array | None
@@ -90,6 +99,7 @@ def observables_of(record: xr.Dataset) -> dict[str, Array]:
     if "time" not in run.coords or others:
         take = ", ".join(f"{axis}=0" for axis in others) or "..."
         raise InputError(f"Events are those of one run over `time`: take record.isel({take}).")
+    run = _named(run)
     series = {name: run[name].transpose("time", ...).values for name in _AXES if name in run}
     found = {name: find(run) for name, (needed, find) in _FOUND.items() if set(needed) <= set(run)}
     if "attention" in run and ("stationary" in run or {"class_weight", "token_prob"} <= set(run)):
@@ -97,6 +107,12 @@ def observables_of(record: xr.Dataset) -> dict[str, Array]:
     if "attention" in run and "token_prob" in run and {"class", "token"} <= set(run.attention.dims):
         found |= _by_kind(run)
     return found | series
+
+
+def _named(run: xr.Dataset) -> xr.Dataset:
+    """With the matrices of a system of the user's under the names of the built-in models: what its parameters are called tells."""
+    known = {name: next((own for own in owns if own in run and run[own].ndim == 3), None) for name, owns in _OWN_NAMES.items()}
+    return run.assign({name: run[own] for name, own in known.items() if own is not None and name not in run})
 
 
 def _by_kind(run: xr.Dataset) -> dict[str, Array]:
@@ -127,6 +143,7 @@ _FOUND: dict[str, tuple[tuple[str, ...], Callable[[xr.Dataset], Array]]] = {
         ("query_matrix", "key_matrix"),
         lambda run: singular_values(_matrix(run, "query_matrix") @ np.swapaxes(_matrix(run, "key_matrix"), -1, -2)),
     ),
+    "query_singular_values": (("query_matrix",), lambda run: singular_values(_matrix(run, "query_matrix"))),
     "query_norm": (("query_matrix",), lambda run: np.linalg.norm(_matrix(run, "query_matrix"), axis=(-2, -1))),
 }
 

@@ -6,8 +6,9 @@ that every statement has a claim.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["FIGURE", "OURS", "QUESTION", "THEOREM", "Correction", "Dropped", "Misprint", "Statement"]
 
@@ -30,6 +31,12 @@ class Correction:
     said: str = "as printed"
     title: str = ""
     instead: str = "corrected"
+
+    @classmethod
+    def headed(cls, heading: str, printed: str, corrected: str, why: str, **others: str) -> Correction:
+        """One whose number and title stand in a heading: `3.1: A factor of one half in eq. 5`."""
+        number, _, title = heading.partition(": ")
+        return cls(number, (printed,), (corrected,), why, title=title, **others)
 
 
 class Misprint(NamedTuple):
@@ -76,3 +83,11 @@ class Statement:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", f"{self.paper}, {self.number}")
+
+    @classmethod
+    def headed(cls, paper: str, heading: str, *formula: str, **others: Any) -> Statement:
+        """One whose number, place and title stand in a heading: `Proposition 4 (App. A.2): Assumption 1 is never lost again`."""
+        parts = re.fullmatch(r"(?P<number>[^()]+) \((?P<place>[^()]+)\): (?P<title>.+)", heading)
+        if parts is None:
+            raise ValueError(f"a heading is NUMBER (PLACE): TITLE; got {heading!r}")
+        return cls(paper, parts["number"], parts["title"], formula, place=parts["place"], **others)

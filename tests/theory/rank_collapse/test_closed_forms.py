@@ -8,6 +8,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 from saccade.data.labelled_sequences import LabelledSequences, anchor_sequences
+from saccade.model.attention_classifier import AttentionClassifier, Weights
 from saccade.theory import rank_collapse as theory
 
 RNG = np.random.default_rng(5)
@@ -123,3 +124,30 @@ def test_anchor_sequences_have_one_anchor_and_the_target_of_equation_60():
     for tokens, target in zip(drawn.tokens.tolist(), drawn.target.tolist(), strict=True):
         place = next(i for i, token in enumerate(tokens) if token < 5)
         assert target == tokens[place + 1] + tokens[place] % 2
+
+
+def test_rotary_drives_are_slopes_of_the_loss_and_sum_to_the_drive_without_angles():
+    """Against the velocity of queries in the model itself, with two pairs of key coordinates."""
+    data, angles = LabelledSequences.noisy_teacher(7, (1.0, 0.5, 2.0), length=5, seed=2), (0.7, 1.9)
+    given, beta = (data.tokens, data.label, data.weight), np.array([0.3, -0.4, 0.2])
+    np.testing.assert_allclose(theory.rotary_drive(beta, *given, [0.0])[0], theory.attention_drive(beta, *given), atol=1e-15)
+    system = AttentionClassifier(data, d_key=4, angles=angles)
+    outer = np.outer(beta, [1.0, 0, 0]), np.diag([1.0, 0, 0]), np.array([1.0, 0, 0])
+    keys = RNG.standard_normal((3, 4))
+    moved = system.downhill(Weights(*outer, np.zeros((3, 4)), keys))[0].query
+    told = np.einsum("cde,ec->dc", theory.rotary_drive(beta, *given, angles), keys[:, ::2] + 1j * keys[:, 1::2])
+    np.testing.assert_allclose(moved[:, ::2] + 1j * moved[:, 1::2], told, atol=1e-15)
+
+
+def test_the_residual_of_a_complex_direction_is_that_of_its_two_real_columns():
+    u, z = RNG.standard_normal(5) + 1j * RNG.standard_normal(5), 0.3 - 1.1j
+    values = np.linalg.svd(np.stack([(z * u).real, (z * u).imag]))[1]
+    assert theory.rotary_residual(u / np.linalg.norm(u)) == pytest.approx(values[1] / values[0], rel=1e-12)
+
+
+def test_the_anchor_task_for_one_output_has_one_vector_for_each_token_and_labels_by_the_target():
+    data, drawn = LabelledSequences.anchor(30, 3, seed=5), anchor_sequences(30, seed=5)
+    first = {token: data.tokens[drawn.tokens == token][0] for token in np.unique(drawn.tokens)}
+    np.testing.assert_array_equal(data.tokens, np.array([[first[token] for token in row] for row in drawn.tokens]))
+    assert (drawn.target[data.label > 0].min()) > drawn.target[data.label < 0].max()
+    assert abs(data.label.sum()) <= 2

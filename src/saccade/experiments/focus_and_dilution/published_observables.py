@@ -14,7 +14,7 @@ from saccade.experiments.focus_and_dilution.published_events import EVENTS, Path
 from saccade.lab.experiment import padded
 from saccade.model.embedded import Weights, composite, context_log_prob, weights_of
 from saccade.observe.fits import Array
-from saccade.observe.measures import class_attention, singular_values
+from saccade.observe.measures import class_attention, cosines, singular_values
 
 ROWS = 24  # of each matrix that the cosine maps show
 RISE = 0.02  # above its share: attention has begun to rise
@@ -68,11 +68,6 @@ def group_loss(weights: Weights, data: Distinct) -> Array:
     spent = -np.bincount(data.last_token, (data.next_share * log_prob).sum(axis=0), n_vocab)
     share = np.bincount(data.last_token, data.next_share.sum(axis=0), n_vocab)
     return np.divide(spent, share, out=np.full(n_vocab, np.nan), where=share > 0)
-
-
-def cosines(matrix: Array) -> Array:
-    rows = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    return rows @ rows.T
 
 
 def mean_cosine(matrix: Array) -> float:

@@ -29,6 +29,7 @@ from saccade.lab.panel import DASHES, Layout, Line, Lines
 from saccade.model.pairwise import Pairwise
 from saccade.model.token_blocks import TokenBlocks
 from saccade.observe.fits import Interval, interval, power, simultaneous
+from saccade.observe.measures import cosine
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import Condition, at_least, at_most
 from saccade.theory.scan_and_snap.statements import DATA_MODEL, LEMMA_2, LEMMA_18
@@ -187,13 +188,9 @@ class _Parts:
             "attention": finite.attention_error(counts, self.early, blocks),
             "gradient": finite.gradient_error(counts, self.early, blocks),
             "learned": np.abs(learned - limit).sum(axis=1) / np.abs(limit - blocks.token_prob).sum(axis=1),
-            "direction": _cosine(learned - blocks.token_prob, limit - blocks.token_prob),
+            "direction": cosine(learned - blocks.token_prob, limit - blocks.token_prob),
             "exceeded": (gap > bound).mean(axis=2).max(axis=1),
         }
-
-
-def _cosine(one: Array, other: Array) -> Array:
-    return np.asarray((one * other).sum(axis=1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1))
 
 
 def _overlap(law: Array) -> float:

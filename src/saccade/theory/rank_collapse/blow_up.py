@@ -15,12 +15,14 @@ from scipy.special import elliprf
 
 __all__ = [
     "Slopes",
+    "angles",
     "blow_up_time",
     "column_distance",
     "condensation_condition",
     "conserved",
     "degeneracy",
     "energy_bound",
+    "energy_slope",
     "factor_energy",
     "slopes",
 ]
@@ -46,6 +48,33 @@ def slopes(along: ArrayLike, hidden: ArrayLike, readout: ArrayLike) -> Slopes:
     r"""$\dot w = A b$, $\dot A = w b^\top$, $\dot b = A^\top w$. [chen2025, Proposition 1]"""
     w, A, b = (np.asarray(part, float) for part in (along, hidden, readout))
     return Slopes(np.einsum("...ij,...j->...i", A, b), w[..., :, None] * b[..., None, :], np.einsum("...ij,...i->...j", A, w))
+
+
+def energy_slope(along: ArrayLike, hidden: ArrayLike, readout: ArrayLike) -> Array:
+    r"""$\dot E = |\dot w|^2 + |\dot b|^2 + |w|^2 |b|^2$. [chen2025, eq. 16]"""
+    w_dot, _, b_dot = slopes(along, hidden, readout)
+    w, b = (np.sum(np.asarray(part, float) ** 2, axis=-1) for part in (along, readout))
+    return np.sum(w_dot**2, axis=-1) + np.sum(b_dot**2, axis=-1) + w * b
+
+
+class Angles(NamedTuple):
+    r"""Cosines of [chen2025, Definition 5]: $\xi$ (..., i, j), $\psi$ and $\phi$ (..., i), $\zeta$ (...)."""
+
+    rows: Array
+    velocity_rows: Array
+    readout_rows: Array
+    readout_velocity: Array
+
+
+def angles(along: ArrayLike, hidden: ArrayLike, readout: ArrayLike) -> Angles:
+    w, A, b = (np.asarray(part, float) for part in (along, hidden, readout))
+    rows, unit, speed = (_unit(part) for part in (w[..., :, None] * A, b, slopes(w, A, b).readout))
+    psi, phi = (np.sum(rows * part[..., None, :], axis=-1) for part in (speed, unit))
+    return Angles(rows @ np.swapaxes(rows, -1, -2), psi, phi, np.sum(unit * speed, axis=-1))
+
+
+def _unit(vectors: Array) -> Array:
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
 def conserved(along: ArrayLike, hidden: ArrayLike, readout: ArrayLike) -> tuple[Array, Array]:

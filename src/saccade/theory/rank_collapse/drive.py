@@ -14,8 +14,12 @@ __all__ = [
     "QueryKey",
     "attention_drive",
     "is_separable",
+    "plateau",
     "plateau_depth_power",
+    "rank_one_factors",
     "residual_rank_power",
+    "rotary_drive",
+    "rotary_residual",
     "stage_two",
     "uniform_loss",
     "uniform_optimum",
@@ -65,6 +69,40 @@ def attention_drive(beta: ArrayLike, tokens: Array, label: Array, weight: Array)
     mean = tokens.mean(axis=1)
     pull = np.einsum("njd,njk->nk", tokens * beta, tokens - mean[:, None]) / (s * np.sqrt(d))  # beta^T S_i
     return np.einsum("n,nd,nk->dk", weight * label * np.exp(-label * (mean @ beta)), tokens[:, -1], pull)
+
+
+def plateau(tokens: Array, label: Array, weight: Array) -> tuple[Array, Array]:
+    r"""$\beta^*$, and F there: where stage II begins."""
+    star = uniform_optimum(tokens, label, weight)
+    return star, attention_drive(star, tokens, label, weight)
+
+
+def rank_one_factors(beta: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    r"""$W_V, W^{[1]}, W^{[2]}$ of rank one and of one size whose product is $\beta$, along random directions."""
+    size, r = np.linalg.norm(beta), np.cbrt(np.linalg.norm(beta))
+    a, c = (part / np.linalg.norm(part) for part in rng.standard_normal((2, len(beta))))
+    return r * np.outer(beta / size, a), r * np.outer(a, c), r * c
+
+
+def rotary_drive(beta: ArrayLike, tokens: Array, label: Array, weight: Array, angles: ArrayLike) -> NDArray[np.complex128]:
+    r"""$M_c = \sum_j e^{i\theta_c (j - s)} F_j$ (pair, width, width) for keys turned by $\theta_c$ for each step from the last
+    token, $F_j = \frac{1}{s\sqrt d}\sum_i p_i y_i L_{1,i}\, x_{is}^\top ((x_{ij} - \bar x_i)\beta)\, x_{ij}$. [derived]
+
+    With the two coordinates of a pair as one complex number, $\dot W_Q = M_c W_K$ and $\dot W_K = M_c^\dagger W_Q$.
+    """
+    beta, (_, s, d) = np.asarray(beta, float), tokens.shape
+    mean = tokens.mean(axis=1)
+    odds = weight * label * np.exp(-label * (mean @ beta)) / (s * np.sqrt(d))
+    turns = np.exp(1j * np.multiply.outer(np.asarray(angles, float), np.arange(s) - s + 1))
+    return np.einsum("n,nd,nj,cj,njk->cdk", odds, tokens[:, -1], (tokens - mean[:, None]) @ beta, turns, tokens)
+
+
+def rotary_residual(direction: ArrayLike) -> float:
+    r"""$s_2/s_1$ of the two columns $(\mathrm{Re}\, z u, \mathrm{Im}\, z u)$: $\sqrt{(1 - |u^\top u|)/(1 + |u^\top u|)}$
+    for any complex number z and any u of length one. [derived]
+    """
+    u = np.asarray(direction)
+    return float(np.sqrt((1 - abs(u @ u)) / (1 + abs(u @ u))))
 
 
 def stage_two(time: float, drive: Array, query_0: Array, key_0: Array) -> QueryKey:
