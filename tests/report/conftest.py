@@ -26,7 +26,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(path.resolve().as_uri())
-        page.wait_for_selector("html[data-ready]", state="attached")
+        page.wait_for_selector("html[data-ready], #numbers:not(:empty)", state="attached")  # a report, or the playground
         pages.append(page)
         return page
 
