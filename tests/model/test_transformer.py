@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import jax
 import numpy as np
@@ -16,7 +17,7 @@ from torch import nn  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
 from saccade.model.embedded import Embedded, composite, context_attention, context_loss  # noqa: E402
 from saccade.model.pairwise import Pairwise, forward, gradients  # noqa: E402
-from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
+from saccade.model.transformer import Dropout, Transformer, TransformerConfig  # noqa: E402
 from saccade.model.transformer_config import NORMS, POSITIONS  # noqa: E402
 from saccade.observe.capture import Capture  # noqa: E402
 from tests.agreement.test_counts_and_sequences import as_counts, drawn_sequences, random_parameters, uneven_task  # noqa: E402
@@ -91,6 +92,26 @@ def test_groups_of_parameters_share_nothing_and_gradients_are_finite(config):
     assert len(named) == len(set(named)) <= len(list(model.parameters()))
     F.cross_entropy(model(ids()).flatten(0, 1), ids(2).flatten()).backward()
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.5])
+def test_dropout_drops_each_entry_with_its_probability_and_keeps_the_mean(share):
+    """Five standard deviations; entries that are neighbours in memory share random bits, so pairs of them are counted too."""
+    n, dropout = 101 * 1009, Dropout(share)
+    torch.manual_seed(7)
+    x = torch.ones(101, 1009, dtype=torch.float64, requires_grad=True)
+    seen = dropout(x)
+    kept = (seen != 0).double().flatten()
+    torch.testing.assert_close(seen[seen != 0], torch.full_like(seen[seen != 0], 1 / (1 - share)), rtol=1e-4, atol=0)
+    assert abs(kept.mean().item() - (1 - share)) < 5 * math.sqrt(share * (1 - share) / n)
+    for apart in (1, 2, 3, 4):
+        both = (kept[apart:] * kept[:-apart]).mean().item()
+        assert abs(both - (1 - share) ** 2) < 5 * 0.5 / math.sqrt(n)
+    seen.sum().backward()
+    assert torch.equal(x.grad, seen.detach())
+    torch.manual_seed(7)
+    assert torch.equal(dropout(x), seen)
+    assert dropout.eval()(x) is x
 
 
 def test_the_wikitext_setting_is_pytorchs_own_encoder():

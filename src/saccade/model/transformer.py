@@ -33,6 +33,23 @@ class UnitNorm(nn.Module):
         return x / torch.where(length > 0, length, 1)
 
 
+class Dropout(nn.Module):
+    """Each entry is 0 with probability `share`, to 16 bits, else divided by the chance to be kept. A third of the time of PyTorch's,
+    which draws a double for each entry.
+    """
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.kept = max(1, round((1 - share) * 2**16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.kept == 2**16:
+            return x
+        drawn = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)  # four from each
+        is_kept = drawn[: x.numel()].view_as(x) < self.kept - 2**15
+        return x * is_kept.to(x.dtype).mul_(2**16 / self.kept)
+
+
 def make_norm(config: TransformerConfig) -> nn.Module:
     if config.norm == "layer":
         return nn.LayerNorm(config.d_model, bias=config.bias)
@@ -104,11 +121,11 @@ class Block(nn.Module):
         self.config = config
         self.attention = Attention(config)
         self.attention_norm = make_norm(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         if config.d_mlp:
             up = nn.Linear(config.d_model, config.d_mlp, bias=config.bias)
             down = nn.Linear(config.d_mlp, config.d_model, bias=config.bias)
-            self.mlp = nn.Sequential(up, nn.ReLU(), nn.Dropout(config.dropout), down)
+            self.mlp = nn.Sequential(up, nn.ReLU(), Dropout(config.dropout), down)
             self.mlp_norm = make_norm(config)
 
     def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
@@ -138,7 +155,7 @@ class Transformer(nn.Module):
         else:
             self.embedding = nn.Embedding(config.n_vocab, config.d_model)
             self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
-            self.dropout = nn.Dropout(config.dropout)
+            self.dropout = Dropout(config.dropout)
             if config.positions == "learned":
                 self.position_embedding = nn.Embedding(config.context, config.d_model)
             elif config.positions == "sinusoidal":
