@@ -8,8 +8,8 @@ A window needs one product with $W_K$, not one for each token. For a gradient $g
 
 $$\partial x_j = a_j g + s_j u, \qquad \partial u = \sum_j s_j x_j.$$
 
-For a small vocabulary it is cheaper to count tokens, $a \propto N_l e^{u\cdot x_l}$ over the tokens l: dense products, and PyTorch's own
-derivatives.
+For a small vocabulary it is cheaper to count tokens, $a_l \propto N_l e^{u\cdot x_l}$ over the vocabulary: dense products, with
+PyTorch's own derivatives.
 Limits: the query is always the last token, and no second derivatives. `Attention` in `transformer.py` is the same for any position.
 """
 
@@ -21,7 +21,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-
 
 _COUNTED = 4  # tokens of the vocabulary for each of a window: below, counting takes a third of the time; at 8 no less
 
