@@ -205,3 +205,10 @@ def test_a_claim_that_asks_for_more_than_its_ceiling_cannot_be_told(claim, verdi
 def test_ceilings_are_said_beside_the_score():
     claim = CASE.under(SEEDS, Ceiling("two samples", 0.4)).at_least(LEMMA, "x", Interval(0.43, 0.4, 0.47), 0.56, strict=True)
     assert claim.says == "measured 0.43 [0.4, 0.47], needed > 0.56; ceiling 0.27 (two seeds), 0.4 (two samples)"
+
+
+def test_an_agreement_that_sets_no_limit_is_told_for_comparison():
+    shown = CASE.under(Ceiling("two seeds", 0.9), Ceiling("other windows", 0.27, limits=False))
+    claim = shown.at_least(LEMMA, "rank correlation", 0.6, 0.5)
+    assert claim.says == "measured 0.6, needed ≥ 0.5; ceiling 0.9 (two seeds); for comparison 0.27 (other windows)"
+    assert claim.verdict == HOLDS
