@@ -260,9 +260,8 @@ EXPERIMENT = Experiment(
     ),
     question="In deep models, which layer becomes sparse first and slows first?",
     finding=(
-        "the share of runs in which the first of several layers becomes sparse first is {*is sparse first*:.2f} above chance "
-        "({*is sparse first*:verdict}); the share in which it slows first is {*slows first*:.2f} above chance "
-        "({*slows first*:verdict})"
+        "the first of several layers becomes sparse first in {*is sparse first*:.0%} more of the runs than by chance "
+        "({*is sparse first*:verdict}), and slows first in {*slows first*:.0%} more ({*slows first*:verdict})"
     ),
     caveat=(
         "A decaying learning rate, with which noise dies out, or more updates: upper layers still move at the end of these runs."

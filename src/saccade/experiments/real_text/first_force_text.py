@@ -308,10 +308,9 @@ EXPERIMENT = Experiment(
     ),
     question="Do the counts of a text tell which words gain attention first, before any training?",
     finding=(
-        "two forecasts need no training: the first force, from counts alone, and “decoder first”, which computes how the decoder "
-        "learns while attention rests. Their rank correlation with noise-free training is {first force? rank* (text "
-        "wikitext-2):.2f} (first force, step 10) and {decoder first? rank* (text wikitext-2):.2f} (decoder first, step 25) on "
-        "WikiText-2, {first force? rank* (text tinystories):.2f} and {decoder first? rank* (text tinystories):.2f} on TinyStories"
+        "the rank correlation with noise-free training is {first force? rank* (text wikitext-2):.2f} for the first force at "
+        "step 10 and {decoder first? rank* (text wikitext-2):.2f} for decoder first at step 25 on WikiText-2, {first force? rank* "
+        "(text tinystories):.2f} and {decoder first? rank* (text tinystories):.2f} on TinyStories"
     ),
     caveat=(
         "More windows: they raise the ceiling, and with it how well one part of a text can predict another. The predictions are "

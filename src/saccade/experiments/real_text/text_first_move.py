@@ -210,9 +210,9 @@ EXPERIMENT = Experiment(
     ),
     question="On text, does attention first move to the most frequent token or away from it?",
     finding=(
-        "plain descent first moves attention the way the sign of c, a rate computed from the text's pairs of tokens, predicts in "
-        "{*side of c (optimiser plain descent, runs attention slower*:.0%} of runs where the rule applies; Adam moves it to the "
-        "most frequent token in {*to the most frequent token*:.0%}"
+        "plain descent first moves attention the way the sign of c predicts in {*side of c (optimiser plain descent, runs "
+        "attention slower*:.0%} of runs where the rule applies; Adam moves it to the most frequent token in {*to the most frequent "
+        "token*:.0%}"
     ),
     caveat="Another tokeniser or vocabulary: the sign of c depends on which pairs of tokens the text has.",
     variables=VARIABLES,
