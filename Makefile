@@ -56,7 +56,7 @@ package: .venv/test
 # The tables and pages that are made from claims, from what `saccade reproduce` and `saccade reproduce --real` left in $(OUT).
 tables: .venv/core
 	$(BIN)/python -m tools.readme_tables README.md docs/outcomes.json $(OUT)
-	cp $(OUT)/errata/errata.md docs/errata.md
+	[ ! -d $(OUT)/errata ] || cp $(OUT)/errata/errata.md docs/errata.md
 	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/findings.md docs/findings.md
 	[ ! -d $(OUT)/findings ] || cp $(OUT)/findings/figures/*.svg docs/figures/
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import resource
+import sys
 import time
 
 import numpy as np
@@ -44,6 +46,24 @@ def test_runs_of_a_job_stay_in_the_process_of_the_job():
         worker.close()
     assert own != os.getpid()
     assert of_runs == [own] * 3
+
+
+def fresh_pages(n_rounds: int) -> int:
+    """Pages that the system hands out anew while 16 arrays of 3 MB come and go (NumPy asks for larger pages from 4 MB on)."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(n_rounds):
+        [np.ones(3 * 2**17) for _ in range(16)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the settings are those of Linux's C library")
+def test_a_process_keeps_the_memory_that_its_next_step_needs():
+    worker = Worker()
+    try:
+        worker.answer(fresh_pages, 3)
+        assert worker.answer(fresh_pages, 20) < 0.1 * 20 * 16 * 3 * 2**20 / resource.getpagesize()
+    finally:
+        worker.close()
 
 
 @pytest.mark.parametrize("seconds", [2.2e6, 1e300, math.inf])

@@ -35,6 +35,8 @@ _GRACE = 5.0  # seconds beyond its time that a job has to notice it by itself; t
 _START = 60.0  # which takes a few seconds, more on a busy machine
 _SLICE = 3600.0  # seconds of one wait: the system cannot count more than 24 days
 _ONE_CORE = "SACCADE_ONE_CORE"  # in the environment of a worker
+# The C library hands freed memory back to the system and asks for it again in every step of training, unless told not to.
+_KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 _ONE_THREAD = dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", _ONE_CORE), "1")
 
 
@@ -202,7 +204,7 @@ class Worker:
         flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
         self._process = subprocess.Popen(
             [sys.executable, "-P", __file__, str(theirs.fileno()), str(self._memory)],
-            env=os.environ | _ONE_THREAD | {"XLA_FLAGS": flags},
+            env=os.environ | _ONE_THREAD | _KEEP_MEMORY | {"XLA_FLAGS": flags},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

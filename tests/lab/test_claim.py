@@ -212,3 +212,10 @@ def test_an_erratum_of_a_statement_that_has_one_needs_no_number():
     assert CASE.erratum(MISREAD, "x", 1, **forms) == CASE.erratum(MISREAD, "x", 1, number="0.1", **forms)
     with pytest.raises(TypeError, match="has 0 errata"):
         CASE.erratum(LEMMA, "x", 1, **forms)
+
+
+def test_an_agreement_that_sets_no_limit_is_told_for_comparison():
+    shown = CASE.under(Ceiling("two seeds", 0.9), Ceiling("other windows", 0.27, limits=False))
+    claim = shown.at_least(LEMMA, "rank correlation", 0.6, 0.5)
+    assert claim.says == "measured 0.6, needed ≥ 0.5; ceiling 0.9 (two seeds); for comparison 0.27 (other windows)"
+    assert claim.verdict == HOLDS

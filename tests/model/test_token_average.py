@@ -1,4 +1,4 @@
-"""The pass by hand for attention that averages embeddings, against the kernel that every other model uses."""
+"""Both passes for attention that averages embeddings, against the kernel that every other model uses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from saccade.dynamics.training import train_text  # noqa: E402
+from saccade.model import token_average  # noqa: E402
 from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
 from tests.dynamics.text_runs import CORPUS, N_VOCAB  # noqa: E402
 
 AVERAGES = TransformerConfig.focus_and_dilution(N_VOCAB, d_model=7, init_scale=0.5, scaled=False)
+
+
+@pytest.fixture(params=["token by token", "counted"], autouse=True)
+def _way(request, monkeypatch):
+    """Tokens of these windows are few enough to be counted; a vocabulary is never as small as 0 times a window."""
+    assert N_VOCAB < token_average._COUNTED * 11
+    if request.param == "token by token":
+        monkeypatch.setattr(token_average, "_COUNTED", 0)
 
 
 def seen_and_slopes(model: Transformer, by_hand: bool) -> list[torch.Tensor]:

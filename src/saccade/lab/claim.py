@@ -140,9 +140,12 @@ class Claim:
 
     @property
     def says(self) -> str:
-        """What was measured and what was needed, as people say it, with the ceilings."""
-        ceilings = f"; ceiling {', '.join(map(str, self.ceilings))}" if self.ceilings else ""
-        return self._judged.says + ceilings
+        """What was measured and what was needed, as people say it, with the ceilings; those that set no limit for comparison."""
+        told = {
+            "ceiling": [one for one in self.ceilings if one.limits],
+            "for comparison": [one for one in self.ceilings if not one.limits],
+        }
+        return self._judged.says + "".join(f"; {word} {', '.join(map(str, these))}" for word, these in told.items() if these)
 
     def __str__(self) -> str:
         """`growth rate of queries (law zipf-6): measured 0.50, predicted 0.51 ± 5 %`."""

@@ -28,7 +28,9 @@ _HEAD = (
     "Every number comes from a claim in the tables at the end. Written by `saccade reproduce --real`; do not edit.\n\n"
     "- A **ceiling** is how well two repetitions of one measurement agree: two seeds, or two samples of the text that share no "
     "window. A claim that asks for more than its ceiling **cannot be told at this size**, unless its whole interval is allowed or "
-    "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do.\n"
+    "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do. "
+    "Where both sides of a claim were computed from the same windows, the agreement with other windows sets no limit; it is "
+    "shown **for comparison**.\n"
     "- A claim about every run is refuted by one exception.\n"
     "- **Outside** means that the text does not meet an assumption of the theorem. The claim then neither confirms nor refutes it, "
     "but shows whether the numbers agree.\n"
@@ -57,7 +59,7 @@ def _answer(outcome: Outcome, asked: Experiment) -> str:
     claims = [claim.as_dict() for claim in outcome.claims]
     answer = filled(asked.name, asked.finding, claims)
     named = [claim for claim in outcome.claims if any(fnmatchcase(claim.label, field) for field in fields(asked.finding))]
-    size = outcome.record.attrs.get("size", "own")
+    size = outcome.record.attrs.get("size") or ("only" if asked.settings_of(outcome.record) == asked.settings() else "own")
     return (
         f"\n## {asked.question}\n\n**{answer[:1].upper()}{answer[1:]}.**\n\n"
         f"![{asked.question}](figures/{asked.name}.svg)\n\n"

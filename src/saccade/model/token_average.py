@@ -1,4 +1,4 @@
-r"""Attention of the last token of a window when attention averages the embeddings themselves: one hand-written pass.
+r"""Attention of the last token of a window when attention averages the embeddings themselves, in one pass.
 
 With $x_j$ the embedding of the window's token j and $u$ what the last token looks for, $u = W_K^\top W_Q x_T$ times the scale,
 
@@ -8,6 +8,8 @@ A window needs one product with $W_K$, not one for each token. For a gradient $g
 
 $$\partial x_j = a_j g + s_j u, \qquad \partial u = \sum_j s_j x_j.$$
 
+For a small vocabulary it is cheaper to count tokens, $a_l \propto N_l e^{u\cdot x_l}$ over the vocabulary: dense products, with
+PyTorch's own derivatives.
 Limits: the query is always the last token, and no second derivatives. `Attention` in `transformer.py` is the same for any position.
 """
 
@@ -20,10 +22,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+_COUNTED = 4  # tokens of the vocabulary for each of a window: below, counting takes a third of the time; at 8 no less
+
 
 def token_average(table: Tensor, sought: Tensor, ids: Tensor) -> Tensor:
     """h (window, width) from embeddings `table` (token, width), u `sought` (window, width) and token ids (window, position)."""
-    return _TokenAverage.apply(table, sought, ids)
+    if len(table) > _COUNTED * ids.shape[1]:
+        return _TokenAverage.apply(table, sought, ids)
+    counts = sought.new_zeros(len(ids), len(table)).scatter_add_(1, ids, sought.new_ones(ids.shape))
+    return torch.softmax(torch.addmm(counts.log_(), sought, table.T), 1) @ table
 
 
 class _TokenAverage(torch.autograd.Function):

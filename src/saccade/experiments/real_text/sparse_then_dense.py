@@ -233,7 +233,10 @@ EXPERIMENT = Experiment(
         "at rate 0.001 entropy falls by {fall of entropy*rate 0.001*:.2f} nats, and {rise of entropy*rate 0.001*:.0%} of that "
         "has come back by update 10,000"
     ),
-    caveat="A lower rate or a larger vocabulary, with which entropy comes back only after these runs end; other depths.",
+    caveat=(
+        "A lower rate or a larger vocabulary, with which entropy comes back only after these runs end; smaller batches or fewer "
+        "words, with which less of it comes back, or none; other depths."
+    ),
     full=Settings(
         n_vocab=None, layers=(1, 2, 5), rates=(1e-4, 1e-3), seeds=3, steps=REPLICATED_UPDATES, n_looks=116, batch=20, resumable=True
     ),
