@@ -1,0 +1,31 @@
+"""Which keys a mask of numbers hides: those far below any score, and -100 where a mask has no number but 0 and that."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from saccade.observe.masks import MASKED, left_by, masked_level
+
+INF = float("inf")
+
+
+@pytest.mark.parametrize("hidden", [-99.0, -100.0, -1e4, -1e9, torch.finfo(torch.float32).min, -INF])
+def test_a_key_that_a_mask_hides_is_not_left(hidden):
+    mask = torch.tensor([[0.0, hidden, 0.0], [0.0, 0.0, hidden]])
+    assert hidden <= masked_level(mask) < 0
+    assert left_by(mask).tolist() == [[True, False, True], [True, True, False]]
+
+
+def test_a_bias_by_distance_hides_nothing():
+    bias = -torch.arange(300.0)[None]
+    assert masked_level(bias) == MASKED
+    assert left_by(bias) is None
+
+
+def test_what_hides_nothing_is_no_mask():
+    assert left_by(torch.zeros(2, 3)) is None
+    assert left_by(torch.full((2, 3), -98.0)) is None
+    assert left_by(torch.ones(2, 3, dtype=torch.bool)) is None
+    assert left_by(torch.zeros(0, 3)) is None
