@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import time
 from pathlib import Path
 
@@ -252,3 +253,9 @@ def test_a_model_that_was_really_watched_has_all_its_figures(visit, tmp_path):
     names = page.locator(".plot[data-figure]").evaluate_all("plots => plots.map(plot => plot.dataset.figure)")
     assert {"heads", "relative_entropy", "loss", "qk_effective_rank"} <= set(names)
     expect(page.locator(".plot-text")).to_have_count(1)
+
+
+def test_what_is_equal_lies_in_a_page_once(results, tmp_path):
+    blobs = re.findall(r'id="blob-\d+">([^<]*)<', write_report(results, tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert len(blobs) > 20
+    assert len(set(blobs)) >= len(blobs) - 2  # two packs of equal bytes and other scales may be

@@ -46,15 +46,19 @@ def json_text(value: Any) -> str:
 
 
 class _Blobs:
-    """Packed data beside the JSON, so that opening the page need not parse it."""
+    """Packed data beside the JSON, so that opening the page need not parse it. Equal packs, such as the times of all figures of a
+    record, lie there once.
+    """
 
     def __init__(self) -> None:
         self._data: list[str] = []
+        self._places: dict[str, int] = {}
 
     def add(self, pack: Packed) -> dict[str, Any]:
         """What the JSON keeps of a pack: all but its data, and where that lies."""
-        self._data.append(pack["data"])
-        return {key: value for key, value in pack.items() if key != "data"} | {"blob": len(self._data) - 1}
+        place = self._places.setdefault(json_text(pack), len(self._data))
+        self._data += [pack["data"]] if place == len(self._data) else []
+        return {key: value for key, value in pack.items() if key != "data"} | {"blob": place}
 
     def text(self, text: str) -> dict[str, Any]:
         return self.add(packed_text(text))

@@ -50,19 +50,21 @@ const Packed = (() => {
     return Float64Array.from(codes, pack.mode === "log16" ? (code) => Math.exp(value(code)) : value);
   }
 
-  function once(pack, make) {
-    if (!kept.has(pack.blob)) kept.set(pack.blob, bytes(pack.blob).then(make));
-    return kept.get(pack.blob);
+  /** What is made of a blob, kept by what it is: equal bytes lie in one blob, whatever they stand for. */
+  function once(kind, pack, make) {
+    const key = `${kind} ${pack.blob}`;
+    if (!kept.has(key)) kept.set(key, bytes(pack.blob).then(make));
+    return kept.get(key);
   }
 
   /** Numbers of a packed array, row by row. @returns {Promise<Float32Array|Float64Array>} */
-  const array = (pack) => once(pack, (raw) => decoded(pack, raw));
+  const array = (pack) => once("array", pack, (raw) => decoded(pack, raw));
 
   /** Weights of a map as bytes, 255 where missing: (byte / 254) squared is the weight. @returns {Promise<Uint8Array>} */
-  const shades = (pack) => once(pack, (raw) => raw);
+  const shades = (pack) => once("shades", pack, (raw) => raw);
 
   /** A packed text. @returns {Promise<string>} */
-  const text = (pack) => once(pack, (raw) => new TextDecoder().decode(raw));
+  const text = (pack) => once("text", pack, (raw) => new TextDecoder().decode(raw));
 
   return Object.freeze({ works, array, shades, text, SHADES });
 })();
