@@ -23,7 +23,8 @@ def read(*words, default=3):
 
 
 @pytest.mark.parametrize(
-    ("typed", "seeds"), [("7", 7), ("7,", (7,)), ("4 7", (4, 7)), ("4,7", (4, 7)), ("4, 7", (4, 7)), ("-1", -1), (f"{2**60},", (2**60,))]
+    ("typed", "seeds"),
+    [("7", 7), ("7,", (7,)), ("4 7", (4, 7)), ("4,7", (4, 7)), ("4, 7", (4, 7)), ("-1", -1), (f"{2**60},", (2**60,))],
 )
 def test_a_comma_makes_a_list_of_one_number(typed, seeds):
     assert read("--seeds", *typed.split()) == seeds
