@@ -5,7 +5,7 @@
 | `paper`              | the published one, 0.75, 0.19, 0.05, 0.01                                 |
 | `zipf-6`             | six tokens in proportion to 1/rank                                        |
 | `0.6 of 4`           | four tokens, the first of mass 0.6, the others alike; `0.6-of-4` too      |
-| `0.5,0.3,0.2`        | these masses                                                              |
+| `0.5,0.3,0.2`        | these masses, from frequent to rare                                       |
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 import saccade
 from saccade.errors import InputError, shortened
@@ -45,8 +47,13 @@ class EqualLow(NamedTuple):
 
 
 def lazy_chains(laws: Sequence[str], stays: Sequence[float]) -> dict[str, saccade.MarkovChain]:
-    """A lazy chain for each law, by its name; with its stay where a law comes twice."""
-    return {name: _chain(law, stay) for name, (law, stay) in _named(laws, stays).items()}
+    """A lazy chain for each law, by its name; with its stay where a law comes twice. Tokens go from frequent to rare."""
+    found = {name: _chain(law, stay) for name, (law, stay) in _named(laws, stays).items()}
+    for name, chain in found.items():
+        falls = np.diff(chain.stationary)
+        if falls.max() > 1e-12 or falls.min() > -1e-12:
+            raise InputError(f"`laws` must list tokens from frequent to rare, and not all alike; got {shortened(name)}.")
+    return found
 
 
 def named_stays(laws: Sequence[str], stays: Sequence[float]) -> dict[str, float]:
@@ -55,18 +62,16 @@ def named_stays(laws: Sequence[str], stays: Sequence[float]) -> dict[str, float]
 
 
 def equal_low_among(laws: Sequence[str], stays: Sequence[float]) -> dict[str, EqualLow]:
-    """Those of the laws that the paper speaks of: low tokens alike, and token 0 more frequent than each of them."""
+    """Those of the laws that the paper speaks of: one frequent token, all others alike."""
     found = {name: _equal_low(law, stay) for name, (law, stay) in _named(laws, stays).items()}
-    return {name: one for name, one in found.items() if one is not None and one.high * one.n_vocab > 1}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def equal_low_chains(laws: Sequence[str], stays: Sequence[float]) -> dict[str, EqualLow]:
     """The same where only such laws will do."""
-    lazy_chains(laws, stays)  # refuses what is no chain
-    found = equal_low_among(laws, stays)
-    if others := [name for name in _named(laws, stays) if name not in found]:
-        wanted = "low tokens alike and token 0 more frequent than each, as in '0.6 of 4'"
-        raise InputError(f"`laws` must have {wanted}; got {shortened(others[0])}.")
+    chains, found = lazy_chains(laws, stays), equal_low_among(laws, stays)
+    if others := [name for name in chains if name not in found]:
+        raise InputError(f"`laws` must have low tokens alike here, as in '0.6 of 4'; got {shortened(others[0])}.")
     return found
 
 

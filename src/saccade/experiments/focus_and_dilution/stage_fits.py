@@ -1,4 +1,4 @@
-"""What the experiments on stages I to III share: chains and starts, a run seen along one direction, windows for rates.
+"""What the experiments on stages I to III share: starts, a run seen along one direction, windows for rates.
 
 Windows are set by a rule, never by looking at a run. At their lower end, ten times the start, what does not grow is 1 % in square.
 At the upper end the force has changed by about 1 %: next-token logits are a hundredth of what they will be, or attention a
@@ -7,7 +7,7 @@ hundredth from where it was. Where there is no room between the two, there is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -28,13 +28,6 @@ T = TypeVar("T")
 ROOM, CONDENSING, LINEAR = 10.0, 0.1, 0.01  # ends of the windows in the table above
 STEPS = "steps of gradient descent at rate 1"
 _SLOWEST = 1e-6  # of a focus rate: beyond it stage II would take ten million units of time
-
-LAWS = ("paper", "zipf-6")
-
-
-def chains(stays: Sequence[float]) -> dict[str, saccade.MarkovChain]:
-    """The two lazy chains on which the stages are studied: the paper's, and one with six tokens of Zipf frequencies."""
-    return dict(zip(LAWS, (saccade.MarkovChain.paper(stays[0]), saccade.MarkovChain.zipf(6, stays[1])), strict=True))
 
 
 def conditions(chain: saccade.MarkovChain, stages: tuple[str, ...], init_scale: float = 0.0) -> list[Condition]:
