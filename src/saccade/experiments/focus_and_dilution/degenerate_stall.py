@@ -115,14 +115,16 @@ class Escape(NamedTuple):
 
 
 def _left(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1: float) -> Escape:
-    """To time t1, by which theory has it leave; longer if it has not."""
-    return stage_fits.until_left(
+    """To time t1, by which theory has it leave; longer if it has not, with as many samples kept."""
+    found = stage_fits.until_left(
         lambda end, n_times: _escape(settings, chain, init_scale, end, n_times),
         lambda one: bool(np.isfinite(one.escape_time)),
         t1,
         settings.n_times,
         max(t1, settings.t1),
     )
+    kept = np.linspace(0, len(found.time) - 1, settings.n_times + 1).astype(int)
+    return Escape(found.escape_time, found.time[kept], found.ratio[kept], found.loss_gap[kept])
 
 
 def _escape(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1: float, n_times: int) -> Escape:

@@ -27,7 +27,7 @@ from saccade.lab.settings import Range
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import at_least, below
+from saccade.theory.condition import at_least, below, met
 from saccade.theory.focus_and_dilution import stage_four as stated
 
 D_MODEL, D_KEY = 4, 3  # of the whole model at the two-group point
@@ -264,10 +264,11 @@ def _of_two_groups(
     case = Case(settings, [below("γ₁γ_l < 0", state.gamma[0] * state.gamma[1], 0)])
     of_chain: dict[str, Any] = {"stationary": chain.stationary, "transition": chain.transition}
     rate = theory.two_group_rate(state, **of_chain) if theory.has_two_groups(state) else np.nan
-    ratio = found.transverse.values / rate
-    yield case.at_most(stated.TWO_GROUP_POINT, "speed at the two-group point, random low tokens", found.speed, ROUNDING)
-    yield case.near(stated.TWO_GROUP_POINT, "d_model - 1 opening rates / closed form", ratio[:-1], 1, within=1e-10)
-    yield case.at_most(stated.TWO_GROUP_POINT, "next rate after these / closed form", ratio[-1], 1e-10)
+    ratio, low = found.transverse.values / rate, "" if "law" in settings else ", random low tokens"
+    opens = case.but(given=[*case.given, met("low tokens of different frequencies", bool(np.ptp(chain.stationary[1:]) > 1e-9))])
+    yield case.at_most(stated.TWO_GROUP_POINT, f"speed at the two-group point{low}", found.speed, ROUNDING)
+    yield opens.near(stated.TWO_GROUP_POINT, "d_model - 1 opening rates / closed form", ratio[:-1], 1, within=1e-10)
+    yield opens.at_most(stated.TWO_GROUP_POINT, "next rate after these / closed form", ratio[-1], 1e-10)
     yield case.at_most(stated.TWO_GROUP_POINT, "largest rate along the manifold", found.tangential, ROUNDING)
     title = "flat directions: shift of β, scale, low contrasts, query, key"
     yield case.near(stated.TWO_GROUP_POINT, title, found.n_flat, chain.n_vocab + 2, within=0)
