@@ -1,7 +1,8 @@
 """The tables of what is reproduced, made from the experiments: what, command, time, what to expect, verdicts of the last run.
 
 `docs/outcomes.json` keeps what came of the last full run of each experiment: how many claims hold, fail, are outside their
-assumptions or cannot be told at this size, and its `finding` with the measured numbers in it. The README shows the tables between
+assumptions or cannot be told at this size, its `finding` with the measured numbers in it, and the statements that its claims test.
+The README shows the tables between
 two marks; tests hold it to that file, and the file to runs where those are short (`tests/experiments/outcomes.py`), on text to
 `docs/findings.md`.
 """
@@ -67,7 +68,8 @@ def with_tables(readme: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
 
 def outcome(name: str, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What `docs/outcomes.json` keeps of an experiment, from its claims as they stand in `claims.json`."""
-    return {**verdict_counts(claims), "finding": filled(name, experiment(name).finding, claims)}
+    tested = sorted({claim["statement"]["key"] for claim in claims})
+    return {**verdict_counts(claims), "finding": filled(name, experiment(name).finding, claims), "statements": tested}
 
 
 def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:

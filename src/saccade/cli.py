@@ -175,7 +175,7 @@ def _run(arguments: list[str]) -> int:
     if arguments[:1] in (["-h"], ["--help"]):
         print("usage: saccade run NAME|FILE.py [--setting value ...]\n\nExample: saccade run growth-figures --out results/mine\n")
         print("`saccade run NAME --help` lists the settings of an experiment. FILE.py holds an experiment of your own.")
-        print("`saccade list` shows all names.")
+        print("`saccade list` shows all names. `--seeds 3` means three runs, `--seeds 4 7` these two seeds, `--seeds 7,` this one.")
         return 0
     if not arguments or arguments[0].startswith("-"):
         raise InputError("`saccade run` needs an experiment first: a Python file, or a name that `saccade list` shows.")

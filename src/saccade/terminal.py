@@ -35,13 +35,53 @@ def flags(arguments: list[str], example: str, **fields: tuple[Any, Any, str]) ->
     kind = make_dataclass("Options", declared, namespace={"__doc__": None})
     said, prog = io.StringIO(), _prog(example)
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(said), _seeds_as_typed():
             config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
             return tyro.cli(kind, args=arguments, prog=prog, description=f"Example: {example}", config=config)
     except SystemExit as stop:
         if not stop.code:
             raise
         raise InputError(_sentence(said.getvalue(), prog)) from None  # tyro's boxed error as one sentence
+
+
+_COUNT_OR_LIST = int | tuple[int, ...]
+
+
+def _seeds_as_typed() -> Any:
+    """How tyro reads a count or a list: `3` is a count; `4 7`, `4,7` and, of one, `7,` are lists."""
+    from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+    registry = ConstructorRegistry()
+
+    @registry.primitive_rule
+    def count_or_list(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+        if info.type != _COUNT_OR_LIST:
+            return None
+        return PrimitiveConstructorSpec(
+            nargs="*",
+            metavar="COUNT|SEED,|SEED SEED ...",
+            instance_from_str=_count_or_list,
+            is_instance=lambda value: isinstance(value, int | tuple),
+            str_from_instance=_as_typed,
+        )
+
+    return registry
+
+
+def _as_typed(value: int | tuple[int, ...]) -> list[str]:
+    if isinstance(value, tuple):
+        return [f"{value[0]},"] if len(value) == 1 else list(map(str, value))
+    return [str(value)]
+
+
+def _count_or_list(words: list[str]) -> int | tuple[int, ...]:
+    text = " ".join(words)
+    parts = [part for part in re.split(r"[\s,]+", text) if part]
+    for part in parts:
+        if not re.fullmatch(r"[+-]?\d+", part):
+            raise ValueError(f"must be a whole number, or several of them (one seed has a comma: 7,); got {part!r}")
+    numbers = tuple(map(int, parts))
+    return numbers[0] if len(numbers) == 1 and "," not in text else numbers
 
 
 def _prog(example: str) -> str:
@@ -59,13 +99,13 @@ def _sentence(boxed: str, prog: str) -> str:
         r"Error parsing (\S+): no type matching .*?invalid literal for int\(\) with base 10: ('.*?')", boxed, re.DOTALL
     )
     if either:
-        several = ", or several of them" if "tuple[int, ...]" in either[0] + boxed[either.end() :] else ""
-        return f"`{either[1]}` must be a whole number{several}; got {either[2]}. See `{prog} --help`."
+        return f"`{either[1]}` must be a whole number; got {either[2]}. See `{prog} --help`."
     lines = [re.sub(r"^[│|]\s?|\s*[│|]$", "", line).rstrip() for line in boxed.splitlines()]
     text = [line for line in lines if line and not re.match(r"^[╭╰]", line)]
     first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")
     first = re.sub(r"Error parsing (\S+): invalid literal for int\(\) with base 10: ", r"`\1` must be a whole number; got ", first)
     first = re.sub(r"Error parsing (\S+): could not convert string to float: ", r"`\1` must be a number; got ", first)
+    first = re.sub(r"Error parsing (\S+): must be", r"`\1` must be", first)
     meant = re.search(r"Perhaps you meant:\s*\n\s*(--[\w-]+)", "\n".join(text))
     return f"{first}." + (f" Did you mean {meant[1]}?" if meant else "") + f" See `{prog} --help`."
 

@@ -36,9 +36,15 @@ from tests.cli.calls import SHORT, called, one_sentence
         (("list", "everything"), "Unrecognized options: everything"),
         (("env", "--json", "yes"), "Unrecognized options: yes"),
         (("run", "syn-small-attention", "--out"), "--out"),
-        (("run", "syn-small-attention", "--seeds", "ten"), "`--seeds` must be a whole number, or several of them; got 'ten'"),
+        (
+            ("run", "syn-small-attention", "--seeds", "ten"),
+            "`--seeds` must be a whole number, or several of them (one seed has a comma: 7,); got 'ten'",
+        ),
         (("play", "--port", "abc"), "`--port` must be a whole number; got 'abc'"),
-        (("run", "syn-small-attention", "--seeds", "1.5"), "`--seeds` must be a whole number, or several of them; got '1.5'"),
+        (
+            ("run", "syn-small-attention", "--seeds", "1.5"),
+            "`--seeds` must be a whole number, or several of them (one seed has a comma: 7,); got '1.5'",
+        ),
         (("run", "syn-small-attention", "--lr-attention", "fast"), "`--lr-attention` must be a number; got 'fast'"),
         (("run", "syn-medium-entropy", "--lr-attention", "fast"), "--lr-attention"),
         (("run", "syn-medium-entropy", "--ratios", "1", "fast"), "--ratios"),

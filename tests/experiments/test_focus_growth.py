@@ -36,7 +36,7 @@ def test_every_verdict_is_the_expected_one(record):
 
 
 def test_query_and_key_follow_the_linear_flow_of_the_theory_from_the_unigram_point():
-    chain = stage_fits.chains((0.3, 0.5))["zipf-6"]
+    chain = saccade.MarkovChain.zipf(6, 0.5)
     c, start = stage_fits.focus_rate(chain), stage_fits.near_unigram(chain, 1e-5, seed=3)
     run = saccade.flow(chain, t1=4 / c, n_times=20, start=start).isel(seed=0)
     linear = theory.linear_attention(run.time.values, start.query, start.key, direction=np.eye(8)[0], rate=c)

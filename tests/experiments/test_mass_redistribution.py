@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution import mass_redistribution
 from saccade.experiments.focus_and_dilution.mass_redistribution import EXPERIMENT, Settings
-from saccade.lab.claim import FAILS
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.model.rank_one import RankOne
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
@@ -43,3 +46,23 @@ def test_a_frequent_token_that_gains_would_agree_with_the_paper(record):
 def test_too_strong_attention_is_refused():
     with pytest.raises(InputError, match="attention_size"):
         EXPERIMENT.run(Settings(attention_size=0.1))
+
+
+def test_ones_own_law_holds_and_one_of_unequal_low_tokens_is_refused():
+    found = EXPERIMENT.run(Settings(laws=("0.5 of 7", "0.5 of 3"), stays=(0.6,), n_times=300))
+    claims = list(EXPERIMENT.claims(found))
+    assert [claim.label for claim in claims if claim.is_surprise] == []
+    assert {claim.verdict for claim in claims if "d 7" in claim.label} == {HOLDS}
+    assert {claim.verdict for claim in claims if "d 3" in claim.label} == {HOLDS, OUTSIDE}  # nearly even: the linear law ends early
+    with pytest.raises(InputError, match="`laws`"):
+        EXPERIMENT.run(Settings(laws=("paper",), stays=(0.6,)))
+
+
+def test_the_velocities_of_the_paper_are_held_against_the_flow_of_the_model(monkeypatch):
+    """Not against a formula of our own: a model whose flow is another is seen."""
+    law = Settings().chains["0.6 of 4"]
+    assert mass_redistribution._velocity_gap(law, law.chain) < 1e-14
+    monkeypatch.setattr(
+        mass_redistribution, "velocity", lambda point, setting: RankOne(*(1.001 * np.asarray(part) for part in point))
+    )
+    assert mass_redistribution._velocity_gap(law, law.chain) > 1e-3

@@ -6,7 +6,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.saturated_point import EXPERIMENT, Settings
-from saccade.lab.claim import FAILS
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
@@ -77,3 +77,23 @@ def test_other_random_chains_hold_as_well():
     other = EXPERIMENT.run(Settings(masses=(0.55,), stays=(0.7,), strengths=(3.0,), tokens=(4,), seed=5))
     assert all(claim.as_expected for claim in EXPERIMENT.claims(other))
     assert len(EXPERIMENT.figure(other).axes) == 3
+
+
+def test_ones_own_laws_and_strong_attention_hold_or_are_outside():
+    """Strong attention needs small contrasts; weak attention changes the loss by less than rounding; equal tokens open nothing."""
+    own = Settings(
+        masses=(0.8, 0.4, 0.5),
+        stays=(0.9, 0.3, 0.6),
+        strengths=(2.0, 30.0, 0.3),
+        tokens=(4,),
+        random_high=0.6,
+        laws=("0.4 of 5", "paper", "0.5,0.3,0.2"),
+        law_stays=(0.9, 0.8, 0.7),
+    )
+    found = EXPERIMENT.run(own)
+    claims = list(EXPERIMENT.claims(found))
+    assert not [claim.label for claim in claims if claim.is_surprise]
+    of_law = {law: {claim.verdict for claim in claims if f"law {law}" in claim.label} for law in own.laws}
+    assert of_law == {"0.4 of 5": {HOLDS, OUTSIDE}, "paper": {OUTSIDE}, "0.5,0.3,0.2": {HOLDS}}
+    assert found.separation.isel(chain=0).values.tolist() == list(own.contrasts)
+    assert (found.separation.isel(chain=1).values < own.contrasts).all()

@@ -56,3 +56,18 @@ def test_an_anti_persistent_chain_does_not_meet_what_focus_assumes_and_is_asked_
     found = stage_fits.conditions(chain, ("I", "II"), init_scale=1e-3)
     assert [condition.name for condition in found if not condition.holds] == ["stage II, positive focus rate"]
     assert all(condition.holds for condition in stage_fits.conditions(chain, ("I",), init_scale=1e-3))
+
+
+def test_a_flow_goes_on_until_it_has_left_or_its_longest_time_is_over():
+    asked = []
+
+    def flow(end, n_times):
+        asked.append((end, n_times))
+        return end
+
+    assert stage_fits.until_left(flow, lambda end: end >= 35, 10.0, 100, 60.0) == 40.0
+    assert asked == [(10.0, 100), (20.0, 200), (40.0, 400)]
+    assert stage_fits.until_left(flow, lambda end: False, 10.0, 100, 25.0) == 25.0
+    asked.clear()
+    assert stage_fits.until_left(flow, lambda end: True, 10.0, 100, 25.0) == 10.0
+    assert asked == [(10.0, 100)]

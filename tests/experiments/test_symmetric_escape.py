@@ -8,7 +8,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import degenerate_points
 from saccade.experiments.focus_and_dilution.symmetric_escape import EXPERIMENT, Settings
-from saccade.lab.claim import FAILS, HOLDS
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from saccade.theory import focus_and_dilution as theory
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
@@ -81,3 +81,20 @@ def test_the_figure_has_a_panel_for_each_number_of_tokens(record):
     assert len(EXPERIMENT.figure(record).axes) == 2 + record.sizes["tokens"]
     assert np.isfinite(record.critical_stay).all()
     assert verdicts(record, "never both there and stable") == {HOLDS}
+
+
+def test_a_flow_that_has_not_left_decides_nothing(record):
+    """Neither of the escape, nor as the control that must fail."""
+    stuck = record.assign(opening_time=np.nan * record.opening_time, parting_rate=np.nan * record.parting_rate)
+    assert verdicts(stuck, "d 4, π₁ 0.75, λ 0.8") == {OUTSIDE}
+    assert not any(claim.is_surprise for claim in EXPERIMENT.claims(stuck) if "λ 0.8" in claim.label)
+
+
+def test_tables_have_rates_times_and_the_critical_stay_of_every_flow_and_seed(record):
+    rows = EXPERIMENT.rows(record)
+    assert len(rows) == record.sizes["flow"] * record.sizes["seed"]
+    assert rows[0]["parting_rate"] == record.parting_rate.values[0, 0]
+    assert rows[0]["critical_stay"] == theory.critical_stay(0.75, 4)
+    columns, diagram = EXPERIMENT.files(record)["diagram.csv"]
+    assert len(diagram) == record.critical_stay.size
+    assert all(abs(row["critical_stay_found"] - row["critical_stay"]) < 1e-6 and set(row) == set(columns) for row in diagram)

@@ -35,7 +35,8 @@ class Near:
     def says(self, measured: Value) -> str:
         allowed = f"{100 * self.relative:.3g} %" if self.relative is not None else shown(self.within)
         exactly = "" if self.within == 0 else f" ± {allowed}"
-        return f"measured {shown(measured)}, predicted {shown(self.target)}{exactly}"
+        found, target = told_apart(measured, self.target, self.holds(centre(measured)))
+        return f"measured {found}, predicted {target}{exactly}"
 
     def miss(self, measured: Value) -> str:
         gap = abs(centre(measured) - self.target)
@@ -58,7 +59,8 @@ class AtMost:
         return -math.inf, self.bound
 
     def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, needed {'<' if self.strict else '≤'} {shown(self.bound)}"
+        found, bound = told_apart(measured, self.bound, self.holds(highest(measured)))
+        return f"measured {found}, needed {'<' if self.strict else '≤'} {bound}"
 
     def miss(self, measured: Value) -> str:
         return f"{shown(highest(measured) - self.bound)} too high"
@@ -78,7 +80,8 @@ class AtLeast:
         return self.bound, math.inf
 
     def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, needed {'>' if self.strict else '≥'} {shown(self.bound)}"
+        found, bound = told_apart(measured, self.bound, self.holds(lowest(measured)))
+        return f"measured {found}, needed {'>' if self.strict else '≥'} {bound}"
 
     def miss(self, measured: Value) -> str:
         return f"{shown(self.bound - lowest(measured))} too low"
@@ -98,7 +101,11 @@ class Between:
         return self.low, self.high
 
     def says(self, measured: Value) -> str:
-        return f"measured {shown(measured)}, must lie in [{shown(self.low)}, {shown(self.high)}]"
+        found, low = told_apart(measured, self.low, lowest(measured) >= self.low)
+        high = shown(self.high)
+        if highest(measured) > self.high:
+            found, high = told_apart(measured, self.high, False)
+        return f"measured {found}, must lie in [{low}, {high}]"
 
     def miss(self, measured: Value) -> str:
         too_low = lowest(measured) < self.low
@@ -192,6 +199,16 @@ def highest(measured: Value) -> float:
 def times(factor: float) -> str:
     """How many times larger, two digits, written out and never less than a tenth more: `140 times`."""
     return f"{max(float(f'{factor:.2g}'), 1.1):g} times"
+
+
+def told_apart(measured: Value, bound: float, agrees: bool) -> tuple[str, str]:
+    """Both as text. Where they disagree, a single number has as many digits as it takes to see that they differ."""
+    if not agrees and not isinstance(measured, Interval):
+        for digits in range(4, 16):
+            pair = numeral(measured, f".{digits}g"), numeral(bound, f".{digits}g")
+            if pair[0] != pair[1]:
+                return pair
+    return shown(measured), shown(bound)
 
 
 def shown(measured: Value) -> str:

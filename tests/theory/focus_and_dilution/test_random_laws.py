@@ -86,7 +86,10 @@ def test_two_group_points_are_critical_and_open_at_their_rate(seed):
     weights = theory.rank_one_weights(state, direction=np.eye(width)[0], key_direction=[1.0])
     assert np.abs(flatten(velocities(weights, saturated=True, **chain))).max() < 1e-13
     opening = rates(jacobian(weights, saturated=True, **chain))[: width - 1]
-    np.testing.assert_allclose(opening, theory.two_group_rate(state, **chain), rtol=1e-9, atol=1e-14)
+    rate = np.linalg.norm(theory.two_group_decoder_gradient(state, **chain))  # of the saturated model, whatever the signs
+    np.testing.assert_allclose(opening, rate, rtol=1e-9, atol=1e-14)
+    if theory.has_two_groups(state):
+        assert theory.two_group_rate(state, **chain) == rate
 
 
 @seeds
@@ -245,6 +248,9 @@ REFUSED = {
     "negative attention": lambda: theory.saturated_point(high=0.6, n_vocab=3, stay=0.6, strength=-1.0),
     "a width of no dimension": lambda: theory.attention_spectrum(
         stationary=[0.7, 0.3], transition=0.5 * np.eye(2) + [0.35, 0.15], d_model=0, d_key=1
+    ),
+    "a rate where attention does not saturate": lambda: theory.two_group_rate(
+        theory.two_group_point(**lazy(np.array([0.75, 0.19, 0.05, 0.01]), 0.3)), **lazy(np.array([0.75, 0.19, 0.05, 0.01]), 0.3)
     ),
     "a next token that is impossible": lambda: theory.two_group_point(
         stationary=[0.5, 0.5, 0.0], transition=[[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]

@@ -23,6 +23,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_list
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import decoder_force, velocity
+from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import FAILS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, by_cell, grid
@@ -58,8 +59,10 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    stays: tuple[float, float] = (0.3, 0.5)
-    """chance of repeating the last token: in the paper's chain, in the Zipf chain"""
+    laws: tuple[str, ...] = ("paper", "zipf-6")
+    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    stays: tuple[float, ...] = (0.3, 0.5)
+    """chance of repeating the last token in each, or one for all"""
     init_scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5)
     """sizes of the start, at least two"""
     looked_at: float = 1e-3
@@ -71,7 +74,7 @@ class Settings:
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
-    scales, seeds, laws = _checked_scales(settings), checked_seeds(settings.seeds), stages.chains(settings.stays)
+    scales, seeds, laws = _checked_scales(settings), checked_seeds(settings.seeds), lazy_chains(settings.laws, settings.stays)
     found = grid(_at_origin, law=laws)
     found |= grid(partial(_from_random, seeds=seeds, n=settings.n_times), on_progress, law=laws, init_scale=scales)
     found |= grid(partial(_from_large, seeds=seeds, n=settings.n_times), law=laws)
@@ -140,7 +143,7 @@ def _directions(embedding: Array, projection: Array, alpha: Array, stationary: A
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
-    for law, chain in stages.chains(settings.stays).items():
+    for law, chain in lazy_chains(settings.laws, settings.stays).items():
         at, case = record.sel(law=law), Case({"law": law}, stages.conditions(chain, ("I",), settings.looked_at))
         yield from _growth_claims(at, case, chain.stationary, settings.looked_at)
         yield from _attention_claims(at, case, settings.looked_at)
@@ -190,26 +193,27 @@ def panels(record: xr.Dataset) -> Layout:
     growth, directions, ends = [], [], []
     sizes, n = record.init_scale.values, record.sizes["init_scale"]
     folds, cosines = np.log(1 / sizes), {"embedding": "π", "projection": "π - 1/d", "direction": "α"}
-    for i, (law, chain) in enumerate(stages.chains(EXPERIMENT.settings_of(record).stays).items()):
+    settings = EXPERIMENT.settings_of(record)
+    for i, (law, chain) in enumerate(lazy_chains(settings.laws, settings.stays).items()):
         at, norm, mu_0 = record.sel(law=law), theory.embedding_norm(stationary=chain.stationary), float(record.rate_predicted[i])
         for j, (time, curve) in enumerate(zip(at.curve_time, at.curve, strict=True)):
             label = "" if i else f"start {sizes[j]:g}"
-            growth.append(Line(mu_0 * time, curve / norm, label, (LINE, DASHES)[i], j / max(1, n - 1)))
+            growth.append(Line(mu_0 * time, curve / norm, label, (LINE, DASHES)[i % 2], j / max(1, n - 1)))
         for tone, (name, target) in enumerate(cosines.items()):
             missing = np.maximum(1 - at[f"{name}_cosine"].values, 1e-16)
-            x = np.repeat(sizes, missing.shape[1]) * (0.8, 1.25)[i]
-            directions.append(Line(x, missing.ravel(), "" if i else f"{name} with {target}", (POINTS, RINGS)[i], tone))
+            x = np.repeat(sizes, missing.shape[1]) * (0.8, 1.25)[i % 2]
+            directions.append(Line(x, missing.ravel(), "" if i else f"{name} with {target}", (POINTS, RINGS)[i % 2], tone))
         found = at.end_time.values
         ends += [
             Line(np.repeat(folds, found.shape[1]), found.ravel(), "", POINTS, i),
             Line(folds, found.mean() + (folds - folds.mean()) / mu_0, f"{law}: 1/μ₀ = {1 / mu_0:.4g}", tone=i),
         ]
-    guide = np.array([3.0, 8.0])
+    guide, other = np.array([3.0, 8.0]), f" ({{}}: {record.law.values[1]})" if record.sizes["law"] == 2 else ""
     growth.append(Line(guide, 3e-6 * np.exp(guide - guide[0]), "slope μ₀", DOTS, None))
     return [
-        Lines("growth (dashed: zipf-6)", "μ₀ t", "first singular value / norm at the unigram point", growth, "y"),
+        Lines(f"growth{other.format('dashed')}", "μ₀ t", "first singular value / norm at the unigram point", growth, "y"),
         Lines(
-            "directions (rings: zipf-6)",
+            f"directions{other.format('rings')}",
             "size of the start",
             "1 - |cos| at the end of stage I",
             directions,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
@@ -21,10 +21,12 @@ import xarray as xr
 import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_list
+from saccade.experiments.focus_and_dilution.named_laws import EqualLow, equal_low_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS, accurate_flow, small_start
 from saccade.lab.claim import CALCULUS, FAILS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.lab.settings import Range
 from saccade.model.embedded import Weights
 from saccade.observe import fits
 from saccade.observe.fits import Array
@@ -41,7 +43,7 @@ from saccade.theory.focus_and_dilution.statements import (
     SHARPER_ORDERS,
 )
 
-LAWS = {"0.6 of 4": (0.6, 4, 0.5), "0.75 of 4": (0.75, 4, 0.8), "0.4 of 3": (0.4, 3, 0.5)}  # π₁, d, λ
+TERMS, AFTER = EqualLow(0.6, 4, 0.5), EqualLow(0.75, 4, 0.8)  # chains of single questions: powers of terms, long after
 ORDER = 4  # the paper's n
 SHARES = (0.1, 0.03, 0.01, 0.003)  # δ over π₁ - 1/d, where the model starts
 N_TIMES, N_CLOSE, SHOWN = 2000, 400, 18  # samples of each flow, and within 1 % of each arrival; every so many are kept
@@ -80,6 +82,10 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
+    laws: tuple[str, ...] = ("0.6 of 4", "0.75 of 4", "0.4 of 3")
+    """laws of the chains, low tokens alike: '0.6 of 4' has four tokens, the first of mass 0.6"""
+    stays: Annotated[tuple[float, ...], Range(0.0, 0.99)] = (0.5, 0.8, 0.5)
+    """chance of repeating the last token in each, or one for all"""
     init_scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-6)
     """sizes of the start, at least three"""
     seeds: int | tuple[int, ...] = 3
@@ -87,41 +93,41 @@ class Settings:
     d_model: int = 6
     """width of embedding, queries and keys"""
 
+    @property
+    def chains(self) -> dict[str, EqualLow]:
+        return equal_low_chains(self.laws, self.stays)
+
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     scales = sorted(checked_list("init_scales", settings.init_scales, low=1e-8, high=1e-2), reverse=True)
     if len(scales) < 3:
         raise InputError("`init_scales` must list at least three sizes: powers of the size are compared with theory.")
-    seeds, width = checked_seeds(settings.seeds), settings.d_model
+    seeds, width, laws = checked_seeds(settings.seeds), settings.d_model, settings.chains
     of_law = partial(_passage, width=width)
-    found = grid(of_law, stretch(on_progress, 0.0, 0.8), law=LAWS, init_scale=scales, seed=seeds)
+    found = grid(of_law, stretch(on_progress, 0.0, 0.8), law=laws, init_scale=scales, seed=seeds)
     ends = {name: found.pop(name)[:, :, 0] for name in ("linear_end", "deadline")}
-    found |= ends | grid(partial(_frozen, width=width), law=LAWS) | grid(_powers, block=BLOCKS.keys())
-    coords = {"law": list(LAWS), "init_scale": scales, "seed": seeds, "shortfall": list(SHARES), "block": list(BLOCKS)}
+    found |= ends | grid(partial(_frozen, width=width), law=laws) | grid(_powers, block=BLOCKS.keys())
+    coords = {"law": list(laws), "init_scale": scales, "seed": seeds, "shortfall": list(SHARES), "block": list(BLOCKS)}
     return Measured(found | _long_after(width), coords)
 
 
-def _chain(law: tuple[float, int, float]) -> saccade.MarkovChain:
-    return saccade.MarkovChain.two_level(law[1], law[0], stay=law[2])
-
-
-def _passage(law: tuple[float, int, float], scale: float, seed: int, *, width: int) -> dict[str, Any]:
+def _passage(law: EqualLow, scale: float, seed: int, *, width: int) -> dict[str, Any]:
     """From the start until the last arrival, and a little beyond."""
-    two_level: dict[str, Any] = {"high": law[0], "n_vocab": law[1]}
-    start, shortfalls = small_start(law[1], scale, seed, width), np.array(SHARES) * (law[0] - 1 / law[1])
+    two_level, n_vocab = law.law, law.n_vocab
+    start, shortfalls = small_start(n_vocab, scale, seed, width), np.array(SHARES) * (law.high - 1 / n_vocab)
     predicted = theory.arrival_time(
         start.embedding,
         start.projection,
         shortfall=shortfalls,
         query_0=start.query,
         key_0=start.key,
-        stay=law[2],
+        stay=law.stay,
         **two_level,
     )
     t_p = float(theory.linear_stage_end(scale, order=ORDER, **two_level))
     close = np.outer(np.linspace(0.99, 1.01, N_CLOSE), predicted).ravel()
     t = np.unique(np.concatenate([np.linspace(0, 1.05 * predicted[-1], N_TIMES), [t_p], close]))
-    path = accurate_flow(_chain(law), start, t, scale)
+    path = accurate_flow(law.chain, start, t, scale)
     a, b, *off = parts = theory.ray_parts(path.embedding, path.projection, stationary=theory.two_level_law(**two_level))
     z, both, p = np.sum(a * b, axis=1), np.sum(a**2 + b**2, axis=1), int(np.searchsorted(t, t_p))
     targets = [theory.arrival_overlap(shortfall=delta, **two_level) for delta in shortfalls]
@@ -160,9 +166,9 @@ def _norm(matrices: Array) -> Array:
     return np.linalg.norm(matrices, axis=(-2, -1))
 
 
-def _frozen(law: tuple[float, int, float], *, width: int) -> dict[str, float]:
+def _frozen(law: EqualLow, *, width: int) -> dict[str, float]:
     """The flow without attention from a start of size 0.1, whose nonlinear terms are not small."""
-    chain, drawn = _chain(law), small_start(law[1], 0.1, 0, width)
+    chain, drawn = law.chain, small_start(law.n_vocab, 0.1, 0, width)
     start = drawn._replace(query=0 * drawn.query, key=0 * drawn.key)
     path = accurate_flow(chain, start, np.linspace(0, 20, 50), 0.1)
     off = theory.ray_parts(path.embedding, path.projection, stationary=chain.stationary).embedding_off
@@ -171,7 +177,7 @@ def _frozen(law: tuple[float, int, float], *, width: int) -> dict[str, float]:
 
 def _powers(block: str) -> dict[str, float]:
     """How a term of the flow falls with the size of embedding and projection, and of queries and keys, at random weights."""
-    chain, sizes = _chain(LAWS["0.6 of 4"]), np.array([1e-2, 5e-3])
+    chain, sizes = TERMS.chain, np.array([1e-2, 5e-3])
     outer = [_term(block, chain, size, 0.1) for size in sizes]
     inner = [_term(block, chain, 0.1, size) for size in sizes]
     return {"outer_power": fits.power(sizes, outer), "inner_power": fits.power(sizes, inner)}
@@ -189,9 +195,9 @@ def _term(block: str, chain: saccade.MarkovChain, outer: float, inner: float) ->
 
 def _long_after(width: int) -> dict[str, float]:
     """The paper's T_2 is the last time at which the ray's prediction is off by δ; attention takes it off again for good."""
-    (high, n_vocab, _), scale, delta = (law := LAWS["0.75 of 4"]), 1e-3, DELTA
+    (high, n_vocab, _), scale, delta = AFTER, 1e-3, DELTA
     t, start = np.linspace(0, LATE, 4 * N_TIMES), small_start(n_vocab, scale, 0, width)
-    path = accurate_flow(_chain(law), start, t, scale)
+    path = accurate_flow(AFTER.chain, start, t, scale)
     a, b, *_ = theory.ray_parts(path.embedding, path.projection, stationary=theory.two_level_law(high=high, n_vocab=n_vocab))
     missing = theory.missing_share(np.sum(a * b, axis=1), high=high, n_vocab=n_vocab)
     gap = np.abs(missing) * np.sqrt(n_vocab / (n_vocab - 1)) / delta
@@ -205,16 +211,16 @@ def _long_after(width: int) -> dict[str, float]:
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    for law, (high, n_vocab, stay) in LAWS.items():
-        case, at = Case({"π₁": high, "d": n_vocab, "λ": stay}), record.sel(law=law)
+    for law, one in EXPERIMENT.settings_of(record).chains.items():
+        case, at = Case(one.case), record.sel(law=law)
         yield from _of_orders(at, case)
         yield from _of_ray(at, case)
-        yield from _of_arrival(at, case, {"high": high, "n_vocab": n_vocab})
+        yield from _of_arrival(at, case, one.law)
     for block, powers in BLOCKS.items():
         found, case = record.sel(block=block), Case({"term": block}, (), CALCULUS)
         for name, power, expected in zip(("W_out", "W_in"), (found.outer_power, found.inner_power), powers, strict=True):
             yield case.near(LEMMA_C_1, f"power of {name}", power, expected, within=0.02)
-    late = Case({"π₁": 0.75, "d": 4, "δ": DELTA})
+    late = Case({"π₁": AFTER.high, "d": AFTER.n_vocab, "δ": DELTA})
     yield late.but(**{"end of the run": LATE}).erratum(
         PROPOSITION_C_6,
         "T_2, which eq. 113 estimates: last time with |π - p_sym| ≥ δ, or first with G ≤ δ",
@@ -292,7 +298,7 @@ def _of_arrival(at: xr.Dataset, case: Case, two_level: dict[str, Any]) -> Iterat
 
 def panels(record: xr.Dataset) -> Layout:
     curves, arrivals, gaps = [], [], []
-    for i, (law, (high, n_vocab, _)) in enumerate(LAWS.items()):
+    for i, (law, (high, n_vocab, _)) in enumerate(EXPERIMENT.settings_of(record).chains.items()):
         at = record.sel(law=law)
         for j, scale in enumerate(record.init_scale.values):
             one = at.isel(seed=0, init_scale=j)
@@ -310,7 +316,7 @@ def panels(record: xr.Dataset) -> Layout:
     gaps.append(Line(sizes[:2], 30 * sizes[:2] ** 2, "as ε²", DASHES, None))
     return [
         Lines(
-            "z over time, three chains",
+            "z over time, first seed",
             "time in e-folds, μ₀ t",
             "z / its value at the unigram point",
             curves,

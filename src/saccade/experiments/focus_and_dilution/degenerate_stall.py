@@ -25,18 +25,21 @@ from saccade.experiments.focus_and_dilution import stage_fits
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
+from saccade.model.rank_one import RankOne
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import below
+from saccade.theory.condition import at_most, below, met
 from saccade.theory.focus_and_dilution.stage_four import AVERAGES, DEGENERATE_POINT, ESCAPE_TIME
 
+FIRST_ORDER = 0.25  # relative gap up to which powers of the asymmetry are asked
 ESCAPED = 0.2  # s2 / s1 of the embedding at which the flow counts as having left
 
 STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
     "escape_time": Variable("asymmetry init_scale", STEPS, f"when s2 / s1 of the embedding rises through {ESCAPED:g}"),
     "escape_rate": Variable("asymmetry", "1/time", "s1(B) at the rank-one critical point of the chain"),
+    "escape_predicted": Variable("asymmetry", "1/time", "the same to first order in the asymmetry, at the attention of that point"),
     "curve_time": Variable("curve sample", STEPS, "times of the curves"),
     "curve_ratio": Variable("curve sample", "1", "s2 / s1 of the embedding"),
     "curve_loss": Variable("curve sample", "nats", "loss above the optimum"),
@@ -111,9 +114,22 @@ class Escape(NamedTuple):
     loss_gap: Array
 
 
-def _escape(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1: float) -> Escape:
+def _left(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1: float) -> Escape:
+    """To time t1, by which theory has it leave; longer if it has not, with as many samples kept."""
+    found = stage_fits.until_left(
+        lambda end, n_times: _escape(settings, chain, init_scale, end, n_times),
+        lambda one: bool(np.isfinite(one.escape_time)),
+        t1,
+        settings.n_times,
+        max(t1, settings.t1),
+    )
+    kept = np.linspace(0, len(found.time) - 1, settings.n_times + 1).astype(int)
+    return Escape(found.escape_time, found.time[kept], found.ratio[kept], found.loss_gap[kept])
+
+
+def _escape(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1: float, n_times: int) -> Escape:
     model = saccade.Embedded(init_scale=init_scale)
-    run = saccade.flow(chain, t1=t1, n_times=settings.n_times, model=model, seeds=[settings.seed]).isel(seed=0)
+    run = saccade.flow(chain, t1=t1, n_times=n_times, model=model, seeds=[settings.seed]).isel(seed=0)
     values, time = np.linalg.svd(run.embedding.values, compute_uv=False), run.time.values
     ratio = values[:, 1] / values[:, 0]
     # Before condensation all directions are alike, which is no escape: the ratio must have been below.
@@ -122,24 +138,36 @@ def _escape(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t
     return Escape(left, time, ratio, run.loss.values - chain.optimal_loss)
 
 
+def _symmetric(settings: Settings) -> Escape:
+    return _escape(settings, settings.chain(settings.stays[0]), settings.init_scales[0], settings.t1, settings.n_times)
+
+
 def _escapes(settings: Settings, on_progress: Progress) -> dict[str, Any]:
     """Flows with each asymmetry from each start, then at exact symmetry."""
     stay = settings.stays[0]
     chains = [settings.chain(stay, asymmetry) for asymmetry in settings.asymmetries]
-    rates = [points.transverse_rate(chain, points.rank_one_point(chain)) for chain in chains]
+    at_rest = [points.rank_one_point(chain) for chain in chains]
+    rates = [points.transverse_rate(*pair) for pair in zip(chains, at_rest, strict=True)]
     runs: list[list[Escape]] = []
     for i, (chain, rate) in enumerate(zip(chains, rates, strict=True)):
         per_fold = _time_per_fold(chain, rate)
-        runs.append([_escape(settings, chain, scale, (np.log(1 / scale) + 1) * per_fold) for scale in settings.init_scales])
+        runs.append([_left(settings, chain, scale, (np.log(1 / scale) + 1) * per_fold) for scale in settings.init_scales])
         on_progress((i + 1) / (len(chains) + 1))
-    curves = [*(of_chain[0] for of_chain in runs), _escape(settings, settings.chain(stay), settings.init_scales[0], settings.t1)]
+    curves = [*(of_chain[0] for of_chain in runs), _symmetric(settings)]
     return {
         "escape_time": [[one.escape_time for one in of_chain] for of_chain in runs],
         "escape_rate": rates,
+        "escape_predicted": [_first_order(settings, stay, *pair) for pair in zip(chains, at_rest, strict=True)],
         "curve_time": [one.time for one in curves],
         "curve_ratio": [one.ratio for one in curves],
         "curve_loss": [one.loss_gap for one in curves],
     }
+
+
+def _first_order(settings: Settings, stay: float, chain: saccade.MarkovChain, point: RankOne) -> float:
+    """The rate at which an asymmetry opens a direction, to first order, at the degenerate point of equal attention."""
+    ideal, even = settings.degenerate_point(stay, points.self_attention(chain, point)), settings.chain(stay)
+    return theory.transverse_rate(ideal, asymmetry=chain.stationary[1:] - even.stationary[1:])
 
 
 def _time_per_fold(chain: saccade.MarkovChain, rate: float) -> float:
@@ -175,7 +203,11 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     stalls = Case({}, [below("stage IV, stay below the critical one", flows, limit)])
     yield from _of_stall(record, settings, stalls)
     yield from _of_points(record, Case({}, [below("stage IV, stay below the critical one", at_points, limit)]))
-    yield from _of_escapes(record, settings, stalls)
+    # Near the critical stay a small asymmetry moves the point far: its rate is no longer proportional, and the theory is another.
+    off = float(np.abs(record.escape_rate / record.escape_predicted - 1).max())
+    left = met("every flow leaves by the end of its run", bool(np.isfinite(record.escape_time).all()))
+    small = at_most("asymmetries small", off, FIRST_ORDER, "relative gap of a rate to first order")
+    yield from _of_escapes(record, settings, stalls.but(given=[*stalls.given, small, left]))
 
 
 def _of_stall(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:

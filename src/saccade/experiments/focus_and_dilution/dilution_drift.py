@@ -23,6 +23,7 @@ import saccade
 from saccade.errors import checked_count, checked_number
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import attention_force
+from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import CALCULUS, FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid, stretch
@@ -37,8 +38,7 @@ from saccade.theory.condition import Condition, met
 from saccade.theory.focus_and_dilution.statements import PROPOSITION_3_6, TOKEN_DRIFT, TURNING_RULE
 
 UNIGRAM, RANDOM, MANIFOLD = "unigram point", "random", "rank-one manifold"
-STARTS = {UNIGRAM: ("paper", "zipf-6"), RANDOM: ("paper", "zipf-6"), MANIFOLD: ("paper", "zipf-6", "zipf-10")}
-PATHS = [(law, start) for start, laws in STARTS.items() for law in laws]
+STARTS = (UNIGRAM, RANDOM, MANIFOLD)
 AT_TOKEN = "path token"
 VARIABLES = {
     "path_time": Variable("path sample", STEPS, "times of the path"),
@@ -67,8 +67,12 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    stays: tuple[float, float] = (0.3, 0.5)
-    """chance of repeating the last token: in the paper's chain, in the Zipf chains"""
+    laws: tuple[str, ...] = ("paper", "zipf-6")
+    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    stays: tuple[float, ...] = (0.3, 0.5)
+    """chance of repeating the last token in each, or one for all"""
+    longer: str = "zipf-10"
+    """one more law, on the rank-one manifold only, with the last of the stays"""
     attention_size: float = 1e-5
     """size of query and key entries put at the unigram point"""
     init_scale: float = 1e-5
@@ -78,22 +82,32 @@ class Settings:
     n_times: int = 2000
     """samples of each path, log-spaced"""
 
+    @property
+    def everywhere(self) -> dict[str, saccade.MarkovChain]:
+        """Those that are followed from all three starts."""
+        return lazy_chains(self.laws, self.stays)
 
-def chains(settings: Settings) -> dict[str, saccade.MarkovChain]:
-    """The two of all stages, and a longer Zipf chain."""
-    return stages.chains(settings.stays) | {"zipf-10": saccade.MarkovChain.zipf(10, settings.stays[1])}
+    @property
+    def chains(self) -> dict[str, saccade.MarkovChain]:
+        return lazy_chains((self.longer,), self.stays[-1:]) | self.everywhere
+
+    @property
+    def paths(self) -> list[tuple[str, str]]:
+        """Law and start."""
+        found = [(law, start) for start in STARTS for law in self.everywhere]
+        return found if self.longer in self.everywhere else [*found, (self.longer, MANIFOLD)]
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     for name in ("attention_size", "init_scale", "manifold_size"):
         checked_number(name, getattr(settings, name), low=1e-8, high=0.1)
     checked_count("n_times", settings.n_times, low=100)
-    of = chains(settings)
+    of, paths = settings.chains, settings.paths
     stages.checked_moving(of)
-    found = grid(lambda path: numbers(followed(of[path[0]], path[1], settings)), stretch(on_progress, 0.0, 0.85), path=PATHS)
-    laws = {law: of[law] for law in stages.LAWS}
+    found = grid(lambda path: numbers(followed(of[path[0]], path[1], settings)), stretch(on_progress, 0.0, 0.85), path=paths)
+    laws = settings.everywhere
     found |= grid(partial(_at_points, settings=settings), stretch(on_progress, 0.85, 1.0), law=laws)
-    return Measured(found, {"path": [f"{law}, {start}" for law, start in PATHS], "law": list(laws)})
+    return Measured(found, {"path": [f"{law}, {start}" for law, start in paths], "law": list(laws)})
 
 
 class Path(NamedTuple):
@@ -217,18 +231,19 @@ def _turns(path: Path, end: int) -> dict[str, Array]:
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
-    of, seen = chains(settings), met("stays at which turns were first seen", tuple(settings.stays) == Settings.stays)
-    for law in stages.LAWS:
+    of, made = settings.chains, (settings.laws, settings.stays, settings.longer)
+    seen = met("chains on which turns were first seen", made == (Settings.laws, Settings.stays, Settings.longer))
+    for law in settings.everywhere:
         at, case = record.sel(law=law), Case({"law": law})
         yield case.at_most(TOKEN_DRIFT, "force of attention on the embedding, off π, against F, largest gap", at.force_gap, 1e-8)
         yield case.but(against=CALCULUS).at_most(TOKEN_DRIFT, "sum of F over tokens", np.abs(at.force_total), 1e-14)
-    for law, start in PATHS:
+    for law, start in settings.paths:
         at = record.sel(path=f"{law}, {start}").isel(token=slice(of[law].n_vocab))
         case = Case({"law": law, "start": start}, stages.conditions(of[law], ("I", "II")))
         yield from _drift_claims(at, case, start, abs(stages.focus_rate(of[law])))
         if start != UNIGRAM:
-            yield from _turn_claims(at, case, [*case.given, seen], law, start)
-    for law in stages.LAWS:
+            yield from _turn_claims(at, case, [*case.given, seen], law != settings.longer, start)
+    for law in settings.everywhere:
         at, case = record.sel(law=law), Case({"law": law})
         yield case.at_most(PROPOSITION_3_6, "full and reduced flow from one point, largest gap of a weight", at.manifold_gap, 1e-8)
         yield case.at_most(
@@ -247,17 +262,17 @@ def _drift_claims(at: xr.Dataset, case: Case, start: str, c: float) -> Iterator[
         yield case.at_most(TOKEN_DRIFT, "drift of each token against F κ / 2c, largest relative gap", at.amplitude_gap, 0.01)
 
 
-def _turn_claims(at: xr.Dataset, case: Case, given: list[Condition], law: str, start: str) -> Iterator[Claim]:
+def _turn_claims(at: xr.Dataset, case: Case, given: list[Condition], usual_length: bool, start: str) -> Iterator[Claim]:
     peak, usual = "γᵢ over its value at the unigram point when the focus of query i peaks", case.but(given=given)
     shares, crossed = _present(at.gamma_at_peak), _present(at.strength_over_predicted)
-    expected = HOLDS if law in stages.LAWS else FAILS  # with ten tokens the rule is coarser
-    if start == MANIFOLD and law in stages.LAWS:
+    expected = HOLDS if usual_length else FAILS  # with ten tokens the rule is coarser
+    if start == MANIFOLD and usual_length:
         yield usual.but(range="0.45 to 0.51").between(TURNING_RULE, peak, shares, 0.45, 0.51, expected=FAILS)
     yield usual.but(range="0.44 to 0.51, two digits").between(TURNING_RULE, peak, shares, 0.435, 0.515, expected=expected)
     yield usual.near(TURNING_RULE, "strength where γᵢ = 0 / predicted strength", crossed, 1, within=0.35, expected=expected)
     # Never crossing is latest of all.
     pi, time = at.stationary.values[1:], np.nan_to_num(at.crossing_time.values[1:], nan=np.inf)
-    later = (time[:, None] > time)[pi[:, None] < pi]
+    later = (time[:, None] > time)[pi[:, None] < pi - 1e-12]  # tokens alike have no order
     yield case.none(TURNING_RULE, "of two tokens, the rarer one crosses zero first", later)
 
 
@@ -273,8 +288,9 @@ def table(record: xr.Dataset) -> list[Mapping[str, Any]]:
 
 
 def panels(record: xr.Dataset) -> Layout:
-    growth, shares, turns, of = [], [], [], chains(EXPERIMENT.settings_of(record))
-    for i, law in enumerate(stages.LAWS):
+    growth, shares, turns, settings = [], [], [], EXPERIMENT.settings_of(record)
+    of = settings.chains
+    for i, law in enumerate(settings.everywhere):
         n, c, tokens = of[law].n_vocab, stages.focus_rate(of[law]), np.arange(of[law].n_vocab)
         planted, random, manifold = (record.sel(path=f"{law}, {start}").isel(token=slice(n)) for start in STARTS)
         growth += _growth_lines(planted, f"{law}: 2c = {2 * c:.4g}, measured {float(planted.rate):.4g}", c, i)
@@ -288,7 +304,7 @@ def panels(record: xr.Dataset) -> Layout:
         Lines("drift", "time", "|γ off π|, embedding off the stationary distribution", growth, "y", ylim=(1e-9, 1)),
         Lines("which tokens gain and lose", "token, frequent to rare", "displacement / its predicted norm", shares, levels={0: ""}),
         Lines(
-            "where focus turns (dashed: zipf-6)",
+            "where focus turns" + (f" (dashed: {settings.laws[1]})" if len(settings.laws) == 2 else ""),
             "share of γᵢ that is lost since the unigram point",
             "tilt / largest tilt",
             turns,
@@ -313,7 +329,7 @@ def _turn_lines(at: xr.Dataset, share: float, place: int) -> list[Line]:
         tilt, until = at.on_frequent.values[:, query] - share, t <= 1.05 * last
         height, lost = np.interp(at.peak_time[query], t, tilt), 1 - at.gamma.values[:, query] / at.gamma.values[0, query]
         label, tone = f"query {query}" if place else "", min(1.0, (query - 1) / 4)
-        found.append(Line(lost[until], tilt[until] / height, label, (LINE, DASHES)[place], tone))
+        found.append(Line(lost[until], tilt[until] / height, label, (LINE, DASHES)[place % 2], tone))
         found.append(Line([1 - at.gamma_at_peak[query]], [1.0], "", POINTS, tone))
     return found
 

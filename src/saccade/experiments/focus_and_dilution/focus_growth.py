@@ -8,7 +8,7 @@ Expect: growth at the rate c, attention logits along π πᵀ, and a stage that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_list, checked_number
 from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import gradient_gaps, loss, velocity
+from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
@@ -73,8 +74,10 @@ for _name, _unit, _meaning in (
 # (`next_direction`).
 @dataclass(frozen=True)
 class Settings:
-    stays: tuple[float, float, float] = (0.3, 0.5, 0.5)
-    """chance of repeating the last token: in the paper's chain, the Zipf chain, and one of four tokens, three of them alike"""
+    laws: tuple[str, ...] = ("paper", "zipf-6", "0.6 of 4")
+    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    stays: tuple[float, ...] = (0.3, 0.5, 0.5)
+    """chance of repeating the last token in each, or one for all"""
     attention_size: float = 1e-5
     """size of query and key entries put at the unigram point"""
     init_scales: tuple[float, ...] = (1e-3, 1e-4, 1e-5)
@@ -85,16 +88,12 @@ class Settings:
     """samples of each flow, log-spaced"""
 
 
-def chains(stays: Sequence[float]) -> dict[str, saccade.MarkovChain]:
-    return stages.chains(stays[:2]) | {"0.6 of 4": saccade.MarkovChain.two_level(4, 0.6, stay=stays[2])}
-
-
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     scales = sorted(checked_list("init_scales", settings.init_scales, low=1e-8, high=1e-2), reverse=True)
     if len(scales) < 2:
         raise InputError("`init_scales` must list at least two sizes: the length of the stage is compared between them.")
     size = checked_number("attention_size", settings.attention_size, low=1e-8, high=1e-4)
-    laws, seeds, n = chains(settings.stays), checked_seeds(settings.seeds), settings.n_times
+    laws, seeds, n = lazy_chains(settings.laws, settings.stays), checked_seeds(settings.seeds), settings.n_times
     stages.checked_moving(laws)
     found = grid(_at_point, stretch(on_progress, 0.0, 0.05), law=laws)
     found |= grid(partial(_from_unigram, size=size, n=n), stretch(on_progress, 0.05, 0.25), law=laws, seed=seeds)
@@ -187,7 +186,8 @@ def _curves(run: xr.Dataset, path: stages.Along, chain: saccade.MarkovChain) -> 
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    for law, chain in chains(EXPERIMENT.settings_of(record).stays).items():
+    settings = EXPERIMENT.settings_of(record)
+    for law, chain in lazy_chains(settings.laws, settings.stays).items():
         at = record.sel(law=law)
         case = Case({"law": law}, stages.conditions(chain, ("I", "II"), float(at.init_scale.max())))
         yield from _at_the_point(at, case, chain)
@@ -264,7 +264,8 @@ def _in_the_flow(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iter
 
 def panels(record: xr.Dataset) -> Layout:
     growth, turning, ranks, lengths, folds = [], [], [], [], np.log(1 / record.init_scale.values)
-    for i, (law, chain) in enumerate(chains(EXPERIMENT.settings_of(record).stays).items()):
+    settings = EXPERIMENT.settings_of(record)
+    for i, (law, chain) in enumerate(lazy_chains(settings.laws, settings.stays).items()):
         at, c = record.sel(law=law).isel(seed=0), abs(stages.focus_rate(chain))
         random, first, t, q = at.isel(init_scale=-1), at.isel(init_scale=0), at.grown_curve_time, at.grown_curve_query
         late = len(t) * 9 // 10

@@ -24,6 +24,7 @@ from scipy.special import softmax
 import saccade
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.errors import InputError, checked_count, checked_list
+from saccade.experiments.focus_and_dilution.named_laws import lazy_chains, named_stays
 from saccade.experiments.focus_and_dilution.stage_fits import small_start
 from saccade.lab.claim import CALCULUS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
@@ -41,7 +42,6 @@ from saccade.theory.focus_and_dilution.statements import (
 )
 
 Tokens = NDArray[np.int64]
-LAWS = {"paper": 0.8, "0.6 of 4": 0.5}  # name: λ
 POWERS = 30  # of P
 LENGTH = 19  # of the paper's contexts
 SIGMAS = 5.0  # standard errors that sampling is allowed
@@ -61,6 +61,10 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Settings:
+    laws: tuple[str, ...] = ("paper", "0.6 of 4")
+    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    stays: tuple[float, ...] = (0.8, 0.5)
+    """chance of repeating the last token in each, or one for all"""
     lengths: tuple[int, ...] = (20, 40, 80, 160)
     """lengths of the contexts, at least two"""
     n_sequences: int = 100_000
@@ -68,26 +72,27 @@ class Settings:
     seed: int = 0
     """seed of the contexts and the weights"""
 
+    @property
+    def chains(self) -> dict[str, tuple[saccade.MarkovChain, float]]:
+        """With the chance of repeating the last token."""
+        stays = named_stays(self.laws, self.stays)
+        return {name: (chain, stays[name]) for name, chain in lazy_chains(self.laws, self.stays).items()}
+
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     lengths = sorted(int(length) for length in checked_list("lengths", settings.lengths, low=LENGTH, high=10_000))
     if len(lengths) < 2:
         raise InputError("`lengths` must list at least two lengths: the gradient's gap is compared between them.")
     n = checked_count("n_sequences", settings.n_sequences, low=1000)
-    found = grid(partial(_at_law, lengths=lengths, n=n, seed=settings.seed), on_progress, law=list(LAWS))
-    return Measured(found, {"law": list(LAWS), "length": lengths})
+    found = grid(partial(_at_law, lengths=lengths, n=n, seed=settings.seed), on_progress, law=settings.chains)
+    return Measured(found, {"law": list(settings.chains), "length": lengths})
 
 
-def _chain(law: str) -> saccade.MarkovChain:
-    stay = LAWS[law]
-    return saccade.MarkovChain.paper(stay) if law == "paper" else saccade.MarkovChain.two_level(4, 0.6, stay=stay)
-
-
-def _at_law(law: str, *, lengths: list[int], n: int, seed: int) -> dict[str, Any]:
-    chain = _chain(law)
+def _at_law(law: tuple[saccade.MarkovChain, float], *, lengths: list[int], n: int, seed: int) -> dict[str, Any]:
+    chain, stay = law
     pi, P, rng = chain.stationary, chain.transition, generator(seed, Purpose.DATA)
     drawn = chain.sample(n, lengths[-1] + 1, rng)
-    closed = [theory.lazy_power(t, stationary=pi, stay=LAWS[law]) for t in range(POWERS)]
+    closed = [theory.lazy_power(t, stationary=pi, stay=stay) for t in range(POWERS)]
     powers = [np.linalg.matrix_power(P, t) for t in range(POWERS)]
     weights = small_start(chain.n_vocab, 0.7, seed, 5)  # attention and predictions are far from flat
     return {
@@ -154,8 +159,8 @@ def _gradient_gap(weights: Weights, drawn: Tokens, chain: saccade.MarkovChain) -
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
-    for law, stay in LAWS.items():
-        chain, at, case = _chain(law), record.sel(law=law), Case({"law": law, "λ": stay})
+    for law, (chain, stay) in settings.chains.items():
+        at, case = record.sel(law=law).isel(token=slice(chain.n_vocab)), Case({"law": law, "λ": stay})
         by_hand, last = case.but(against=CALCULUS), at.last_token.values
         noise = np.sqrt(last * (1 - last) / settings.n_sequences)
         off = (at.last_token_drawn - last) / noise
@@ -175,15 +180,17 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def panels(record: xr.Dataset) -> Layout:
-    gaps, chain = [], _chain("paper")
-    for i, law in enumerate(LAWS):
+    gaps, chains = [], EXPERIMENT.settings_of(record).chains
+    for i, law in enumerate(chains):
         at = record.sel(law=law)
         gaps += [
             Line(at.length, at.gradient_gap, f"gradient, {law}", POINTS, i),
             Line(at.length, at.gradient_gap[-1] * at.length[-1] / at.length, "1 / length" if not i else "", DASHES, i),
         ]
-    paper = record.sel(law="paper")
-    laws = {"π": chain.stationary, f"last of {LENGTH}": paper.last_token.values, "drawn": paper.last_token_drawn.values}
+    first, (chain, _) = next(iter(chains.items()))
+    drawn, pi = record.sel(law=first).isel(token=slice(chain.n_vocab)), chain.stationary
+    laws = {"π": pi, f"last of {LENGTH}": drawn.last_token.values, "drawn": drawn.last_token_drawn.values}
+    last = f"the last of {LENGTH} tokens, law {first}"
     shown: list[Panel] = [
         Lines(
             "distance to the population gradient",
@@ -191,16 +198,12 @@ def panels(record: xr.Dataset) -> Layout:
             "relative gap",
             gaps,
             "xy",
-            ylim=(0.01, 1),
+            ylim=(None, 1),
             ticks={float(length): f"{length:g}" for length in record.length.values},
         ),
-        Bars("the last token at the paper's length", "token", "probability / π", list("0123"), _over(laws, chain.stationary)),
+        Bars(last, "token", "probability / π", list(chain.labels), {name: law / pi for name, law in laws.items()}),
     ]
     return shown
-
-
-def _over(laws: dict[str, Array], stationary: Array) -> dict[str, Array]:
-    return {name: law / stationary for name, law in laws.items()}
 
 
 _SLOPE = jax.jit(jax.grad(context_loss))
@@ -213,7 +216,7 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: relative gap between the gradient over drawn contexts and the population gradient, at random weights, against "
-        "the length of the contexts. Panel 2: how often each token of the paper's chain stands last in contexts of the paper's "
+        "the length of the contexts. Panel 2: how often each token of the first chain stands last in contexts of the paper's "
         "length, over its share: sequences start at any token alike, and 18 steps do not make them forget it."
     ),
     finding=(

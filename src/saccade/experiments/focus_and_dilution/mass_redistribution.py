@@ -13,29 +13,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+import jax
 import numpy as np
 import xarray as xr
 
 import saccade
 from saccade.errors import checked_number
+from saccade.experiments.focus_and_dilution.embedded_gradients import setting
+from saccade.experiments.focus_and_dilution.named_laws import EqualLow, equal_low_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import CALCULUS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import LINE, POINTS, Heat, Layout, Line, Lines, Panel
-from saccade.model.rank_one import RankOne
+from saccade.lab.settings import Range
+from saccade.model.rank_one import RankOne, velocity
 from saccade.observe import fits
 from saccade.theory import focus_and_dilution as theory
+from saccade.theory.condition import Condition, at_most
 from saccade.theory.focus_and_dilution.statements import CONTRAST, PROPOSITION_3_6, THEOREM_3_7, TOKEN_DRIFT
 
-LAWS = {  # π₁, d, λ
-    "0.6 of 4": (0.6, 4, 0.5),
-    "0.75 of 4": (0.75, 4, 0.8),
-    "0.83 of 5": (0.83, 5, 0.01),
-    "0.9 of 10": (0.9, 10, 0.3),
-}
+UNEQUAL = EqualLow(0.6, 4, 0.5)  # where queries and keys differ in size
 LINEAR = 1e-3  # strength up to which the linear law is asked
+HARDLY = 0.005  # relative move of a token's embedding by then; the linear law is off by a share of it
 EARLY = 0.4  # 2ct at which e^{2ct} and e^{2ct} - 1 are told apart
 SIZES, STAYS = (2, 3, 4, 5, 6, 10, 30, 100), (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)  # of the map of directions
 EXCESS = np.linspace(0.05, 0.95, 19)  # how far π₁ is from 1/d to 1
@@ -61,22 +62,26 @@ VARIABLES = {
 # The letter c of Theorem 3.7 is a fresh one: it is twice that of Proposition 3.4, which ours is.
 @dataclass(frozen=True)
 class Settings:
+    laws: tuple[str, ...] = ("0.6 of 4", "0.75 of 4", "0.83 of 5", "0.9 of 10")
+    """laws of the chains, low tokens alike: '0.6 of 4' has four tokens, the first of mass 0.6"""
+    stays: Annotated[tuple[float, ...], Range(1e-3, 0.99)] = (0.5, 0.8, 0.01, 0.3)
+    """chance of repeating the last token in each, or one for all"""
     attention_size: float = 1e-4
     """size of query and key at the critical point"""
     n_times: int = 600
     """samples of each flow, log-spaced"""
 
+    @property
+    def chains(self) -> dict[str, EqualLow]:
+        return equal_low_chains(self.laws, self.stays)
+
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     size = checked_number("attention_size", settings.attention_size, low=1e-7, high=1e-3)
-    found = grid(partial(_path, size=size, n_times=settings.n_times), on_progress, law=LAWS)
+    found = grid(partial(_path, size=size, n_times=settings.n_times), on_progress, law=settings.chains)
     found |= grid(_directions, size=SIZES, excess=EXCESS, stay=STAYS)
-    coords = {"law": list(LAWS), "size": list(SIZES), "excess": EXCESS, "stay": list(STAYS)}
+    coords = {"law": list(settings.chains), "size": list(SIZES), "excess": EXCESS, "stay": list(STAYS)}
     return Measured(found | _unequal_scales() | {"unequal_gap": _unequal_tokens(size, settings.n_times)}, coords)
-
-
-def _chain(law: tuple[float, int, float]) -> saccade.MarkovChain:
-    return saccade.MarkovChain.two_level(law[1], law[0], stay=law[2])
 
 
 def _of(chain: saccade.MarkovChain) -> dict[str, Any]:
@@ -84,8 +89,8 @@ def _of(chain: saccade.MarkovChain) -> dict[str, Any]:
     return {"stationary": chain.stationary, "transition": chain.transition}
 
 
-def _path(law: tuple[float, int, float], *, size: float, n_times: int) -> dict[str, Any]:
-    (high, n_vocab, stay), chain = law, _chain(law)
+def _path(law: EqualLow, *, size: float, n_times: int) -> dict[str, Any]:
+    (high, n_vocab, stay), chain = law, law.chain
     point = theory.unigram_point(stationary=chain.stationary)
     rate = 2 * theory.two_level_focus_rate(high=high, n_vocab=n_vocab, stay=stay)
     start = RankOne(point.gamma, point.beta, size, size)
@@ -108,24 +113,29 @@ def _path(law: tuple[float, int, float], *, size: float, n_times: int) -> dict[s
     }
 
 
-def _velocity_gap(law: tuple[float, int, float], chain: saccade.MarkovChain) -> float:
+def _velocity_gap(law: EqualLow, chain: saccade.MarkovChain) -> float:
     (high, n_vocab, stay), rng, gaps = law, np.random.default_rng(0), []
     for _ in range(20):
         (high_gamma, low_gamma, high_beta, low_beta), scale = rng.normal(size=4), rng.normal()
         gamma, beta = (
             np.append(one, np.full(n_vocab - 1, other)) for one, other in ((high_gamma, low_gamma), (high_beta, low_beta))
         )
-        state = theory.RankOneState(gamma, beta, scale, scale)
-        found = theory.rank_one_velocity(state, stationary=chain.stationary, transition=chain.transition).gamma[:2]
+        found = _velocity(chain, RankOne(gamma, beta, scale, scale)).gamma[:2]
         moves = theory.two_level_drift(high_gamma, low_gamma, high_beta - low_beta, scale**2, high=high, n_vocab=n_vocab, stay=stay)
         gaps.append(np.subtract(found, moves))
     return float(np.abs(gaps).max())
 
 
+def _velocity(chain: saccade.MarkovChain, state: RankOne) -> RankOne:
+    """Of the flow itself, by JAX's derivatives of its loss."""
+    with jax.enable_x64(True):
+        return RankOne(*map(np.asarray, velocity(RankOne(*map(np.asarray, state)), setting(chain))))
+
+
 def _force(point: theory.UnigramPoint, chain: saccade.MarkovChain, high: float) -> float:
     """By a central difference in the strength, whose sign is that of the keys."""
-    scale, of_chain = 1e-3, _of(chain)
-    up, down = (theory.rank_one_velocity(theory.RankOneState(*point, scale, sign * scale), **of_chain).gamma for sign in (1, -1))
+    scale = 1e-3
+    up, down = (_velocity(chain, RankOne(*point, scale, sign * scale)).gamma for sign in (1, -1))
     return float(theory.two_level_combination((up - down) / (2 * scale**2), high=high)[0])
 
 
@@ -146,24 +156,25 @@ def _unequal_tokens(size: float, n_times: int) -> float:
 
 
 def _unequal_scales() -> dict[str, float]:
-    """Where eq. 20 is not closed: queries 0.19, keys 0.37, at the critical point of the first law."""
-    chain, (query, key) = _chain(LAWS["0.6 of 4"]), (0.19, 0.37)
+    """Where eq. 20 is not closed: queries 0.19, keys 0.37, at the critical point of one law."""
+    chain, (query, key) = UNEQUAL.chain, (0.19, 0.37)
     state = theory.RankOneState(*theory.unigram_point(stationary=chain.stationary), query, key)
-    moves = theory.rank_one_velocity(state, **_of(chain))
+    moves = _velocity(chain, RankOne(*state))
     weights = theory.rank_one_weights(state, direction=[1.0], key_direction=[1.0])
     slope = theory.composite_gradients(*weights, **_of(chain)).attention_logits
     return {
-        "strength_velocity": moves.query_scale * key + moves.key_scale * query,
+        "strength_velocity": float(moves.query * key + moves.key * query),
         "pull": float(-state.gamma @ slope @ state.gamma),
     }
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    for law, (high, n_vocab, stay) in LAWS.items():
-        two_level = {"high": high, "n_vocab": n_vocab}
-        case, at = Case(dict(zip(("π₁", "d", "λ"), LAWS[law], strict=True))), record.sel(law=law)
-        yield from _of_contrast(at, case, two_level, stay)
-        yield from _of_tokens(at, case, _chain(LAWS[law]), n_vocab)
+    for law, one in EXPERIMENT.settings_of(record).chains.items():
+        case, at = Case(one.case), record.sel(law=law)
+        yield from _of_velocities(at, case, one)
+        early = case.but(given=[_early(one.chain)])
+        yield from _of_contrast(at, early, one.law, one.stay)
+        yield from _of_tokens(at, early, one.chain, one.n_vocab)
     control = Case({"law": "paper", "λ": 0.5}).breaking("low tokens equally frequent")
     title = "(1 - π₁)γ₁ - (d - 1)π₁γ_i against eq. 159, least relative gap of any i and time"
     yield control.at_most(THEOREM_3_7, title, record.unequal_gap, 5e-3)
@@ -186,6 +197,20 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
 
 
+def _early(chain: saccade.MarkovChain) -> Condition:
+    """Whether the flow is still close to the critical point where the linear law is asked last; it is not where low tokens are
+    nearly as frequent as token 0.
+    """
+    moved = LINEAR * theory.drift_response(**_of(chain)).gamma / theory.unigram_point(stationary=chain.stationary).gamma
+    return at_most("tokens have hardly moved", float(np.abs(moved).max()), HARDLY, f"relative move of a γ by strength {LINEAR:g}")
+
+
+def _of_velocities(at: xr.Dataset, case: Case, one: EqualLow) -> Iterator[Claim]:
+    force, name = theory.contrast_force(stay=one.stay, **one.law), "(1 - π₁)γ₁ - (d - 1)π₁γ_l"
+    yield case.at_most(THEOREM_3_7, "eqs. 149 to 156 against the flow, largest gap of a velocity", at.velocity_gap, 1e-14)
+    yield case.near(THEOREM_3_7, f"velocity of {name} per strength, eq. 157", at.force, force, relative=1e-4)
+
+
 def _of_contrast(at: xr.Dataset, case: Case, two_level: dict[str, Any], stay: float) -> Iterator[Claim]:
     rate = 2 * theory.two_level_focus_rate(stay=stay, **two_level)
     t, strength, contrast = at.path_time.values[1:], at.strength.values, at.contrast.values[1:]
@@ -194,9 +219,7 @@ def _of_contrast(at: xr.Dataset, case: Case, two_level: dict[str, Any], stay: fl
     closed = theory.contrast_of_strength(strength[1:] - start, **two_level)
     grown = linear & (rate * t > 0.1)  # before, the contrast is the difference of two nearly equal numbers
     early = strength[1:] <= LINEAR * stay
-    force, name = theory.contrast_force(stay=stay, **two_level), "(1 - π₁)γ₁ - (d - 1)π₁γ_l"
-    yield case.at_most(THEOREM_3_7, "eqs. 149 to 156 against the flow, largest gap of a velocity", at.velocity_gap, 1e-14)
-    yield case.near(THEOREM_3_7, f"velocity of {name} per strength, eq. 157", at.force, force, relative=1e-4)
+    name = "(1 - π₁)γ₁ - (d - 1)π₁γ_l"
     yield case.near(THEOREM_3_7, f"growth rate of {name}, twice the c of Proposition 3.4", at.rate, rate, relative=0.01)
     yield case.at_most(
         THEOREM_3_7, f"{name} against eq. 159, largest relative gap", np.abs(contrast / path - 1)[grown & early], 5e-3
@@ -229,7 +252,7 @@ def _of_tokens(at: xr.Dataset, case: Case, chain: saccade.MarkovChain, n_vocab: 
 
 def panels(record: xr.Dataset) -> Layout:
     ratios, moved = [], []
-    for i, (law, (high, n_vocab, stay)) in enumerate(LAWS.items()):
+    for i, (law, (high, n_vocab, stay)) in enumerate(EXPERIMENT.settings_of(record).chains.items()):
         at, two_level = record.sel(law=law).isel(sample=slice(1, None)), dict[str, Any](high=high, n_vocab=n_vocab)
         folds = 2 * theory.two_level_focus_rate(stay=stay, **two_level) * at.path_time
         label = f"π₁ = {high:g}, d = {n_vocab}"

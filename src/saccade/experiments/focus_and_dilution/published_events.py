@@ -1,7 +1,4 @@
-"""Events of the published run: how each is read from a run, and the range in which a replication over six runs found it.
-
-Ranges are made 15 % wider in steps and 0.02 in values before a claim is held to them.
-"""
+"""Events of the published run: how each is read from a run, and the range in which a replication over six runs found it."""
 
 from __future__ import annotations
 
@@ -55,10 +52,6 @@ class Event(NamedTuple):
     low: float
     high: float
     is_step: bool = True
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return (0.85 * self.low, 1.15 * self.high) if self.is_step else (self.low - 0.02, self.high + 0.02)
 
 
 PEAK = "joint focus at its peak"

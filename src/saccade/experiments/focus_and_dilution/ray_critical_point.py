@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -26,10 +26,12 @@ from saccade.dynamics.linearise import jacobian
 from saccade.errors import checked_count
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.experiments.focus_and_dilution.embedded_gradients import velocity as velocity_at
+from saccade.experiments.focus_and_dilution.named_laws import EqualLow, equal_low_among, lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS, accurate_flow, small_start
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
+from saccade.lab.settings import Range
 from saccade.model.embedded import Composite, Setting, Weights, population_loss, velocity
 from saccade.observe import fits
 from saccade.observe.fits import Array
@@ -45,8 +47,9 @@ from saccade.theory.focus_and_dilution.statements import (
     UNIGRAM_POINT,
 )
 
-TWO_LEVEL = {"0.6 of 4": (0.6, 4, 0.5), "0.75 of 4": (0.75, 4, 0.8), "0.3 of 6": (0.3, 6, 0.5)}  # π₁, d, λ
-STARTS = (1e-3, 1e-5, 1e-7, 1e-9, 1e-11)  # sizes of the starts whose closest approach is measured, on the second law
+STARTS = (1e-3, 1e-5, 1e-7, 1e-9, 1e-11)  # sizes of the starts whose closest approach is measured
+PASSED = EqualLow(0.75, 4, 0.8)  # by these flows
+MISPRINTED = EqualLow(0.6, 4, 0.5)  # on which eq. 127 is decided
 LOGIT_SCALES = (0.25, 3.0)  # below and above the paper's 1
 PAPER_STAY = 0.8  # the λ of the paper's experiments
 _STEP = 1e-4  # of a central difference
@@ -78,6 +81,10 @@ VARIABLES = {
 # The power of the closest distance is a limit: 0.01, between starts of 1e-9 and 1e-11.
 @dataclass(frozen=True)
 class Settings:
+    laws: tuple[str, ...] = ("0.6 of 4", "0.75 of 4", "0.3 of 6", "paper", "zipf-6")
+    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    stays: Annotated[tuple[float, ...], Range(1e-3, 0.99)] = (0.5, 0.8, 0.5, 0.8, 0.5)
+    """chance of repeating the last token in each, or one for all"""
     d_model: int = 5
     """width of the embedding"""
     d_key: int = 3
@@ -85,18 +92,20 @@ class Settings:
     seed: int = 1
     """seed of the random starts of the flows"""
 
+    @property
+    def chains(self) -> dict[str, saccade.MarkovChain]:
+        return lazy_chains(self.laws, self.stays)
 
-def _chains() -> dict[str, saccade.MarkovChain]:
-    """Three with equally frequent low tokens, and the two of all stages."""
-    found = {name: saccade.MarkovChain.two_level(n, high, stay=stay) for name, (high, n, stay) in TWO_LEVEL.items()}
-    return found | {"paper": saccade.MarkovChain.paper(PAPER_STAY), "zipf-6": saccade.MarkovChain.zipf(6)}
+    @property
+    def equal_low(self) -> dict[str, EqualLow]:
+        return equal_low_among(self.laws, self.stays)
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     width, key_width = (checked_count(name, getattr(settings, name), low=1, high=64) for name in ("d_model", "d_key"))
-    found = grid(partial(_at_points, width=width, key_width=key_width), stretch(on_progress, 0.0, 0.4), law=_chains())
+    found = grid(partial(_at_points, width=width, key_width=key_width), stretch(on_progress, 0.0, 0.4), law=settings.chains)
     found |= grid(partial(_closest, seed=settings.seed), stretch(on_progress, 0.4, 0.9), start=STARTS)
-    coords = {"law": list(_chains()), "start": list(STARTS), "logit_scale": list(LOGIT_SCALES)}
+    coords = {"law": list(settings.chains), "start": list(STARTS), "logit_scale": list(LOGIT_SCALES)}
     return Measured(found | _before_focus(settings.seed), coords)
 
 
@@ -160,10 +169,9 @@ def _curvature_gap(point: Weights, chain: saccade.MarkovChain) -> float:
 
 
 def _closest(scale: float, *, seed: int) -> dict[str, float]:
-    """To the closed-form point in the direction that this start condenses to, on the second law."""
-    high, n_vocab, stay = TWO_LEVEL["0.75 of 4"]
-    chain, start = saccade.MarkovChain.two_level(n_vocab, high, stay=stay), small_start(n_vocab, scale, seed, 3)
-    pi, two_level = chain.stationary, _two_level("0.75 of 4")
+    """To the closed-form point in the direction that this start condenses to."""
+    chain, start, two_level = PASSED.chain, small_start(PASSED.n_vocab, scale, seed, 3), PASSED.law
+    pi = chain.stationary
     near = float(theory.arrival_time(start.embedding, start.projection, shortfall=0.01, **two_level))
     relaxing = np.log(1 / scale) / theory.relaxation_rate(**two_level)
     path = accurate_flow(chain, start, np.append(0.0, np.linspace(near, near + 1.3 * relaxing + 10, 600)), scale)
@@ -184,27 +192,19 @@ def _before_focus(seed: int) -> dict[str, Array]:
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
-    for law, chain in _chains().items():
-        at, case = record.sel(law=law), Case({"law": law} if law not in TWO_LEVEL else _case(law))
-        if law in TWO_LEVEL:
-            yield from _of_the_paper(at, case, law, settings)
+    equal = settings.equal_low
+    for law, chain in settings.chains.items():
+        at, case = record.sel(law=law), Case(equal[law].case if law in equal else {"law": law})
+        if law in equal:
+            yield from _of_the_paper(at, case, equal[law], settings)
         yield from _of_spectra(at, case)
         yield from _of_logit_scale(at, case, chain)
     yield from _of_flows(record)
 
 
-def _two_level(law: str) -> dict[str, Any]:
-    """As functions of theory take it."""
-    return dict(zip(("high", "n_vocab"), TWO_LEVEL[law], strict=False))
-
-
-def _case(law: str) -> dict[str, Any]:
-    return dict(zip(("π₁", "d", "λ"), TWO_LEVEL[law], strict=True))
-
-
-def _of_the_paper(at: xr.Dataset, case: Case, law: str, settings: Settings) -> Iterator[Claim]:
-    two_level, stay = _two_level(law), TWO_LEVEL[law][2]
-    c, target = theory.two_level_focus_rate(stay=stay, **two_level), theory.overlap_target(**two_level)
+def _of_the_paper(at: xr.Dataset, case: Case, one: EqualLow, settings: Settings) -> Iterator[Claim]:
+    two_level = one.law
+    c, target = theory.two_level_focus_rate(stay=one.stay, **two_level), theory.overlap_target(**two_level)
     yield case.near(PROPOSITION_3_3, "κ₁² at the critical point that Newton's method finds", at.amplitude, target, within=1e-10)
     yield case.at_most(PROPOSITION_3_3, "largest entry of the velocity at the second critical point", at.residual, 1e-14)
     yield case.at_most(PROPOSITION_3_3, "largest |p_i - π| at the second critical point", at.prediction_gap, 1e-14)
@@ -220,7 +220,7 @@ def _of_the_paper(at: xr.Dataset, case: Case, law: str, settings: Settings) -> I
     keys, width = case.but(**{"key width": settings.d_key}), case.but(width=settings.d_model)
     yield keys.erratum(PROPOSITION_3_4, "growing modes", float(at.growing), corrected=settings.d_key, **growing)
     yield width.erratum(THEOREM_3_2, "growing modes at the origin", float(at.growing_origin), corrected=settings.d_model, **growing)
-    if law == "0.6 of 4":
+    if one == MISPRINTED:
         forms: dict[str, Any] = {"number": "1.8", "printed": _printed_amplitude(**two_level), "corrected": target}
         yield case.erratum(PROPOSITION_3_3, "κ₁² of eq. 127", float(at.amplitude), within=1e-6, **forms)
     equal = theory.two_level_outer_spectrum(d_model=settings.d_model, **two_level)
@@ -253,9 +253,9 @@ def _of_logit_scale(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> I
 
 
 def _of_flows(record: xr.Dataset) -> Iterator[Claim]:
-    chain = _chains()["paper"]
+    chain = saccade.MarkovChain.paper(PAPER_STAY)
     before = float(record.loss[fits.first_index(record.queries.values, 3.0)])
-    yield Case(_case("0.75 of 4")).erratum(
+    yield Case(PASSED.case).erratum(
         THEOREM_3_5,
         f"power of ε in the closest distance to the critical point, {STARTS[-2]:g} to {STARTS[-1]:g}",
         fits.power(record.start[-2:], record.closest[-2:]),
@@ -275,19 +275,19 @@ def _of_flows(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _approach_power() -> float:
-    two_level, stay = _two_level("0.75 of 4"), TWO_LEVEL["0.75 of 4"][2]
-    rho = theory.relaxation_rate(**two_level)
-    return rho / (rho + theory.two_level_focus_rate(stay=stay, **two_level))
+    rho = theory.relaxation_rate(**PASSED.law)
+    return rho / (rho + theory.two_level_focus_rate(stay=PASSED.stay, **PASSED.law))
 
 
 def panels(record: xr.Dataset) -> Layout:
-    rates, sizes, chain = [], record.start.values, _chains()["paper"]
-    for i, law in enumerate(TWO_LEVEL):
-        at, (high, n_vocab, _) = record.sel(law=law), TWO_LEVEL[law]
+    rates, sizes, chain, settings = [], record.start.values, saccade.MarkovChain.paper(PAPER_STAY), EXPERIMENT.settings_of(record)
+    labels = {law: f"π₁ = {one.high:g}, d = {one.n_vocab}" for law, one in settings.equal_low.items()}
+    for i, law in enumerate(labels or settings.chains):
+        at, label = record.sel(law=law), labels.get(law, law)
         found, closed = (np.sort(np.concatenate([_present(at[a]), _present(at[b])]))[::-1] for a, b in _PAIRS)
         found, closed = (values[np.abs(closed) > 1e-9] for values in (found, closed))
         rates += [
-            Line(np.arange(len(found)), found, f"π₁ = {high:g}, d = {n_vocab}", RINGS, i),
+            Line(np.arange(len(found)), found, label, RINGS, i),
             Line(np.arange(len(found)), closed, "", DOTS, i),
         ]
     last = float(record.closest[-1])

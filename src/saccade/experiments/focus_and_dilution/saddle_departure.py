@@ -23,8 +23,8 @@ from saccade.dynamics.linear_validity import linear_validity
 from saccade.dynamics.linearise import jacobian
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.errors import InputError, checked_list
-from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
+from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.lab.claim import CALCULUS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, RINGS, Layout, Line, Lines
@@ -60,8 +60,10 @@ VARIABLES = {
 # L is the largest value among random displacements, a lower bound, so that the test is stricter. The tolerance on powers is 0.05.
 @dataclass(frozen=True)
 class Settings:
-    stays: tuple[float, float] = (0.3, 0.5)
-    """chance of repeating the last token: in the paper's chain, in the Zipf chain"""
+    laws: tuple[str, ...] = ("paper", "zipf-6")
+    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    stays: tuple[float, ...] = (0.3, 0.5)
+    """chance of repeating the last token in each, or one for all"""
     displacements: tuple[float, ...] = (1e-2, 3e-3, 1e-3, 3e-4)
     """sizes of the displacements from a critical point, at least two"""
     seed: int = 0
@@ -131,7 +133,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         raise InputError("`displacements` must list at least two sizes: errors are compared between them.")
     if 0 in settings.stays:
         raise InputError("`stays` must not be 0: there the unigram point is never left.")
-    laws = stages.chains(settings.stays)
+    laws = lazy_chains(settings.laws, settings.stays)
     found = grid(lambda chain, point: _departure(chain, point, scales, settings.seed), on_progress, law=laws, point=ORDERS.keys())
     found |= grid(_of_toy, toy=TOYS) | grid(_turn, start=("along the mode", "nearly orthogonal"), size=STARTS)
     coords = {"law": list(laws), "point": list(ORDERS), "scale": scales, "toy": list(TOYS)}
@@ -269,10 +271,10 @@ def _of_turns(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def panels(record: xr.Dataset) -> Layout:
-    zipf, n, errors, powers = record.sel(law="zipf-6"), record.sizes["scale"], [], list[Line]()
+    shown, n, errors, powers = record.isel(law=-1), record.sizes["scale"], [], list[Line]()
     for style, (point, order) in zip(("line", DASHES), ORDERS.items(), strict=True):
         for j, scale in enumerate(record.scale.values):
-            one = zipf.sel(point=point, scale=scale).isel(sample=slice(1, None))  # there is no error at the start
+            one = shown.sel(point=point, scale=scale).isel(sample=slice(1, None))  # there is no error at the start
             errors.append(Line(one.rate * one.error_time, one.error, f"{point}, {scale:g}", style, 1 - j / n))
         for law in record.law.values:
             at = record.sel(law=law, point=point)
@@ -286,7 +288,7 @@ def panels(record: xr.Dataset) -> Layout:
         at = record.sel(toy=name).isel(sample=slice(1, None))
         broken += [Line(at.toy_time, at.toy_ratio / toy.bound, f"F = {name}" if "x" in name else name, tone=i)]
     return [
-        Lines("error of the linear flow, Zipf's law", "time in e-folds, μ t", "|flow - linear flow|", errors, "y"),
+        Lines(f"error of the linear flow, {shown.law.item()}", "time in e-folds, μ t", "|flow - linear flow|", errors, "y"),
         Lines("how it depends on the displacement", "displacement", f"error after {FOLDS:g} e-folds", powers, "xy"),
         Lines("hypotheses broken", "time", "error / lemma's bound", broken, "y", ylim=(1e-2, None), levels={1: "bound"}),
     ]
@@ -300,7 +302,7 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: distance between the flow and the linear flow that leave the origin (solid) and the unigram point (dashed), "
-        "Zipf's law, paler for smaller displacements. Panel 2: that distance three e-folds after the start. It goes as the cube "
+        "the last law, paler for smaller displacements. Panel 2: that distance three e-folds after the start. It goes as the cube "
         "of the displacement at the origin, where the velocity has no quadratic term, and as the square at the unigram point. "
         "Panel 3: three small systems in which one hypothesis is missing, the error over the bound of Lemma 3.1; above 1 the lemma "
         "is wrong."

@@ -1,4 +1,4 @@
-"""What the experiments on stages I to III share: chains and starts, a run seen along one direction, windows for rates.
+"""What the experiments on stages I to III share: starts, a run seen along one direction, windows for rates.
 
 Windows are set by a rule, never by looking at a run. At their lower end, ten times the start, what does not grow is 1 % in square.
 At the upper end the force has changed by about 1 %: next-token logits are a hundredth of what they will be, or attention a
@@ -7,8 +7,8 @@ hundredth from where it was. Where there is no room between the two, there is no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -24,16 +24,10 @@ from saccade.observe.fits import Array, between, first_index
 from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import Condition
 
+T = TypeVar("T")
 ROOM, CONDENSING, LINEAR = 10.0, 0.1, 0.01  # ends of the windows in the table above
 STEPS = "steps of gradient descent at rate 1"
 _SLOWEST = 1e-6  # of a focus rate: beyond it stage II would take ten million units of time
-
-LAWS = ("paper", "zipf-6")
-
-
-def chains(stays: Sequence[float]) -> dict[str, saccade.MarkovChain]:
-    """The two lazy chains on which the stages are studied: the paper's, and one with six tokens of Zipf frequencies."""
-    return dict(zip(LAWS, (saccade.MarkovChain.paper(stays[0]), saccade.MarkovChain.zipf(6, stays[1])), strict=True))
 
 
 def conditions(chain: saccade.MarkovChain, stages: tuple[str, ...], init_scale: float = 0.0) -> list[Condition]:
@@ -75,6 +69,17 @@ def flow_from_random(chain: saccade.MarkovChain, scale: float, seed: int, n_time
     """From a small random start through stages I and II, until weights are of size one in the linear flow."""
     t1 = np.log(1 / scale) * (1 / abs(focus_rate(chain)) + 1 / theory.condensation_rate(stationary=chain.stationary))
     return saccade.flow(chain, t1=t1, n_times=n_times, seeds=[seed], model=saccade.Embedded(init_scale=scale)).isel(seed=0)
+
+
+def until_left(flow: Callable[[float, int], T], left: Callable[[T], bool], t1: float, n_times: int, longest: float) -> T:
+    """What `flow` gives to time t1; if that has not left by then, to twice that time, and so on, with samples as dense, at most to
+    the longest time.
+    """
+    end, found = t1, flow(t1, n_times)
+    while not left(found) and end < longest:
+        end = min(2 * end, longest)
+        found = flow(end, int(n_times * end / t1))
+    return found
 
 
 def accurate_flow(chain: saccade.MarkovChain, start: Weights, times: Array, scale: float) -> Weights:

@@ -21,6 +21,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_number
 from saccade.experiments.focus_and_dilution import degenerate_points as points
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
+from saccade.experiments.focus_and_dilution.stage_fits import until_left
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, padded, stretch
 from saccade.lab.panel import DASHES, POINTS, RINGS, Layout, Line, Lines
@@ -29,7 +30,7 @@ from saccade.model.rank_one import RankOne, velocity
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import above, below
+from saccade.theory.condition import above, at_least, below, met
 from saccade.theory.focus_and_dilution.stage_four import CRITICAL_STAY, ESCAPE_TIME, PROPOSITION_3_8, PROPOSITION_D_1
 
 APART, OPEN = (
@@ -41,6 +42,8 @@ NEARNESS = (1 / 3, 2 / 3)  # two of the degenerate points; the critical stay is 
 GRID_STAYS = tuple(np.linspace(0.03, 0.98, 20).tolist())
 STRONG = 60.0  # exponent by which attention between token 0 and the others is suppressed: e^-60 is below rounding
 BELOW = "stage IV, stay below the critical one"
+LEFT, SETTLED = "the flow leaves by the end of the run", "low tokens have come together by the end of the run"
+FOLDS = 5.0  # of the decay of their differences, whose square is what the loss sees
 
 STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
@@ -77,9 +80,9 @@ class Settings:
     init_scale: Annotated[float, Range(1e-8, 1e-3)] = 1e-4
     """size of the random start"""
     t1: float = 2e4
-    """end of flows below the critical stay, steps"""
+    """end of flows below the critical stay, and of those above it that leave late, steps"""
     t_escape: float = 1500.0
-    """end of flows above it"""
+    """end of flows above it; those that have not left by then go on, at most to `t1`"""
     n_times: Annotated[int, Range(50, 1e5)] = 500
     """samples of each flow, log-spaced"""
     tokens: Annotated[tuple[int, ...], Range(3, 64)] = (3, 4, 6)
@@ -112,15 +115,25 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 
 def _flow(settings: Settings, n_vocab: int, high: float, stay: float) -> dict[str, Any]:
     chain, model = saccade.MarkovChain.two_level(n_vocab, high, stay=stay), saccade.Embedded(init_scale=settings.init_scale)
-    t1 = settings.t1 if stay < theory.critical_stay(high, n_vocab) else settings.t_escape
-    runs = saccade.flow(chain, t1=t1, n_times=settings.n_times, model=model, seeds=checked_seeds(settings.seeds)).isel(
-        time=slice(1, None)
-    )
-    found = [_run(runs.isel(seed=i), chain, stay) for i in range(runs.sizes["seed"])]
+    seeds = checked_seeds(settings.seeds)
+
+    def followed(t1: float, n_times: int) -> list[dict[str, Any]]:
+        runs = saccade.flow(chain, t1=t1, n_times=n_times, model=model, seeds=seeds).isel(time=slice(1, None))
+        return [_run(runs.isel(seed=i), chain, stay) for i in range(len(seeds))]
+
+    if stay < theory.critical_stay(high, n_vocab):
+        found = followed(settings.t1, settings.n_times)
+    else:
+        longest = max(settings.t1, settings.t_escape)
+        found = until_left(followed, _have_left, settings.t_escape, settings.n_times, longest)
     state = theory.degenerate_point(high=high, n_vocab=n_vocab, stay=stay, high_attention=(1 + high) / 2).state
     stuck = theory.rank_one_loss(state, stationary=chain.stationary, transition=chain.transition) - chain.optimal_loss
     curves = {name: found[0].pop(name) for name in list(found[0]) if name.startswith("curve")}
     return curves | {name: [one[name] for one in found] for name in found[0]} | {"stuck_gap": stuck}
+
+
+def _have_left(found: list[dict[str, Any]]) -> bool:
+    return all(np.isfinite(one["opening_time"]) for one in found)
 
 
 def _run(run: xr.Dataset, chain: saccade.MarkovChain, stay: float) -> dict[str, Any]:
@@ -167,17 +180,20 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
     for name, (n_vocab, high, stay) in zip(record.flow.values, settings.flows, strict=True):
         run, limit, case = record.sel(flow=name), theory.critical_stay(high, n_vocab), Case({"d": n_vocab, "π₁": high, "λ": stay})
-        stuck = [below(BELOW, stay, limit)]
+        stuck, end = [below(BELOW, stay, limit)], round(float(run.curve_time.max()), 6)
         if stay > limit:
-            escapes = case.but(given=[above("stage IV, stay above the critical one", stay, limit)])
+            left = met(LEFT, bool(np.isfinite(run.opening_time).all()))
+            escapes = case.but(given=[above("stage IV, stay above the critical one", stay, limit), left])
             yield from _of_escape(run, escapes)
             rate = theory.parting_rate(theory.stall_point(high=high, n_vocab=n_vocab, stay=stay))
             title = "growth rate of the spread, predicted from π₁, d and λ alone"
             yield escapes.near(CRITICAL_STAY, title, run.parting_rate, rate, relative=0.01)
-            control = case.but(t=settings.t_escape, given=stuck).breaking(BELOW)
+            control = case.but(t=end, given=[*stuck, left]).breaking(BELOW)
             yield control.at_most(ESCAPE_TIME, "s₂ / s₁ at the end", run.last_ratio, OPEN)
         else:
-            yield from _of_stall(run, case.but(t=settings.t1, given=stuck))
+            rest = theory.parting_rate(theory.stall_point(high=high, n_vocab=n_vocab, stay=stay))
+            settled = at_least(SETTLED, -rest * end, FOLDS, "e-folds of the slowest decay")
+            yield from _of_stall(run, case.but(t=end, given=[*stuck, settled]))
     yield from _of_diagram(record)
 
 
@@ -223,6 +239,30 @@ def _of_diagram(record: xr.Dataset) -> Iterator[Claim]:
 
 def _limits(record: xr.Dataset, limit: Callable[[float, int], float]) -> Array:
     return np.array([[limit(mass, n_vocab) for mass in record.mass.values.tolist()] for n_vocab in record.tokens.values.tolist()])
+
+
+def table(record: xr.Dataset) -> list[dict[str, Any]]:
+    """A row for each flow and seed: its tokens, mass and stay, the critical stay, and what was measured of it."""
+    numbers = [name for name, each in VARIABLES.items() if each.axes == "flow seed"]
+    return [
+        {"d": n_vocab, "mass": high, "stay": stay, "critical_stay": theory.critical_stay(high, n_vocab), "seed": one.seed.item()}
+        | {name: one[name].item() for name in numbers}
+        for name, (n_vocab, high, stay) in zip(record.flow.values, EXPERIMENT.settings_of(record).flows, strict=True)
+        for one in (record.sel(flow=name, seed=seed) for seed in record.seed.values)
+    ]
+
+
+def files(record: xr.Dataset) -> dict[str, tuple[list[str], list[dict[str, Any]]]]:
+    """The diagram: the critical stay by the Jacobian at two points and in closed form, and the least stay of a saturated point."""
+    rows = [
+        {"d": n_vocab, "mass": mass, "nearness": near, "critical_stay_found": found.sel(nearness=near).item()}
+        | {"critical_stay": theory.critical_stay(mass, n_vocab), "least_saturated_stay": theory.least_saturated_stay(mass, n_vocab)}
+        for n_vocab in record.tokens.values.tolist()
+        for mass in record.mass.values.tolist()
+        for found in [record.critical_stay.sel(tokens=n_vocab, mass=mass)]
+        for near in record.nearness.values.tolist()
+    ]
+    return {"diagram.csv": (list(rows[0]), rows)}
 
 
 def panels(record: xr.Dataset) -> Layout:
@@ -284,4 +324,6 @@ EXPERIMENT = Experiment(
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",
     time_unit=STEPS,
+    table=table,
+    files=files,
 )

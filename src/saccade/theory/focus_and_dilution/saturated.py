@@ -25,6 +25,7 @@ from .rank_one import RankOneState
 from .symmetric import averages_hessian, log_odds, two_level_targets
 
 __all__ = [
+    "has_two_groups",
     "least_saturated_stay",
     "opening_force",
     "saturated_attention",
@@ -87,7 +88,7 @@ def two_group_point(*, stationary: ArrayLike, transition: ArrayLike, strength: f
     $\pi_1 H(P_1, \mathrm{softmax}(\gamma_1\beta)) + (1-\pi_1) H(w\cdot P, \mathrm{softmax}(\gamma_l\beta))$ (cross-entropies).
 
     $\lVert\gamma\rVert = \lVert\beta\rVert$. Either sign of $\gamma_1\gamma_l$ may have a local minimum; this is the lower one.
-    Attention saturates there only if $\gamma_1\gamma_l < 0$, which the caller checks.
+    Attention saturates there only if $\gamma_1\gamma_l < 0$ (`has_two_groups`).
     [derived, saturated attention]: it is critical for the whole model, with $\partial L/\partial\Phi = 0$.
 
     >>> pi = np.array([0.6, 0.25, 0.15])
@@ -169,6 +170,11 @@ def _best_for_angles(mass: NDArray[np.float64], targets: NDArray[np.float64]) ->
     return np.column_stack([angles, (b - b[:, :1])[:, 1:]])
 
 
+def has_two_groups(state: RankOneState) -> bool:
+    r"""Whether strong attention keeps token 0 and the low tokens apart: $\gamma_1\gamma_l < 0$. [derived, saturated attention]."""
+    return bool(state.gamma[0] * state.gamma[1] < 0)
+
+
 def two_group_decoder_gradient(state: RankOneState, *, stationary: ArrayLike, transition: ArrayLike) -> NDArray[np.float64]:
     r"""$\partial L/\partial M = \pi_1(e_1 - \frac{\gamma_1}{\gamma_l}w)(p_1-P_1)$ at the two-group point: of rank one.
 
@@ -183,7 +189,15 @@ def two_group_rate(state: RankOneState, *, stationary: ArrayLike, transition: Ar
     r"""Growth rate of a second direction at the two-group point, exact at any asymmetry:
 
     $\pi_1\lVert p_1-P_1\rVert\sqrt{1 + (\gamma_1/\gamma_l)^2\lVert w\rVert^2}$. [derived, saturated attention].
+
+    Refused where $\gamma_1\gamma_l \ge 0$: attention does not saturate there, and the model with all of its attention has no such
+    point. (The saturated model alone has, with the norm of `two_group_decoder_gradient` as its rate.)
     """
+    if not has_two_groups(state):
+        product = float(state.gamma[0] * state.gamma[1])
+        raise InputError(
+            f"attention saturates only where gamma_1 gamma_l < 0; it is {product:.4g} here, so there is no such point."
+        )
     return float(np.linalg.norm(two_group_decoder_gradient(state, stationary=stationary, transition=transition)))
 
 
