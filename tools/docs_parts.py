@@ -1,13 +1,17 @@
 """Parts of pages that are made from the source: `python -m tools.docs_parts` writes them anew, a test tells when they have drifted.
 
-| part                     | made from                                                                        |
-|--------------------------|----------------------------------------------------------------------------------|
-| `commands` of index.md   | what `saccade` alone prints                                                      |
-| `names` of index.md      | every public name of `saccade`, with the first sentence of its docstring         |
-| `names` of api.md        | the same names, for mkdocstrings                                                 |
+| part                                     | made from                                                                |
+|------------------------------------------|--------------------------------------------------------------------------|
+| `<!-- made: commands -->` of index.md    | what `saccade` alone prints                                              |
+| `<!-- made: names -->` of index.md       | every public name of `saccade`, with the first sentence of its docstring |
+| `<!-- made: names -->` of api.md         | the same names, for mkdocstrings                                         |
+| `<!-- equation: tian2023, Theorem 4 -->` | the formula of that statement, and which errata it has                   |
+| `<!-- include: NOTATION.md -->`          | that file of the repository                                              |
+| `<!-- outcomes: scan-and-snap -->`       | the README's table of that theory                                        |
+| `<!-- found: text-cycle -->`             | what came of an experiment, in the words of that table                   |
 
-A part stands between `<!-- made: NAME -->` and `<!-- end -->`; what is around it is written by hand. The source is read, not
-imported, so that no extra needs to be installed; only the command line is asked for its own words.
+A part ends with `<!-- end -->`, which is written too where it is missing; what is around it is written by hand. So a page reads the
+same in the repository and on the site, which shows formulas as MathML (`docs_hooks.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +19,25 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from saccade.lab.errata import anchor
+from saccade.theory.statement import Statement
+from saccade.theory.statements import STATEMENTS
+from tools.readme_tables import table
 
 DOCS = Path(__file__).parents[1] / "docs"
 SOURCE = DOCS.parent / "src"
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
-_PART = r"(<!-- made: {} -->\n).*?(<!-- end -->)"
+MARK = re.compile(
+    r"<!-- (?P<kind>made|equation|include|outcomes|found): (?P<name>.+?) -->(?:(?:(?!<!-- ).)*<!-- end -->)?", re.DOTALL
+)
 
 
 def commands_part() -> str:
@@ -42,27 +57,71 @@ def api_part() -> str:
     return "\n\n".join(f"::: {_anchor(name)}" + _options(name) for name in _public()) + "\n"
 
 
-PARTS: dict[tuple[str, str], Callable[[], str]] = {
-    ("index.md", "commands"): commands_part,
-    ("index.md", "names"): names_part,
-    ("api.md", "names"): api_part,
+def equation_part(name: str, page: str) -> str:
+    """Each line of the formula as GitHub shows it; below them the errata of what is printed."""
+    lines = "\n".join(f"```math\n{line}\n```\n" for line in _named(name, STATEMENTS).formula)
+    noted = erratum_note(STATEMENTS[name], os.path.relpath("errata.md", Path(page).parent))
+    return f"\n{lines}\n{noted}\n" if noted else f"\n{lines}"
+
+
+def erratum_note(statement: Statement, errata: str) -> str:
+    """Which entries of the page of errata concern this statement, by what their first form is."""
+    kinds: dict[str, list[str]] = {}
+    for each in statement.errata:
+        kinds.setdefault(_NOTES.get(each.said, _NOTES["as printed"]), []).append(f"[{each.number}]({errata}#{anchor(each)})")
+    return " ".join(f"{kind}: {', '.join(numbers)}." for kind, numbers in kinds.items())
+
+
+_NOTES = {
+    "as printed": "As printed; corrected in the errata",
+    "as printed, and true": "True as printed, and sharper in the errata",
+    "as assumed": "A hypothesis that is not met, in the errata",
+}
+
+
+def include_part(name: str, page: str) -> str:
+    return f"\n{(DOCS.parent / name).read_text('utf-8')}"
+
+
+def outcomes_part(name: str, page: str) -> str:
+    return f"\n{table(name, _outcomes())}"
+
+
+def found_part(name: str, page: str) -> str:
+    return _named(name, _outcomes())["finding"]
+
+
+def _outcomes() -> dict[str, dict[str, Any]]:
+    return json.loads((DOCS / "outcomes.json").read_text("utf-8"))
+
+
+def _named(name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise ValueError(f"there is no {name!r}; known: {'; '.join(known)}")
+    return known[name]
+
+
+def made_part(name: str, page: str) -> str:
+    return "\n" + {"commands": commands_part, "names": api_part if page == "api.md" else names_part}[name]()
+
+
+PARTS: dict[str, Callable[[str, str], str]] = {
+    "made": made_part,
+    "equation": equation_part,
+    "include": include_part,
+    "outcomes": outcomes_part,
+    "found": found_part,
 }
 
 
 def regenerated(page: str) -> str:
     """The text of a page with its parts made anew."""
-    text = (DOCS / page).read_text("utf-8")
-    for (owner, name), make in PARTS.items():
-        if owner == page:
-            text = _replaced(text, name, make())
-    return text
 
+    def made(found: re.Match[str]) -> str:
+        kind, name = found["kind"], found["name"]
+        return f"<!-- {kind}: {name} -->{PARTS[kind](name, page)}<!-- end -->"
 
-def _replaced(text: str, name: str, made: str) -> str:
-    whole, count = re.subn(_PART.format(name), lambda found: found[1] + made + found[2], text, count=1, flags=re.DOTALL)
-    if not count:
-        raise ValueError(f"no part {name!r} is marked in the page")
-    return whole
+    return MARK.sub(made, (DOCS / page).read_text("utf-8"))
 
 
 def _public() -> dict[str, str]:
@@ -118,5 +177,5 @@ def _module(dotted: str) -> ast.Module:
 
 
 if __name__ == "__main__":
-    for page in dict.fromkeys(page for page, _ in PARTS):
+    for page in PAGES:
         (DOCS / page).write_text(regenerated(page), encoding="utf-8")

@@ -10,14 +10,13 @@ two marks; tests hold it to that file, and the file to runs where those are shor
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from saccade.experiments import EXPERIMENTS, REAL_TEXT, SYNTHETIC, experiment
-from saccade.lab.claim import CALCULUS, CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, UNDECIDED
 from saccade.lab.findings import filled
+from saccade.records.claim_counts import TOTALS, counted, totals, verdict_counts
 from saccade.records.store import CLAIMS, load_claims
 from saccade.records.writing import CHECKSUMS
 from saccade.theory.papers import PAPERS
@@ -25,8 +24,7 @@ from saccade.theory.papers import PAPERS
 _KINDS = {
     paper.part.replace("_", "-"): [name for name, entry in SYNTHETIC.items() if entry.part == paper.part] for paper in PAPERS
 } | {"real-text": list(REAL_TEXT)}
-_ALONE = {HOLDS: "holds", FAILS: "fails"}
-_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside", CANNOT_TELL: "cannot be told"}
+_TITLES = {paper.title: _KINDS[paper.part.replace("_", "-")] for paper in PAPERS} | {"Real text": list(REAL_TEXT)}
 
 
 def table(kind: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
@@ -37,32 +35,27 @@ def table(kind: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _row(name: str, outcome: Mapping[str, Any]) -> str:
     entry = EXPERIMENTS[name]
-    return f"| {entry.about} | `{name}` | {entry.seconds} s | {outcome.get('finding', '')} | {_said(outcome)} |\n"
+    return (
+        f"| {entry.about} | `{name}` | {entry.seconds} s | {outcome.get('finding', '')} | {counted(outcome) or 'not run yet'} |\n"
+    )
 
 
-def _said(outcome: Mapping[str, Any]) -> str:
-    """`12 hold, 2 fail as expected (5 published)`, then what is counted apart: `1 control, 4 replications (1 fails)`."""
-    known = {FAILS: " as expected"} if not outcome.get("surprises") else {}
-    parts = [
-        f"{n} {(_ALONE if n == 1 else _WORDS).get(verdict, word)}{known.get(verdict, '')}"
-        for verdict, word in _WORDS.items()
-        if (n := outcome.get(verdict))
-    ]
-    kinds = [f"{outcome[kind]} {kind}" for kind in (PUBLISHED, CALCULUS) if outcome.get(kind)]
-    parts[-1:] = [f"{part} ({', '.join(kinds)})" if kinds else part for part in parts[-1:]]
-    for word in ("control", "replication"):
-        n, failed = outcome.get(f"{word}s", 0), outcome.get(f"failed {word}s", 0)
-        lost = f" ({failed} {(_ALONE if failed == 1 else _WORDS)[FAILS]}{known.get(FAILS, '')})" if failed else ""
-        parts += [f"{n} {word}{'s' if n > 1 else ''}{lost}"] if n else []
-    return ", ".join(parts) or "not run yet"
+def totals_table(outcomes: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many claims of each kind there are in each table, and in all."""
+    rows = {title: totals([outcomes.get(name, {}) for name in names]) for title, names in _TITLES.items()}
+    rows["all"] = totals([outcomes.get(name, {}) for name in EXPERIMENTS])
+    head = f"| claims | {' | '.join(TOTALS)} | all |\n|---{'|---' * len(TOTALS)}|---|\n"
+    return head + "".join(
+        f"| {title} | {' | '.join(f'{n:,}' for n in found.values())} | {sum(found.values()):,} |\n" for title, found in rows.items()
+    )
 
 
 def with_tables(readme: str, outcomes: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text with the table of each kind between its marks, `<!-- KIND -->` and `<!-- end -->`."""
-    for kind in _KINDS:
+    """The text with the table of each kind, and that of the totals, between its marks, `<!-- KIND -->` and `<!-- end -->`."""
+    for kind, made in {"totals": totals_table(outcomes), **{kind: table(kind, outcomes) for kind in _KINDS}}.items():
         begin, end = f"<!-- {kind} -->\n", "<!-- end -->"
         before, _, rest = readme.partition(begin)
-        readme = before + begin + table(kind, outcomes) + end + rest.partition(end)[2]
+        readme = before + begin + made + end + rest.partition(end)[2]
     return readme
 
 
@@ -70,22 +63,6 @@ def outcome(name: str, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What `docs/outcomes.json` keeps of an experiment, from its claims as they stand in `claims.json`."""
     tested = sorted({claim["statement"]["key"] for claim in claims})
     return {**verdict_counts(claims), "finding": filled(name, experiment(name).finding, claims), "statements": tested}
-
-
-def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How many claims have which verdict, and how many are not as expected.
-
-    Negative controls are counted apart, and so are comparisons with our own replication, which are regression tests, with those of
-    them that fail. Of the others it is told how many compare with published numbers, and how many are calculus on formulas.
-    """
-    plain = [claim for claim in claims if not claim["breaks"]]
-    kinds = Counter(claim["against"] for claim in plain)
-    failed = sum(claim["verdict"] == FAILS for claim in plain if claim["against"] == REPLICATION)
-    found = Counter(claim["verdict"] for claim in plain if claim["against"] != REPLICATION)
-    surprises = sum(claim["verdict"] not in (claim["expected"], *UNDECIDED) for claim in claims)
-    apart = {"controls": len(claims) - len(plain), "replications": kinds[REPLICATION], "failed replications": failed}
-    apart["surprises"] = surprises
-    return {verdict: found[verdict] for verdict in _WORDS} | {kind: kinds[kind] for kind in (PUBLISHED, CALCULUS)} | apart
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -23,8 +23,8 @@ def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_th
     assert code == 0
     assert [claim["verdict"] for claim in claims] == [claim["expected"] for claim in claims]
     first, *_, tally, report = printed.splitlines()
-    assert first.startswith(f"syn-small-attention: {len(claims)} hold, ")
-    assert (tally, report) == (f"{len(claims)} hold", f"report: {out / 'report.html'}")
+    assert first.startswith("syn-small-attention: 6 hold (6 published), 4 replications, ")
+    assert (tally, report) == ("6 hold (6 published), 4 replications", f"report: {out / 'report.html'}")
 
 
 def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected_and_prints_every_claim_if_asked(tmp_path, monkeypatch):

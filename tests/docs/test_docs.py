@@ -16,6 +16,8 @@ from saccade import cli
 from saccade.experiments import EXPERIMENTS, REAL_TEXT
 from saccade.playground.single_file import playground_page
 from saccade.playground.stories import stories
+from saccade.report.mathml import mathml
+from saccade.theory.statements import STATEMENTS
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, shown_commands
 from tools import docs_figures, docs_parts
 
@@ -87,10 +89,11 @@ def test_the_reference_holds_every_public_name_with_its_docstring(site):
 
 def test_equations_and_notation_come_from_their_one_place(site):
     page = (site / "theory" / "scan_and_snap.html").read_text("utf-8")
-    assert "<math" in page
-    assert "<!-- equation" not in page
+    shown = STATEMENTS["tian2023, Theorem 4"].formula
+    assert all(mathml(line) in page for line in shown)
+    assert "```math" not in page
+    assert 'class="language-math' not in page
     assert "decoder_height_discrete" in (site / "notation.html").read_text("utf-8")
-    assert "decoder_height_discrete" not in (DOCS / "notation.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(DOCS).as_posix())
@@ -161,10 +164,39 @@ def _understood(arguments):
         return 0, parsed.args[0]
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _ in docs_parts.PARTS}))
+MARKED = [page for page in docs_parts.PAGES if docs_parts.MARK.search((DOCS / page).read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("page", MARKED)
 def test_parts_made_from_the_source_are_up_to_date(page):
     written, made = (DOCS / page).read_text("utf-8"), docs_parts.regenerated(page)
-    assert written.split() == made.split(), "the source has changed: run `python -m tools.docs_parts`"
+    assert written == made, "the source has changed: run `python -m tools.docs_parts`"
+
+
+@pytest.mark.parametrize("page", MARKED)
+def test_no_marked_part_is_empty_for_a_reader_of_the_repository(page):
+    text = (DOCS / page).read_text("utf-8")
+    parts = [found[0] for found in docs_parts.MARK.finditer(text)]
+    assert text.count("<!-- end -->") == len(parts)
+    assert all(re.sub(r"<!--.*?-->", "", part).strip() for part in parts)
+
+
+def test_a_mark_without_an_end_is_filled_and_does_not_swallow_the_next_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(docs_parts, "DOCS", tmp_path)
+    (tmp_path / "outcomes.json").write_text('{"a": {"finding": "one"}, "b": {"finding": "two"}}')
+    (tmp_path / "page.md").write_text("A: <!-- found: a -->. B: <!-- found: b -->old<!-- end -->.\n")
+    made = docs_parts.regenerated("page.md")
+    assert made == "A: <!-- found: a -->one<!-- end -->. B: <!-- found: b -->two<!-- end -->.\n"
+    (tmp_path / "page.md").write_text("<!-- found: nothing -->")
+    with pytest.raises(ValueError, match="there is no 'nothing'"):
+        docs_parts.regenerated("page.md")
+
+
+def test_a_printed_formula_that_is_wrong_is_marked_with_the_errata_that_correct_it():
+    part = docs_parts.equation_part("chen2026, Theorem 3.5", "theory/focus_and_dilution.md")
+    assert "As printed; corrected in the errata: [1.5](../errata.md#erratum-1-5)." in part
+    assert "A hypothesis that is not met, in the errata: [1.11](../errata.md#erratum-1-11)." in part
+    assert "errata" not in docs_parts.equation_part("saccade, growth rate of attention", "theory/focus_and_dilution.md")
 
 
 def test_figures_are_there_and_small():

@@ -20,10 +20,11 @@ from saccade.experiments.real_text.positions import ALIKE
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import CALCULUS, CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, SIMULATION, Case
 from saccade.lab.findings import filled
+from saccade.lab.outcome import tally
 from saccade.theory.condition import met
 from saccade.theory.statement import Statement
 from tests.report.made_results import written
-from tools.readme_tables import main, table, verdict_counts, with_tables
+from tools.readme_tables import main, table, totals_table, verdict_counts, with_tables
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -74,6 +75,7 @@ def test_a_finding_takes_its_verdicts_and_cases_from_the_claims_it_names():
     said = [f"{{gain*[{i}]:.1f}} at {{gain*[{i}]:case update}} ({{gain*[{i}]:verdict}})" for i in (0, -1)]
     assert filled("one", ", ".join(said), claims) == "−0.5 at 10 (holds), 0.2 at 400 (fails)"
     assert filled("one", "{gain?(50):verdict}", claims) == "cannot be told at this size"
+    assert filled("one", "at most {gain*[max]:.1f}", claims) == "at most 0.2"
     with pytest.raises(ValueError, match="it fits 0"):
         filled("one", "{loss*[0]:.1f}", claims)
 
@@ -99,7 +101,7 @@ def test_a_failure_that_is_known_and_one_that_is_not_are_told_apart():
     held = Case().near(lemma, "e", 1.0, 1.0, within=0.1)
     assert "| 1 holds |" in table("scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()])})
     assert "| 2 hold |" in table("scan-and-snap", {"growth-figures": verdict_counts([held.as_dict()] * 2)})
-    assert "1 fails |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
+    assert "1 fails; 1 surprise among them |" in table("scan-and-snap", {"growth-figures": verdict_counts([surprising.as_dict()])})
 
 
 def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_numbers_apart():
@@ -111,6 +113,17 @@ def test_claims_are_counted_by_what_they_are_compared_with_and_our_own_earlier_n
     )
 
 
+def test_the_totals_count_every_claim_once_by_its_kind():
+    lemma, kinds = Statement("nobody1999", "Lemma 1", "all is well"), (SIMULATION, SIMULATION, PUBLISHED, CALCULUS, REPLICATION)
+    claims = [Case(against=kind).near(lemma, kind, 1.0, 1.0, within=0.1) for kind in kinds]
+    claims.append(Case(against=CALCULUS, given=[met("x", False)]).breaking("x").near(lemma, "control", 2.0, 1.0, within=0.1))
+    made = totals_table({"growth-figures": verdict_counts([claim.as_dict() for claim in claims])})
+    assert "| claims | theory against simulation | published | calculus | controls | replications | all |" in made
+    assert "| Scan and Snap | 2 | 1 | 1 | 1 | 1 | 6 |" in made
+    assert "| all | 2 | 1 | 1 | 1 | 1 | 6 |" in made
+    assert tally(claims) == "4 hold (1 published, 1 calculus), 1 control, 1 replication"  # the terminal, in the same words
+
+
 def test_replications_that_fail_are_not_hidden_among_the_others():
     lemma, case = Statement("nobody1999", "Lemma 1", "all is well"), Case(against=REPLICATION)
     held, known, surprising = (
@@ -120,7 +133,7 @@ def test_replications_that_fail_are_not_hidden_among_the_others():
     for claims, said in (
         ([held, known], "| 2 replications (1 fails as expected) |"),
         ([known, known], "| 2 replications (2 fail as expected) |"),
-        ([held, surprising], "| 2 replications (1 fails) |"),
+        ([held, surprising], "| 2 replications (1 fails); 1 surprise among them |"),
     ):
         counts = verdict_counts(claims)
         assert counts[FAILS] == 0

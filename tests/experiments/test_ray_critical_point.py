@@ -34,7 +34,7 @@ def test_a_rate_off_by_a_millionth_is_seen(record, name, part):
 
 
 def test_a_block_without_decaying_modes_would_agree_with_the_paper(record):
-    assert verdicts(record.assign(inner=abs(record.inner)), "smallest eigenvalue of J_att") == {FAILS}
+    assert verdicts(record.assign(inner=abs(record.inner)), "smallest eigenvalue of the block of attention") == {FAILS}
 
 
 def test_a_single_growing_mode_would_agree_with_the_paper(record):

@@ -115,13 +115,13 @@ def test_what_was_considered_and_dropped_has_the_numbers_of_the_claims(found):
 
 
 def test_a_reading_is_not_called_printed():
-    forms = Correction("0.1", ("a < b",), ("a > b",), "Because.", "as implied")
+    forms = Correction("0.1", ("a < b",), ("a > b",), "Because.", "as read")
     claim = Case().erratum(
         Statement("tian2023", "Lemma 1", "x", errata=(forms,)), "x", 1, number="0.1", printed=-1, corrected=1, within=0
     )
     page = errata_page([claim]).partition("### Misprints")[0]
-    assert "As implied (tian2023, Lemma 1" in page
-    assert "| quantity | as implied | corrected |" in page
+    assert "As read (tian2023, Lemma 1" in page
+    assert "| quantity | as read | corrected |" in page
 
 
 def test_a_sharpened_statement_is_not_called_an_error_and_needs_no_printed_number():

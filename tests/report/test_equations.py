@@ -45,7 +45,7 @@ def test_letters_and_digits_of_a_formula_come_out_in_their_order(key, latex):
         ("x^2_i", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"),
         ("h'^2", "<msup><mi>h</mi><mrow><mo>′</mo><mn>2</mn></mrow></msup>"),
         ("E'_n", "<msubsup><mi>E</mi><mi>n</mi><mo>′</mo></msubsup>"),
-        (r"\dot z_m", "<msub><mover><mi>z</mi><mo>˙</mo></mover><mi>m</mi></msub>"),
+        (r"\dot z_m", '<msub><mover><mi>z</mi><mo mathsize="1.6em">.</mo></mover><mi>m</mi></msub>'),
         (r"\frac{1}{K}", "<mfrac><mrow><mn>1</mn></mrow><mrow><mi>K</mi></mrow></mfrac>"),
         (r"\sqrt{2}", "<msqrt><mrow><mn>2</mn></mrow></msqrt>"),
         (r"\sum_l^M", "<munderover><mo>∑</mo><mi>l</mi><mi>M</mi></munderover>"),

@@ -37,7 +37,7 @@ def test_verdicts_are_counted_and_explained(visit, report, claims):
     tiles = page.locator(".tile b").all_inner_texts()
     assert tiles == ["8", "1", "1", "1", "3"]  # hold, controls, outside, cannot be told, surprises; none fails as expected
     assert sum(map(int, tiles)) == len(claims)
-    assert "published numbers (5)" in page.locator(".verdict-note").text_content()
+    assert " 5 published" in page.locator(".verdict-note").text_content()
     expect(page.locator(".commands code", has_text="saccade reproduce growth")).to_have_count(1)
     expect(page.locator("#all-claims .claim-square")).to_have_count(len(claims))
     expect(page.locator('#all-claims .claim-square[data-kind="surprise"]')).to_have_count(3)

@@ -102,7 +102,7 @@ REAL_TEXT = {  # need the extras `torch` and `text`
     "first-force-text": Entry("real_text", "first_force_text", "first move of attention on text, from counts", 50),
     "text-cycle": Entry("real_text", "text_cycle", "Focus and Dilution on text: the four stages", 210),
     "text-first-move": Entry("real_text", "text_first_move", "which way attention turns first on text", 60),
-    "text-cycle-published": Entry("real_text", "text_cycle_published", "Fig. 3 at the published settings", 195),
+    "text-cycle-published": Entry("real_text", "text_cycle_published", "Fig. 3 at the published settings", 240),
     "positions": Entry("real_text", "positions", "do positions change which tokens gain?", 60),
     "optimisers": Entry("real_text", "optimisers", "do SGD and Adam favour the same tokens?", 65),
     "depth": Entry("real_text", "depth", "which layer slows first?", 55),

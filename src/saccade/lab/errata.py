@@ -12,11 +12,11 @@ from saccade.theory.statement import Correction
 from saccade.theory.statements import DROPPED, MISPRINTS
 
 _ERRATA = (
-    "# Errata\n\nWhere the papers are wrong, as printed or as commonly read. Each entry has the printed form, the corrected form, "
-    "the reason in one sentence, and the numbers that decide: what each form predicts and what was measured. An erratum holds if "
-    "the corrected form agrees with the measurement and the printed one does not. Two kinds are not errors: *sharpened* marks a "
-    "true statement that can be made stronger; *true*, against *as assumed*, marks a hypothesis that is not met. Written by "
-    "`saccade reproduce`; do not edit.\n"
+    "# Errata\n\nWhere the papers are wrong, as printed or as read. Each entry has two forms: the printed one, or a reading (*as "
+    "read*) where the paper prints none, and the corrected one; then the reason in one sentence, and the numbers that decide: what "
+    "each form predicts and what was measured. An erratum holds if the corrected form agrees with the measurement and the other "
+    "does not. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; *true*, against *as "
+    "assumed*, marks a hypothesis that is not met. Written by `saccade reproduce`; do not edit.\n"
 )
 _DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
 _MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"
@@ -46,7 +46,7 @@ def _erratum(claims: Sequence[Claim]) -> str:
     forms, statements = _forms(claims), {claim.statement.key: claim.statement for claim in claims}
     printed, corrected = ("\n".join(f"$${line}$$\n" for line in lines) for lines in (forms.printed, forms.corrected))
     places = "; ".join(f"{key}, {statement.place}" for key, statement in statements.items())
-    head = f"\n### {_heading(claims)}\n\n{forms.said.capitalize()} ({places}):\n\n"
+    head = f'\n<a id="{anchor(forms)}"></a>\n\n### {_heading(claims)}\n\n' + f"{forms.said.capitalize()} ({places}):\n\n"
     table = _DECIDES.format(forms.said, forms.instead) + "".join(map(_deciding_row, claims))
     return f"{head}{printed}\n{forms.instead.capitalize()}:\n\n{corrected}\n{forms.why}\n\n{table}"
 
@@ -60,7 +60,12 @@ def _entry(claims: Sequence[Claim]) -> str:
     """One line of the list of contents."""
     forms, numbers = _forms(claims), dict.fromkeys(claim.statement.number for claim in claims)
     kind = {"corrected": "", "true": "; a hypothesis that is not met"}.get(forms.instead, f"; {forms.instead}")
-    return f"- {_heading(claims)} ({', '.join(numbers)}{kind})\n"
+    return f"- [{_heading(claims)}](#{anchor(forms)}) ({', '.join(numbers)}{kind})\n"
+
+
+def anchor(forms: Correction) -> str:
+    """Where an entry stands on the page; headings would give other names on other sites."""
+    return f"erratum-{forms.number.replace('.', '-')}"
 
 
 def _heading(claims: Sequence[Claim]) -> str:

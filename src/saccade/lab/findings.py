@@ -90,18 +90,19 @@ def fields(template: str) -> list[str]:
     return [_picked(field)[0] for _, field, _, _ in Formatter().parse(template) if field]
 
 
-def _picked(field: str) -> tuple[str, int | None]:
-    """A pattern, and which of the claims that fit it is meant: `gain*[-1]` is the last of them."""
-    found = re.fullmatch(r"(.*)\[(-?\d+)\]", field, re.DOTALL)
-    return (found[1], int(found[2])) if found else (field, None)
+def _picked(field: str) -> tuple[str, str]:
+    """A pattern, and which of the claims that fit it is meant: `gain*[-1]` is the last of them, `gap*[max]` the largest."""
+    found = re.fullmatch(r"(.*)\[(-?\d+|max)\]", field, re.DOTALL)
+    return (found[1], found[2]) if found else (field, "")
 
 
 def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str:
     """The template with what came of its claims: `{growth rate*law paper:.3f}` is the number of the one claim with such a label.
 
     `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field. `[0]` at its end
-    picks the first of several, `[-1]` the last. A percentage of a claim that counts exceptions is the share without them. In place
-    of a number, `{...:verdict}` is its verdict in words, and `{...:case update}` what its case says of `update`.
+    picks the first of several, `[-1]` the last, `[max]` that with the largest number. A percentage of a claim that
+    counts exceptions is the share without them. In place of a number, `{...:verdict}` is its verdict in words, and
+    `{...:case update}` what its case says of `update`.
     """
     parts = [(text, field, form or "") for text, field, form, _ in Formatter().parse(template)]
     sentence = "".join(text + (_told(_claim_of(name, field, claims), form) if field else "") for text, field, form in parts)
@@ -111,10 +112,10 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
 def _claim_of(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     pattern, place = _picked(field)
     found = [claim for claim in claims if fnmatchcase(claim["label"], pattern) and not claim.get("breaks")]
-    if len(found) != 1 and (place is None or not found):
+    if len(found) != 1 and not (place and found):
         fitting = "".join(f"\n  {claim['label']}" for claim in found)
         raise ValueError(f"finding of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")
-    return found[place or 0]
+    return max(found, key=lambda claim: claim["measured"]) if place == "max" else found[int(place or 0)]
 
 
 def _told(claim: Mapping[str, Any], form: str) -> str:

@@ -4,7 +4,6 @@ assumptions said once on top.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from saccade.errors import shortened
-from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, UNDECIDED, Claim
+from saccade.lab.claim import UNDECIDED, Claim
+from saccade.records.claim_counts import counted, verdict_counts
 from saccade.records.json_files import parsed_json
 from saccade.theory import condition as conditions
 
@@ -32,19 +32,8 @@ class Outcome:
 
 
 def tally(claims: Sequence[Claim]) -> str:
-    """`427 hold, 12 fail as expected, 4 controls fail as they must, 14 outside their assumptions, 1 surprise`; what is none is
-    left out.
-    """
-    found = Counter(claim.kind for claim in claims)
-    words = {
-        HOLDS: "holds" if found[HOLDS] == 1 else "hold",
-        FAILS: "fails as expected" if found[FAILS] == 1 else "fail as expected",
-        OUTSIDE: "outside their assumptions",
-        CANNOT_TELL: "cannot be told at this size",
-        "control": "negative control fails as it must" if found["control"] == 1 else "negative controls fail as they must",
-        "surprise": "surprises" if found["surprise"] > 1 else "surprise",
-    }
-    return ", ".join(f"{found[kind]} {said}" for kind, said in words.items() if found[kind]) or "no claims"
+    """`427 hold, 12 fail as expected (6 published), 4 controls, 14 replications`, as the README counts."""
+    return counted(verdict_counts([claim.as_dict() for claim in claims])) or "no claims"
 
 
 def own_statement(outcome: Outcome, settings: Any, defaults: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from html import escape
 
+from saccade.records.claim_counts import counted, verdict_counts
 from saccade.report.claims_table import KINDS, kind_of
 from saccade.report.sources import Result
 
@@ -58,17 +59,11 @@ def _card(place: int, result: Result, body: str) -> str:
 
 
 def strip(result: Result) -> str:
-    """How many claims there are of each kind, as a bar and in words; nothing where nothing is claimed."""
+    """How many claims there are of each kind, as a bar and in the words of the README; nothing where nothing is claimed."""
     kinds = [kind_of(claim) for claim in result.claims]
     found = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
     if not found:
         return ""
     pieces = "".join(f'<i class="strip-{kind}" style="flex-grow:{count}"></i>' for kind, count in found.items())
-    words = ", ".join(f"{count} {_word(kind, count)}" for kind, count in found.items())
+    words = counted(verdict_counts(result.claims))
     return f'<span class="strip" aria-hidden="true">{pieces}</span><span class="strip-words">{words}</span>'
-
-
-def _word(kind: str, count: int) -> str:
-    """What is said of so many claims: `1 holds`, `2 hold`."""
-    alone = {"holds": "holds", "known": "fails as expected", "control": "control fails as it must", "surprise": "surprise"}
-    return alone.get(kind, KINDS[kind]) if count == 1 else KINDS[kind]

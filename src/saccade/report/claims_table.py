@@ -20,6 +20,7 @@ from html import escape
 from typing import Any
 
 from saccade.numerals import numeral
+from saccade.records.claim_counts import counted, totals, verdict_counts
 from saccade.report.mathml import mathml
 from saccade.report.sources import Result
 
@@ -57,12 +58,12 @@ def _verdicts(results: list[Result]) -> str:
     if not found:
         return ""
     tiles = "".join(_tile(kind, found[kind]) for kind in KINDS if found[kind] or kind == "surprise")
-    against = [claim["against"] for result in results for claim in result.claims]
-    compared = ", ".join(f"{words} ({against.count(name)})" for name, words in AGAINST.items() if name in against)
+    counts = verdict_counts([claim for result in results for claim in result.claims])
+    kinds = ", ".join(f"{count} {name}" for name, count in totals([counts]).items() if count)
     note = (
-        f"{len(against)} claims, compared with {compared}. Claims known to be false are expected to fail. A control breaks one "
-        "assumption on purpose and must fail. A claim outside its assumptions is neither confirmed nor refuted. Nothing can be "
-        "told where two runs of the same thing agree less than the claim asks."
+        f"{found.total()} claims: {kinds}. Of these {counted(counts)}. Claims known to be false are expected to fail. A "
+        "control breaks one assumption on purpose and must fail. A claim outside its assumptions is neither confirmed nor refuted. "
+        "Nothing can be told where two runs of the same thing agree less than the claim asks."
     )
     folded = f'<details class="note verdict-note"><summary>What these words mean</summary><p>{note}</p></details>'
     return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div>{folded}'

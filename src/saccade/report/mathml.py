@@ -24,7 +24,12 @@ _SYMBOLS = {
 }
 _FUNCTIONS = ("exp", "ln", "log", "max", "min", "cos", "sup")
 _NAMED = {rf"\{name}" for name in (*_FUNCTIONS, "mathrm")}
-_ACCENTS = {"dot": "˙", "hat": "^", "tilde": "~", "bar": "¯"}
+_ACCENTS = {  # of a dot over a letter browsers leave a grey pixel; a full stop can be set large
+    "dot": '<mo mathsize="1.6em">.</mo>',
+    "hat": "<mo>^</mo>",
+    "tilde": "<mo>~</mo>",
+    "bar": "<mo>¯</mo>",
+}
 _SPACES = {"quad": "1em", ",": ".17em", ";": ".28em", " ": ".25em"}
 _INDEXED = {(True, False): "msub", (False, True): "msup", (True, True): "msubsup"}
 
@@ -102,7 +107,7 @@ class _Reader:
         if name in _SPACES:
             return f'<mspace width="{_SPACES[name]}"/>'
         if name in _ACCENTS:  # not an accent in MathML: fonts without mathematics would put the dot into the letter
-            return f"<mover>{self.element()}<mo>{_ACCENTS[name]}</mo></mover>"
+            return f"<mover>{self.element()}{_ACCENTS[name]}</mover>"
         if name == "frac":
             return f"<mfrac>{self.element()}{self.element()}</mfrac>"
         if name == "sqrt":

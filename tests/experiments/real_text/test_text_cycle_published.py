@@ -10,7 +10,7 @@ import pytest
 from saccade.data.text.corpus import corpus
 from saccade.experiments.real_text import text_cycle_published as published
 from saccade.experiments.real_text.probe_words import lacking, spelt
-from saccade.experiments.real_text.text_cycle_published import _in_order, seen_phases, shrinking
+from saccade.experiments.real_text.text_cycle_published import _in_order, looked_at, readings_of, seen_phases, shrinking
 from saccade.observe import events
 from tests.experiments.default_runs import record_of
 
@@ -39,6 +39,27 @@ def passing(*rows):
 def test_phases_are_counted_in_their_order(rows, n_seen):
     attention = passing(*rows)
     assert seen_phases(np.arange(len(attention)), attention, own=2) == n_seen
+
+
+@pytest.mark.parametrize(("named", "n_seen"), [(None, 3), (0, 3), (1, 1)])
+def test_phase_two_is_on_the_word_that_the_paper_names(named, n_seen):
+    attention = passing(DILUTED, FREQUENT, DILUTED, FREQUENT)
+    assert seen_phases(np.arange(len(attention)), attention, own=2, named=named) == n_seen
+
+
+def test_the_word_of_each_phase_is_told():
+    attention = passing(DILUTED, FREQUENT, DILUTED, RARE)
+    assert looked_at(attention, [",", "a", " "]) == ["diluted", "comma", "diluted", "whitespace"]
+    assert looked_at(passing(FREQUENT, RARE), [",", "a", " "]) == ["comma", "diluted", "whitespace"]
+
+
+def test_batch_windows_and_vocabulary_are_varied_with_the_tokens_that_have_the_probe():
+    for text, tokenizer in (("wikitext-2", "bpe"), ("tinystories", "word")):
+        words, pairs, *varied = readings_of(text).values()
+        usual = pairs if tokenizer == "bpe" else words
+        assert {reading.tokenizer for reading in varied} == {tokenizer}
+        changed = [{key for key in usual._fields if getattr(reading, key) != getattr(usual, key)} for reading in varied]
+        assert changed == [{"batch"}, {"batch", "context"}, {"n_vocab"}]
 
 
 @pytest.mark.parametrize(
@@ -74,13 +95,21 @@ def tiny():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("saccade.processes.cores", lambda: 1)
         patch.setitem(published.PROBES, "sotu", ("the", "nation", " "))
-        return record_of("text-cycle-published", texts=("sotu",), width=8, epochs=1e-4, seeds=2)
+        patch.setitem(published.READ_AS, "sotu", published.BYTE_PAIRS)
+        yield record_of("text-cycle-published", texts=("sotu",), width=8, epochs=1e-4, seeds=2)
 
 
 def test_the_probe_is_asked_only_where_all_of_its_words_are_tokens(tiny):
-    assert published._whole(tiny, "sotu") == ["byte pairs"]
-    labels = [claim.label for claim in published.EXPERIMENT.claims(tiny)]
-    assert [label for label in labels if "four phases" in label and "best of 1 reading, byte pairs" in label]
+    whole = published._whole(tiny, "sotu")
+    assert whole == [name for name in published.READINGS if name != "words"]
+    claims = list(published.EXPERIMENT.claims(tiny))
+    (four,) = (claim for claim in claims if "four phases" in claim.title)
+    assert four.case["of"] == "all 4 readings"
+    assert four.relation.among == 4 * 2  # every run of every reading
+    three = [claim for claim in claims if claim.title == published.THREE]
+    assert [claim.case["reading"] for claim in three] == [published._reading(tiny, "sotu", name) for name in whole]
+    assert three[1].case["reading"].startswith("4000 byte pairs, batch 25, windows of 20, ")
+    assert {claim.case["seen"] for claim in three} == {"diluted"}  # nothing has moved yet
     says = {claim.case["vocabulary"]: claim.says for claim in published.EXPERIMENT.claims(tiny) if "is a token" in claim.label}
     assert says["2000 words"].startswith("1 exception among 3")
     assert says["4000 byte pairs"].startswith("0 exceptions among 3")

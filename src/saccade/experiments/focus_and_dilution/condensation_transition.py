@@ -48,7 +48,7 @@ ORDER = 4  # the paper's n
 SHARES = (0.1, 0.03, 0.01, 0.003)  # δ over π₁ - 1/d, where the model starts
 N_TIMES, N_CLOSE, SHOWN = 2000, 400, 18  # samples of each flow, and within 1 % of each arrival; every so many are kept
 LATE = 300.0  # long after stage II on the paper's own settings
-DELTA = 0.01  # δ of T_2 there
+DELTA, LATE_SCALE = 0.01, 1e-3  # δ of T_2 there, and the size of the start
 BLOCKS = {"∂Φ W₀ W_QKᵀ": (3, 2), "W₀ᵀ ∂Φ W₀ W_K": (4, 1), "∂M less its value without attention": (2, 2)}
 
 CELL = "law init_scale seed"
@@ -195,7 +195,7 @@ def _term(block: str, chain: saccade.MarkovChain, outer: float, inner: float) ->
 
 def _long_after(width: int) -> dict[str, float]:
     """The paper's T_2 is the last time at which the ray's prediction is off by δ; attention takes it off again for good."""
-    (high, n_vocab, _), scale, delta = AFTER, 1e-3, DELTA
+    (high, n_vocab, _), scale, delta = AFTER, LATE_SCALE, DELTA
     t, start = np.linspace(0, LATE, 4 * N_TIMES), small_start(n_vocab, scale, 0, width)
     path = accurate_flow(AFTER.chain, start, t, scale)
     a, b, *_ = theory.ray_parts(path.embedding, path.projection, stationary=theory.two_level_law(high=high, n_vocab=n_vocab))
@@ -220,7 +220,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         found, case = record.sel(block=block), Case({"term": block}, (), CALCULUS)
         for name, power, expected in zip(("W_out", "W_in"), (found.outer_power, found.inner_power), powers, strict=True):
             yield case.near(LEMMA_C_1, f"power of {name}", power, expected, within=0.02)
-    late = Case({"π₁": AFTER.high, "d": AFTER.n_vocab, "δ": DELTA})
+    late = Case({"π₁": AFTER.high, "d": AFTER.n_vocab, "λ": AFTER.stay, "ε": LATE_SCALE, "δ": DELTA})
     yield late.but(**{"end of the run": LATE}).erratum(
         PROPOSITION_C_6,
         "T_2, which eq. 113 estimates: last time with |π - p_sym| ≥ δ, or first with G ≤ δ",

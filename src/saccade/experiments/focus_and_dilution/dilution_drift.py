@@ -350,7 +350,7 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "the embedding drifts at rate {growth rate of the drift (law paper*:.4f} (2c within 1 %), each token to within {drift of "
-        "each token*law paper, start unigram*:.1%} of its prediction"
+        "each token*[max]:.1%} of its prediction"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model; C: rank-one flow, embedded model",

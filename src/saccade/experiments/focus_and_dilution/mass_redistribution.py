@@ -186,7 +186,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     least = Case({"λ": f"{STAYS[0]:g} to {STAYS[-1]:g}"}, against=CALCULUS)
     yield least.near(TOKEN_DRIFT, "fewest tokens with which γ₁ can fall, same grid", falling["size"][falling].min(), 5, within=0)
     printed, corrected = -2 * 0.19 * 0.37, -(0.19**2 + 0.37**2)
-    yield Case({"λ_Q": 0.19, "λ_K": 0.37}, against=CALCULUS).erratum(
+    chain = dict(zip(("π₁", "d", "λ"), LAWS["0.6 of 4"], strict=True))
+    yield Case({**chain, "λ_Q": 0.19, "λ_K": 0.37}, against=CALCULUS).erratum(
         PROPOSITION_3_6,
         "velocity of η where queries and keys differ in size",
         float(record.strength_velocity),
@@ -295,7 +296,7 @@ EXPERIMENT = Experiment(
         "closed form."
     ),
     finding=(
-        "the contrast follows its closed form to {*closed form*(π₁ 0.6*:.1g}; from {fewest tokens*:.0f} tokens on γ₁ may fall "
+        "the contrast follows its closed form to {*closed form*[max]:.1g}; from {fewest tokens*:.0f} tokens on γ₁ may fall "
         "together with γ_l, by {drift of γ₁*at least*d 5*:.3f} per unit of attention strength with five and {drift of γ₁*at "
         "least*d 10*:.3f} with ten"
     ),

@@ -215,7 +215,7 @@ def _of_the_paper(at: xr.Dataset, case: Case, one: EqualLow, settings: Settings)
     yield case.at_most(PROPOSITION_3_4, "largest eigenvalue of J_out", at.outer.max(), 1e-12)
     yield case.near(PROPOSITION_3_4, "largest eigenvalue of J_att, against c", at.inner.max(), c, within=1e-8)
     known: dict[str, Any] = {"number": "1.1", "printed": 0.0, "corrected": -c, "within": 1e-8}
-    yield case.erratum(PROPOSITION_3_4, "smallest eigenvalue of J_att", float(at.inner.min()), **known)
+    yield case.erratum(PROPOSITION_3_4, "smallest eigenvalue of the block of attention", float(at.inner.min()), **known)
     growing: dict[str, Any] = {"number": "1.2", "printed": 1, "within": 0.0}
     keys, width = case.but(**{"key width": settings.d_key}), case.but(width=settings.d_model)
     yield keys.erratum(PROPOSITION_3_4, "growing modes", float(at.growing), corrected=settings.d_key, **growing)

@@ -237,10 +237,11 @@ def _of_control(at: xr.Dataset, case: Case, toy: Toy) -> Iterator[Claim]:
     has_bound = toy.broken.name == _WINDOW  # elsewhere no K, or no growing mode: the lemma's C does not exist
     title = "error over ε² e^(2μt), against " + ("the lemma's C" if has_bound else "a C from the first e-fold")
     yield case.breaking(toy.broken.name).at_most(LEMMA_3_1, title, at.toy_ratio, toy.bound)
-    known = case.but(given=(), **({} if has_bound else {"K": "from the first e-fold"}))
-    yield known.erratum(
+    ours = "" if has_bound else ", K of the first e-fold; ours, as none bounds it"
+    seen = {"linear flow": _REACHED} if has_bound else {"t": toy.until}
+    yield case.but(given=(), ε=max(toy.start), **seen, C=f"4K³L/|μ|{ours}").erratum(
         LEMMA_3_1,
-        "error over ε² e^(2μt), printed as at most C = 4K³L/|μ|",
+        "error over ε² e^(2μt), printed as at most one C at any t",
         float(at.toy_ratio[-1]),
         number="1.3",
         printed=toy.bound,

@@ -30,7 +30,7 @@ def probe_tokens(text: Corpus, words: Sequence[str]) -> NDArray[np.intp]:
 
 
 def said(word: str) -> str:
-    return word if word.strip() else "whitespace"
+    return {"": "whitespace", ",": "comma"}.get(word.strip(), word)
 
 
 def lacking(where: str, words: Sequence[str], tokens: Sequence[str]) -> str:

@@ -160,8 +160,8 @@ EXPERIMENT = Experiment(
     panels,
     caption=CAPTION,
     finding=(
-        "near t0' plain descent has grown only {log growth near t0'? plain*:.2g} times as far as the theory's flow; its "
-        "onset scales as η_Y^{(a) a faster decoder*:.2f}"
+        "near t0' plain descent has grown only {log growth near t0'? plain*:.2g} times as far as the theory's flow; the time "
+        "at which its growth slows scales as η_Y^{(a) a faster decoder*:.2f}"
     ),
     variables=VARIABLES
     | {

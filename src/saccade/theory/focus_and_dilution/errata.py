@@ -14,7 +14,7 @@ ERRATUM_1_1 = Correction(
         r" } d_k \text{ the key width (} m \text{ in the paper)}",
     ),
     "The block swaps queries and keys, so every growing mode W_Q = W_K has a decaying twin W_Q = -W_K.",
-    title="J_att is indefinite",
+    title="The block of attention in the Jacobian is indefinite",
 )
 ERRATUM_1_2 = Correction(
     "1.2",
@@ -40,7 +40,8 @@ ERRATUM_1_3 = Correction(
         r"\text{Jordan block, } \dot x = x + y + x^2, \dot y = y: \quad t^2 - 2 t + 2 - 2 e^{-t}",
         r"\text{no growing mode, } \dot x = -x + x^2: \quad \frac{e^t - 1}{1 - \epsilon (1 - e^{-t})}",
     ),
-    "The proof needs an error below the linear flow, which the printed window does not ensure, and |e^(Jt)| ≤ K e^(μt).",
+    "The proof needs an error below the linear flow, which the printed window does not ensure, and |e^(Jt)| ≤ K e^(μt). Without a"
+    " growing mode or a basis of modes the error over ε² e^(2μt) grows with t beyond any C; a C of ours stands in for it below.",
     title="Lemma 3.1 needs a growing mode, a diagonalisable J and a smaller window",
 )
 ERRATUM_1_4 = Correction(
@@ -268,6 +269,12 @@ MISPRINTS: tuple[Misprint, ...] = (
     Misprint("App. D, displays Ex140 and Ex142", "last entry without brackets", "brackets around it"),
     Misprint("App. D, display Ex150, middle term", "no dβᵀ", "dβᵀ in front: the term is a number"),
     Misprint("section 4.2", "medium-frequency tokens (> 10 %)", "no share of a text: fewer than ten tokens could have it"),
+    Misprint("after eq. 230", "outside a zero test set", "outside a set of measure zero; the condition always holds (2.8)"),
+    Misprint(
+        "section 4.1, stage II",
+        "outer parameters largely invariant",
+        "true of the flow; under Adam, which section 4.1 uses, token 0's embedding more than doubles (`focus-dilution-published`)",
+    ),
 )
 
 DROPPED: tuple[Dropped, ...] = (

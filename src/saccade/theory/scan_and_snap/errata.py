@@ -1,6 +1,7 @@
 r"""Where Scan and Snap [tian2023] is wrong in print, or as it is read: each form that fails, and the one that holds.
 
-"As implied" marks what the paper does not print but uses. Numbers are those of `docs/errata.md`, which is made from the claims.
+"As read" marks a reading: what the paper does not print, and a reader may take from it. Numbers are those of `docs/errata.md`,
+which is made from the claims.
 """
 
 from ..statement import Correction, Dropped, Misprint
@@ -115,7 +116,7 @@ ERRATUM_13 = Correction(
     (r"\text{the published tasks meet it}",),
     (r"\text{none of the published tasks meets it}",),
     "Each published task breaks at least one of its conditions on the overlaps of classes.",
-    "as implied",
+    "as read",
     title="No published task meets Assumption 2",
 )
 ERRATUM_14 = Correction(
@@ -123,7 +124,7 @@ ERRATUM_14 = Correction(
     (r"\theta_{s+1} = \theta_s - 10 \eta g_s \text{: momentum 0.9 as ten times the rate}",),
     (r"v_{s+1} = 0.9 v_s + g_s, \quad \theta_{s+1} = \theta_s - \eta v_{s+1}",),
     "Momentum is not a larger rate: 100 steps with it end elsewhere than 100 steps at ten times the rate.",
-    "as implied",
+    "as read",
     title="Momentum is not a larger rate",
 )
 ERRATUM_15 = Correction(
@@ -131,7 +132,7 @@ ERRATUM_15 = Correction(
     (r"Y(0) = 0, \quad Z(0) = 0",),
     (r"Y_{ij}(0), Z_{ij}(0) \sim \text{uniform on } [-M^{-1/2}, M^{-1/2}]",),
     "The published mean and its spread over seeds are those of a random start.",
-    "as implied",
+    "as read",
     title="The runs of Fig. 6 did not start from zero",
 )
 

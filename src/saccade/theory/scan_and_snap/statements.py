@@ -366,7 +366,7 @@ PLAIN_RELATIVE_GAIN = _ours(
 )
 PLAIN_SNAP = _ours(
     "snap under plain descent",
-    "Plain descent scans and snaps as well, with weaker growth",
+    "Plain descent scans more weakly, and its growth slows at a time of its own",
     (),
     (_PLAIN, _ZERO, _ONE_COMMON),
     "extends tian2023, Theorem 4",

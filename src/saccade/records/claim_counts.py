@@ -1,0 +1,60 @@
+"""How claims are counted, in the same words by the README, the terminal and the report; from claims as they stand in `claims.json`.
+
+Negative controls are counted apart, and so are comparisons with our own replication, which are regression tests. Of the others it
+is told how many compare with published numbers and how many are calculus on formulas; the rest compare theory with simulation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_ALONE = {"holds": "holds", "fails": "fails"}
+_WORDS = {"holds": "hold", "fails": "fail", "outside": "outside", "cannot tell": "cannot be told"}
+_UNDECIDED = ("outside", "cannot tell")
+_KINDS = ("published", "calculus")
+TOTALS = ("theory against simulation", *_KINDS, "controls", "replications")
+
+
+def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many claims have which verdict, how many are counted apart, and how many are decided, but not as expected."""
+    plain = [claim for claim in claims if not claim["breaks"]]
+    kinds = Counter(claim["against"] for claim in plain)
+    failed = sum(claim["verdict"] == "fails" for claim in plain if claim["against"] == "replication")
+    found = Counter(claim["verdict"] for claim in plain if claim["against"] != "replication")
+    surprises = sum(claim["verdict"] not in (claim["expected"], *_UNDECIDED) for claim in claims)
+    apart = {"controls": len(claims) - len(plain), "replications": kinds["replication"], "failed replications": failed}
+    apart["surprises"] = surprises
+    if idle := sum(claim["verdict"] in _UNDECIDED for claim in claims if claim["breaks"]):
+        apart["idle controls"] = idle
+    return {verdict: found[verdict] for verdict in _WORDS} | {kind: kinds[kind] for kind in _KINDS} | apart
+
+
+def counted(counts: Mapping[str, Any]) -> str:
+    """`12 hold, 2 fail as expected (5 published)`, then what is counted apart: `1 control, 4 replications (1 fails)`; then
+    `1 surprise among them`.
+    """
+    known = {"fails": " as expected"} if not counts.get("surprises") else {}
+    parts = [
+        f"{n} {(_ALONE if n == 1 else _WORDS).get(verdict, word)}{known.get(verdict, '')}"
+        for verdict, word in _WORDS.items()
+        if (n := counts.get(verdict))
+    ]
+    kinds = [f"{counts[kind]} {kind}" for kind in _KINDS if counts.get(kind)]
+    parts[-1:] = [f"{part} ({', '.join(kinds)})" if kinds else part for part in parts[-1:]]
+    for word in ("control", "replication"):
+        n, failed = counts.get(f"{word}s", 0), counts.get(f"failed {word}s", 0)
+        lost = f" ({failed} {(_ALONE if failed == 1 else _WORDS)['fails']}{known.get('fails', '')})" if failed else ""
+        lost += f" ({idle} decided nothing)" if (idle := counts.get(f"idle {word}s")) else ""
+        parts += [f"{n} {word}{'s' if n > 1 else ''}{lost}"] if n else []
+    surprises = counts.get("surprises", 0)
+    among = f"; {surprises} surprise{'s' if surprises > 1 else ''} among them" if surprises else ""
+    return ", ".join(parts) + among
+
+
+def totals(counts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many claims there are of each of `TOTALS`, over several experiments."""
+    found = {name: sum(one.get(name, 0) for one in counts) for name in TOTALS}
+    found[TOTALS[0]] = sum(one.get(verdict, 0) for one in counts for verdict in _WORDS) - found["published"] - found["calculus"]
+    return found
