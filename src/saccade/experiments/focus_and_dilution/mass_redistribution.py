@@ -186,7 +186,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     least = Case({"λ": f"{STAYS[0]:g} to {STAYS[-1]:g}"}, against=CALCULUS)
     yield least.near(TOKEN_DRIFT, "fewest tokens with which γ₁ can fall, same grid", falling["size"][falling].min(), 5, within=0)
     printed, corrected = -2 * 0.19 * 0.37, -(0.19**2 + 0.37**2)
-    chain = dict(zip(("π₁", "d", "λ"), LAWS["0.6 of 4"], strict=True))
+    chain = dict(zip(("π₁", "d", "λ"), UNEQUAL, strict=True))
     yield Case({**chain, "λ_Q": 0.19, "λ_K": 0.37}, against=CALCULUS).erratum(
         PROPOSITION_3_6,
         "velocity of η where queries and keys differ in size",
