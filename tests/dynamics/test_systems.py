@@ -165,6 +165,32 @@ def test_built_in_systems_give_their_parameters_back():
             assert float(system.loss(point)) == pytest.approx(end.loss.item(), rel=1e-12)
 
 
+ENGINES = {
+    "flow": lambda system, point: saccade.flow(system, t1=2.0, n_times=3),
+    "train": lambda system, point: saccade.train(system, steps=3),
+    "linearise": lambda system, point: saccade.linearise(system, at=point),
+    "critical_point": lambda system, point: saccade.critical_point(system, near=point, most_steps=2),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_system_can_be_called_before_and_after_an_engine_in_whatever_precision_jax_is_set_to(engine):
+    """JAX must not keep the system's tables in the precision of the engine's compiled code."""
+    system = DensePairwise(saccade.SequenceClasses([[0.5, 0.35, 0.15, 0, 0], [0.5, 0, 0, 0.3, 0.2]]), 0.7)
+    rng = np.random.default_rng(5)
+    point = DenseParameters(*(rng.standard_normal(part.shape) for part in system.start(rng)))
+    before = float(system.loss(point))
+    ENGINES[engine](system, point)
+    assert [float(system.loss(point)), float(jax.jit(system.loss)(point))] == pytest.approx([before] * 2, rel=1e-6)
+    slope, velocity = jax.grad(system.loss)(point), system.velocity(point)
+    np.testing.assert_allclose(velocity.attention, -0.7 * np.asarray(slope.attention), rtol=1e-5, atol=1e-8)
+    with jax.enable_x64(True):
+        assert float(system.loss(point)) == pytest.approx(before, rel=1e-6)
+        exact = jax.grad(system.loss)(point)
+    np.testing.assert_allclose(slope.decoder, exact.decoder, atol=1e-6)
+    ENGINES[engine](system, point)
+
+
 def test_short_forms_are_the_systems_they_stand_for():
     chain, task = saccade.MarkovChain.zipf(4), saccade.SequenceClasses.syn_small()
     short = saccade.flow(task, t1=10.0, n_times=3, lr_attention=2.0, model=saccade.Pairwise(residual=True))
@@ -181,7 +207,7 @@ def test_another_task_of_the_same_shape_does_not_compile_again():
     for stay in (0.3, 0.4):
         saccade.flow(saccade.MarkovChain.zipf(3, stay), t1=1.0, n_times=2, model=saccade.Embedded(d_model=5, d_key=2))
         velocity, loss, *_ = saccade.Embedded(saccade.MarkovChain.zipf(3)).equations()
-        sizes = [part._cache_size() for part in _compiled(velocity, loss)]
+        sizes = [len(part) for part in _compiled(velocity, loss)]
         first = sizes if stay == 0.3 else first  # noqa: F821  # of the pass before
     assert sizes == first
 

@@ -208,11 +208,13 @@ def integrate(
     """
     checked_choice("`method`", method, _METHODS)
     with jax.enable_x64(True):
-        right_hand_side, jacobian, looked_at = _compiled(equations.velocity, equations.loss)
-        if equations.without_jax is not None:
-            right_hand_side, looked_at = _in_numpy(equations.without_jax)
+        in_log_time, jacobian, looked_at = _compiled(equations.velocity, equations.loss)
         start, setting = jax.tree.map(jnp.asarray, (start, equations.setting))
         y0 = np.asarray(ravel_pytree(start)[0])
+        if equations.without_jax is not None:
+            right_hand_side, looked_at = _in_numpy(equations.without_jax)
+        else:
+            right_hand_side = in_log_time.executable(0.0, y0, start, setting, unit)
         if method == "auto":
             stiff = "LSODA" if len(y0) <= most_for_lsoda else "BDF"
             method = stiff if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
@@ -220,9 +222,9 @@ def integrate(
 
         def watched(s: float, y: np.ndarray) -> np.ndarray:
             on_progress(s / s_eval[-1])
-            return np.asarray(right_hand_side(s, y, start, setting, unit))
+            return np.asarray(right_hand_side(float(s), y, start, setting, unit))
 
-        with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: np.asarray(jacobian(s, y, start, setting, unit))}
+        with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: np.asarray(jacobian(float(s), y, start, setting, unit))}
         # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
         with np.errstate(invalid="ignore", over="ignore"):
             solved = solve_ivp(watched, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian)
@@ -234,8 +236,35 @@ def integrate(
     return Solution(times, states, losses, reason, float(times[n_reached - 1]), settings)
 
 
+class Compiled:
+    """A function compiled for every shape of its arguments that it meets; executables are kept, traces are not.
+
+    As long as a trace lives, JAX knows a NumPy array that is a constant in it by the precision it was traced in, whatever the switch
+    says: behind `jax.jit`, a `loss` that reads a table would fail as soon as someone called it in another precision.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._executables: dict[Any, Callable[..., Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._executables)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.executable(*arguments)(*arguments)
+
+    def executable(self, *arguments: Any) -> Callable[..., Any]:
+        """For arguments of these shapes, in the precision that JAX is set to."""
+        leaves, structure = jax.tree.flatten(arguments)
+        kinds = tuple((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
+        if (key := (structure, kinds, jax.config.jax_enable_x64)) not in self._executables:
+            traced_once = jax.jit(lambda *given: self._function(*given))  # another function each time: its traces end with it
+            self._executables[key] = traced_once.lower(*arguments).compile()
+        return self._executables[key]
+
+
 @lru_cache
-def _compiled(velocity: Callable[[Any, Any], Any], loss: Callable[[Any, Any], Any]) -> tuple[Any, Any, Any]:
+def _compiled(velocity: Callable[[Any, Any], Any], loss: Callable[[Any, Any], Any]) -> tuple[Compiled, Compiled, Any]:
     """Right-hand side, Jacobian, and states with their losses; `start` tells the shapes of a flat state."""
 
     def in_log_time(s: Array, y: Array, start: Any, setting: Any, unit: Array) -> Array:
@@ -246,7 +275,7 @@ def _compiled(velocity: Callable[[Any, Any], Any], loss: Callable[[Any, Any], An
         states = jax.vmap(ravel_pytree(start)[1])(path)
         return states, jax.vmap(lambda state: loss(state, setting))(states)
 
-    return jax.jit(in_log_time), jax.jit(jax.jacfwd(in_log_time, argnums=1)), jax.jit(looked_at)
+    return Compiled(in_log_time), Compiled(jax.jacfwd(in_log_time, argnums=1)), Compiled(looked_at)
 
 
 def _in_numpy(step: Callable[[Any], tuple[float, Any]]) -> tuple[Any, Any]:

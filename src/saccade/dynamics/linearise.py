@@ -20,6 +20,7 @@ from jax.flatten_util import ravel_pytree
 from jax.tree_util import tree_flatten_with_path
 from numpy.typing import NDArray
 
+from saccade.dynamics.flow import Compiled
 from saccade.errors import checked_choice, checked_count, checked_number
 from saccade.model.system import leaf_name
 
@@ -211,4 +212,4 @@ def _compiled(velocity: Velocity) -> tuple[Any, Any]:
     def flat_velocity(point: Any, state: Any, setting: Any) -> Array:
         return ravel_pytree(velocity(ravel_pytree(state)[1](point), setting))[0]
 
-    return jax.jit(flat_velocity), jax.jit(jax.jacfwd(flat_velocity))
+    return Compiled(flat_velocity), Compiled(jax.jacfwd(flat_velocity))

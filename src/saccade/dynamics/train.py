@@ -20,7 +20,7 @@ import optax
 import xarray as xr
 from jax import Array, lax
 
-from saccade.dynamics.flow import checked_parameters
+from saccade.dynamics.flow import Compiled, checked_parameters
 from saccade.dynamics.optimiser import DIVERGED, Optimiser, checked_optimiser
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.schedule import save_steps
@@ -141,11 +141,12 @@ def _trained(plan: Plan, seeds: list[int], *, on_progress: Callable[[float], Non
         state = DescentState(parameters, jax.vmap(plan.optimiser.at(1.0).init)(parameters))
         saved, stretches = [], list(_stretches(plan, parameters))
         n_saved = max(int(np.isin(steps, plan.saves).sum()) for steps in stretches)
+        advance = _advancing(plan.loss, plan.optimiser, n_saved)
         for steps in stretches:
             is_saved, filled = np.isin(steps, plan.saves), len(stretches[0]) - len(steps)
             batches = _stacked([_lengthened(plan.batches(seed, steps), filled) for seed in seeds])
             places = np.pad(np.where(is_saved, np.cumsum(is_saved) - 1, n_saved), (0, filled))
-            state, info = _advance(state, data, batches, places, len(steps), plan.rates, plan.loss, plan.optimiser, n_saved)
+            state, info = advance(state, data, batches, places, len(steps), plan.rates)
             seen = jax.tree.map(np.asarray, info)
             saved.append(jax.tree.map(lambda part, count=is_saved: part[:, : count.sum()], seen))
             on_progress(steps.stop / (plan.steps + 1))
@@ -169,7 +170,11 @@ def _stretches(plan: Plan, parameters: Any) -> Iterator[range]:
         yield range(start, min(start + most, plan.steps + 1))
 
 
-@partial(jax.jit, static_argnames=("loss", "optimiser", "n_saved"))
+@lru_cache
+def _advancing(loss: Callable[..., Any], optimiser: Optimiser, n_saved: int) -> Compiled:
+    return Compiled(partial(_advance, loss=loss, optimiser=optimiser, n_saved=n_saved))
+
+
 def _advance(
     state: DescentState,
     data: Any,
@@ -193,7 +198,7 @@ def _advance(
                 lambda all_kept, one: lax.dynamic_update_index_in_dim(all_kept, one, places[at], 0), kept, info
             )
 
-        value = jax.eval_shape(loss, state.parameters, _at(batches, 0), data)
+        value = jax.eval_shape(lambda *given: loss(*given), state.parameters, _at(batches, 0), data)
         nothing = jax.tree.map(lambda part: jnp.zeros((n_saved + 1, *part.shape), part.dtype), DescentInfo(state.parameters, value))
         return lax.fori_loop(0, count, step, (state, nothing))
 
