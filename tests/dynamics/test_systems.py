@@ -262,6 +262,9 @@ def test_mistakes_are_named(call, words):
         call()
 
 
+TAKEN = ("time", "seed", "rate", "loss", "stop_reason", "stop_time", "parameter_x")
+
+
 @pytest.mark.parametrize(
     ("method", "result", "words"),
     [
@@ -273,12 +276,61 @@ def test_mistakes_are_named(call, words):
         ("rates", {"x": -1.0}, "rates"),
         ("loss", np.ones(3), r"one number; it gives \(3,\)"),
         ("start", Pair(np.zeros(3, int), np.ones(3)), "`x` holds int"),
+        ("start", Pair("three", np.ones(3)), "`x` holds <U5"),
+        ("start", Pair(np.ones(3), np.full(3, np.nan)), "`y` must be finite"),
+        ("start", Pair(np.ones(2), np.ones(3)), "`observe` of Broken fails for the parameters"),
+        ("start", {}, "no parameters"),
+        ("observe", None, "`observe` must give {name: Seen"),
+        *(("observe", {name: saccade.Seen((), 1.0, "1", "x")}, f"{name}.*has that already") for name in TAKEN),
+        *(("data", {name: saccade.Seen((), 1.0, "1", "x")}, f"{name}.*has that already") for name in (*TAKEN, "product")),
+        *(("coordinates", {name: 1.0}, f"{name}.*has that already") for name in (*TAKEN, "product")),
+        ("data", {"table": np.ones(3)}, "`data` must give a `Seen"),
+        ("coordinates", {"direction": ["up", "down"]}, "'direction' needs 3 names"),
+        ("coordinates", ["up"], "{axis: names}"),
     ],
 )
-def test_mistakes_in_a_system_are_named(method, result, words):
+def test_mistakes_in_a_system_are_named_before_it_is_followed(method, result, words, monkeypatch):
+    monkeypatch.setattr("saccade.dynamics.flow.solve_ivp", None)
     system = type("Broken", (Saddle,), {method: lambda self, *parameters: result})()
     with pytest.raises(saccade.InputError, match=words):
         saccade.flow(system, t1=1.0, n_times=2)
+
+
+def test_mistakes_in_batches_are_named():
+    class Ragged(Saddle):
+        def batch(self, rng):
+            return rng.normal(0, 0.1, rng.choice([1, 3]))
+
+    class Half(Saddle):
+        batch_loss = saccade.System.batch_loss
+
+        def loss(self, parameters):
+            return jnp.sum(parameters.x)
+
+    with pytest.raises(saccade.InputError, match="same shapes at every step"):
+        saccade.train(Ragged(), steps=20)
+    with pytest.raises(saccade.InputError, match="it defines no `batch_loss`"):
+        saccade.train(Half(), steps=2)
+
+
+@pytest.mark.parametrize("reach", [-1.0, 1.5])
+def test_a_loss_that_is_not_a_number_ends_a_flow(reach):
+    """sqrt(reach - x^2) with x growing: no number from the start, or from somewhere on."""
+
+    class Dome(saccade.System):
+        def start(self, rng):
+            return {"x": np.array(1.0)}
+
+        def loss(self, parameters):
+            return jnp.sqrt(reach - parameters["x"] ** 2)
+
+        def velocity(self, parameters):
+            return {"x": parameters["x"]}
+
+    record = saccade.flow(Dome(), t1=1.0, n_times=50).isel(seed=0)
+    assert record.stop_reason == "diverged"
+    assert record.stop_time <= np.log(max(reach, 1.0)) / 2
+    assert np.isnan(record.loss.values[-1])
 
 
 @pytest.mark.parametrize("wrong", [lambda pair: np.exp(pair.x).sum(), lambda pair: float(pair.x[0]), lambda pair: max(pair.x)])

@@ -180,7 +180,7 @@ def checked_parameters(name: str, system: System, given: Any) -> Any:
 
 
 class Solution(NamedTuple):
-    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on."""
+    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on; all is finite until then, the loss too."""
 
     times: np.ndarray
     states: Any
@@ -230,10 +230,11 @@ def integrate(
             solved = solve_ivp(watched, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian)
         path = _finite_part(solved.y.T, -(-len(times) // _TIMES_AT_ONCE) * _TIMES_AT_ONCE)
         states, losses = jax.tree.map(lambda part: np.asarray(part)[: len(times)], looked_at(path, start, setting))
-    n_reached = int(np.isfinite(path).all(axis=1).sum())
+    going = np.isfinite(path[: len(times)]).all(axis=1) & np.isfinite(losses)
+    n_reached = int(np.logical_and.accumulate(going).sum())
     reason = "finished" if n_reached == len(times) else "diverged" if solved.success else "solver failed"
     settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": len(y0), "n_evaluations": int(solved.nfev)}
-    return Solution(times, states, losses, reason, float(times[n_reached - 1]), settings)
+    return Solution(times, states, losses, reason, float(times[max(n_reached - 1, 0)]), settings)
 
 
 class Compiled:

@@ -93,7 +93,10 @@ def train(
     def batches(seed: int, span: range) -> Any:
         if equations.batch_loss is None:
             return np.zeros((len(span), 0))
-        return _stacked([system.batch(generator(seed, Purpose.DATA, step)) for step in span])
+        drawn = [system.batch(generator(seed, Purpose.DATA, step)) for step in span]
+        if len({(jax.tree.structure(one), *map(np.shape, jax.tree.leaves(one))) for one in drawn}) > 1:
+            raise InputError(f"`batch` of {type(system).__name__} must give arrays of the same shapes at every step.")
+        return _stacked(drawn)
 
     plan = Plan(
         loss=equations.batch_loss or _of_population(equations.loss),

@@ -18,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr, register_dataclass, tree_flatten_with_path, tree_map_with_path
 
-from saccade.errors import InputError, checked_choice, checked_kept, checked_number
+from saccade.errors import InputError, checked_choice, checked_kept, checked_number, shortened
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _TAKEN = ("time", "seed", "rate")  # axes that an engine adds
+_KEPT_BY_ENGINES = (*_TAKEN, "loss", "stop_reason", "stop_time")
 
 
 @partial(register_dataclass, data_fields=["values"], meta_fields=["axes", "unit", "definition"])
@@ -128,11 +129,11 @@ class System(ABC):
 
     def batch(self, rng: np.random.Generator) -> Any:
         """What one step of training reads."""
-        raise InputError(f"{type(self).__name__} has no mini-batches: it defines no `batch` and `batch_loss`.")
+        raise InputError(f"{type(self).__name__} has no mini-batches: it defines no `batch`.")
 
     def batch_loss(self, parameters: Any, batch: Any) -> Any:
         """Loss of one batch."""
-        raise InputError(f"{type(self).__name__} has no mini-batches: it defines no `batch` and `batch_loss`.")
+        raise InputError(f"{type(self).__name__} has no loss of a mini-batch: it defines no `batch_loss`.")
 
     def velocity(self, parameters: Any) -> Any:
         """Downhill, each block at its rate."""
@@ -164,8 +165,9 @@ class System(ABC):
 
     def observable(self) -> tuple[str, ...]:
         """Names that `keep` may list."""
-        with jax.enable_x64(True):
-            return tuple(jax.eval_shape(self._all_seen, self.start(np.random.default_rng(0))))
+        seen = _shapes("observe", self, self._all_seen)
+        _check_record(self, seen)
+        return tuple(seen)
 
     def kept(self, keep: Sequence[str] | None) -> tuple[str, ...]:
         """What a record keeps, checked before the work: by default what the system says."""
@@ -200,10 +202,8 @@ class System(ABC):
 
     def _all_seen(self, parameters: Any) -> dict[str, Seen]:
         """Parameters, then what `observe` gives, checked."""
-        return {
-            **dict(_parameters_seen(parameters)),
-            **{name: _checked_seen(name, s) for name, s in self.observe(parameters).items()},
-        }
+        own, seen = dict(_parameters_seen(parameters)), self.observe(parameters)
+        return own | _checked_seen("observe", seen, (*_KEPT_BY_ENGINES, *own))
 
 
 class SettledSystem(System):
@@ -277,21 +277,61 @@ def _equations_of(system: System) -> Equations:
 
 
 def _check_loss(system: System) -> None:
-    """The mistakes that JAX would report in its own words, from inside a compiled call."""
-    start, name = system.start(np.random.default_rng(0)), type(system).__name__
-    for path, leaf in tree_flatten_with_path(start)[0]:
-        if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
-            kind = jnp.result_type(leaf)
-            raise InputError(f"`start` of {name}: `{leaf_name(path)}` holds {kind}; parameters must be real numbers, such as 0.0.")
-    try:
-        with jax.enable_x64(True):
-            given = jax.eval_shape(system.loss, start)
-    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
-        why = str(error).splitlines()[0]
-        raise InputError(f"`loss` of {name} must be written in `jax.numpy`, with no NumPy or `if` on parameters: {why}") from error
+    given = _shapes("loss", system, system.loss)
     if getattr(given, "shape", None) != ():
         shape = getattr(given, "shape", type(given).__name__)
-        raise InputError(f"`loss` of {name} must give one number; it gives {shape}. Take the sum or the mean.")
+        raise InputError(f"`loss` of {type(system).__name__} must give one number; it gives {shape}. Take the sum or the mean.")
+
+
+def _shapes(method: str, system: System, function: Callable[[Any], Any]) -> Any:
+    """Shapes of what a method gives at the start; mistakes that JAX would report in its own words, from inside a compiled call."""
+    start, name = _checked_start(system), type(system).__name__
+    try:
+        with jax.enable_x64(True):
+            return jax.eval_shape(lambda parameters: function(parameters), start)
+    except InputError:
+        raise
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+        why = str(error).splitlines()[0]
+        raise InputError(
+            f"`{method}` of {name} must be written in `jax.numpy`, with no NumPy or `if` on parameters: {why}"
+        ) from error
+    except (TypeError, ValueError) as error:
+        why = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"`{method}` of {name} fails for the parameters that `start` gives: {why}.") from error
+
+
+def _checked_start(system: System) -> Any:
+    start, name = system.start(np.random.default_rng(0)), type(system).__name__
+    leaves = tree_flatten_with_path(start)[0]
+    if not leaves:
+        raise InputError(f"`start` of {name} gives no parameters: {shortened(start)}.")
+    for path, leaf in leaves:
+        kind = np.asarray(leaf).dtype
+        if kind.kind in "OUSVMm" or not jnp.issubdtype(kind, jnp.floating):
+            raise InputError(f"`start` of {name}: `{leaf_name(path)}` holds {kind}; parameters must be real numbers, such as 0.0.")
+        if not np.isfinite(leaf).all():
+            raise InputError(f"`start` of {name}: `{leaf_name(path)}` must be finite.")
+    return start
+
+
+def _check_record(system: System, seen: Mapping[str, Seen]) -> None:
+    """Data and names fit what is seen, before anything is computed: a record could not hold them otherwise."""
+    data = _checked_seen("data", system.data(), (*_KEPT_BY_ENGINES, *seen), defined=True)
+    every = (*seen.values(), *data.values())
+    sizes = {axis: size for one in every for axis, size in zip(one.axes, np.shape(one.values), strict=True)}
+    names = system.coordinates()
+    if not isinstance(names, Mapping):
+        raise InputError(f"`coordinates` must give {{axis: names}}; got {shortened(names)}.")
+    for axis, given in names.items():
+        _check_free("coordinates", axis, (*_KEPT_BY_ENGINES, *seen, *data))
+        if axis in sizes and np.shape(given) != (sizes[axis],):
+            raise InputError(f"`coordinates`: axis {axis!r} needs {sizes[axis]} names; got {shortened(given)}.")
+
+
+def _check_free(method: str, name: Any, taken: Sequence[str]) -> None:
+    if name in taken:
+        raise InputError(f"`{method}` must not name anything {name!r}: a record has that already.")
 
 
 compiled = lru_cache(jax.jit)
@@ -304,15 +344,24 @@ def _parameters_seen(parameters: Any, leading: int = 0) -> Iterator[tuple[str, S
         yield f"parameter_{name}", Seen(axes, leaf, "1", f"parameter `{name}` of the system")
 
 
-def _checked_seen(name: str, seen: Any) -> Seen:
+def _checked_seen(method: str, given: Any, taken: Sequence[str], defined: bool = False) -> dict[str, Seen]:
+    """What a method gives by name; `defined`: sentences may stand elsewhere, in `records/schema.py`."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"`{method}` must give {{name: Seen(axes, values, unit, definition)}}; got {shortened(given)}.")
+    for name in given:
+        _check_free(method, name, taken)
+    return {name: _checked_one(method, name, seen, defined) for name, seen in given.items()}
+
+
+def _checked_one(method: str, name: str, seen: Any, defined: bool) -> Seen:
     if not isinstance(seen, Seen):
-        raise InputError(f"`observe` must give a `Seen(axes, values, unit, definition)` for {name!r}; got {type(seen).__name__}.")
+        raise InputError(f"`{method}` must give a `Seen(axes, values, unit, definition)` for {name!r}; got {type(seen).__name__}.")
     axes = (seen.axes,) if isinstance(seen.axes, str) else tuple(seen.axes)
     if len(axes) != jnp.ndim(seen.values) or set(axes) & set(_TAKEN):
         raise InputError(
-            f"`observe`: {name!r} has the axes {axes} and the shape {jnp.shape(seen.values)}; "
+            f"`{method}`: {name!r} has the axes {axes} and the shape {jnp.shape(seen.values)}; "
             "it needs a name for each axis, other than time, seed and rate, which engines add."
         )
-    if not seen.definition:
-        raise InputError(f"`observe`: {name!r} needs a `definition`, a sentence that says what it is.")
+    if not seen.definition and not defined:
+        raise InputError(f"`{method}`: {name!r} needs a `definition`, a sentence that says what it is.")
     return Seen(axes, seen.values, seen.unit, seen.definition)

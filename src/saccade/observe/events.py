@@ -3,7 +3,7 @@
 | event              | when                                                            | value                                 |
 |--------------------|-----------------------------------------------------------------|---------------------------------------|
 | `condensation`     | embeddings lie along one direction                              | share of that direction               |
-| `attention_frozen` | all is learnt that can be learnt before attention moves         | mean attention on the frequent token  |
+| `attention_frozen` | attention has not moved yet; all is learnt that can be before   | mean attention on the frequent token  |
 | `focus_onset`      | the attention matrices have begun to grow, or to align          | growth, or effective rank             |
 | `focus_peak`       | a query's attention on the frequent token is highest            | that attention                        |
 | `dilution`         | a query's attention on it is lowest, or gone, after a focus     | that attention                        |
@@ -29,7 +29,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from saccade.errors import checked_number
+from saccade.errors import InputError, checked_number
 from saccade.observe.measures import effective_rank, top_share
 from saccade.observe.observables import (
     Array,
@@ -101,6 +101,8 @@ def find_events(
         "loss": loss,
     }
     if isinstance(time, xr.Dataset):
+        if "time" not in time.dims:
+            raise InputError("`find_events` needs a record with the axis `time`; this one holds a single time or none.")
         given = observables_of(time) | {name: values for name, values in given.items() if values is not None}
         time, given = whole_samples(time.time.values, given)
     told = {name: values for name, values in given.items() if values is not None}
@@ -165,7 +167,10 @@ def _frozen(run: Observables) -> list[Event]:
     if fall <= VISIBLE + noise:  # of the same size as noise, or as what counts as no change of attention
         return []
     i = int((loss <= loss[last] + max((1 - LEARNT) * fall, noise)).argmax())
-    definition = f"the loss has made {LEARNT:g} of its fall until attention on the frequent token moves by {VISIBLE:g}"
+    definition = (
+        f"attention on the frequent token has not moved by {VISIBLE:g} yet, "
+        f"and the loss has made {LEARNT:g} of the fall that it makes before that"
+    )
     return [Event("attention_frozen", None, float(run.time[i]), float(attention[i].mean()), float(loss[0] - loss[i]), definition)]
 
 
