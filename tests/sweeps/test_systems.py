@@ -53,7 +53,47 @@ def test_a_second_call_computes_nothing_and_other_settings_do(tmp_path):
     assert len(list(tmp_path.iterdir())) == 7
 
 
+def test_cells_of_different_rates_are_recorded_at_the_same_times():
+    class Rated(Well):
+        def rates(self):
+            return {"parameters": self.steepness}
+
+    found = saccade.sweep(Rated, {"steepness": [1.0, 2.0]}, t1=2.0, n_times=20)
+    assert found.sizes["time"] == 21
+    assert found.place.notnull().all()
+    alone = saccade.flow(Rated(2.0), t1=2.0, n_times=20)
+    np.testing.assert_array_equal(found.time, alone.time)
+    np.testing.assert_array_equal(found.place.sel(steepness=2.0), alone.place)
+
+
+def test_only_what_is_asked_for_is_kept():
+    found = saccade.sweep(Well, OVER, t1=2.0, n_times=3, keep=["place"])
+    assert set(found.data_vars) == {"place", "loss", "stop_reason", "stop_time"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"show": "place"}, "`show` is for sweeps of an experiment"),
+        ({"config": 3}, "`config` is for sweeps of an experiment"),
+        ({"retry_failed": True}, "`retry_failed` is for sweeps of an experiment"),
+        ({"workers": 2}, "`workers` is no setting of `flow`"),
+        ({"t2": 2.0}, "`t2` is no setting of `flow`"),
+        ({"steps": 3, "t1": 2.0}, "`t1` is no setting of `train`, which `steps` asks for"),
+        ({"keep": ["plaice"]}, "Did you mean 'place'"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(settings, words, tmp_path):
+    with pytest.raises(InputError, match=words):
+        saccade.sweep(Well, OVER, out=tmp_path, **settings)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_mistakes_are_sentences():
+    with pytest.raises(InputError, match=r"'wrokers' is not known\. Did you mean 'workers'"):
+        saccade.sweep("scan-then-snap", wrokers=2)
+    with pytest.raises(InputError, match=r"`over` does not fit .*'width'"):
+        saccade.sweep(Well, {"width": [1.0]})
     with pytest.raises(InputError, match="`over` must list values"):
         saccade.sweep(Well, {"steepness": 1.0})
     with pytest.raises(InputError, match=r"must give a saccade.System"):

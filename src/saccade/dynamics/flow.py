@@ -53,8 +53,8 @@ def flow(
     kept = system.kept(keep)
     names, runs = _runs(system, seeds, seed)
     starts = _starts(system, names, start)
-    rate = max(*jax.tree.leaves(rates_by_leaf(system, starts[0])), 1e-30)
-    samples, unit = _samples(asked, 1 / rate) if times is None else _given_samples(times, t1, n_times, 1 / rate)
+    own_unit = _unit(system, starts[0])
+    samples, unit = _samples(asked, own_unit) if times is None else _given_samples(times, t1, n_times, own_unit)
     solutions = [
         integrate(
             system.equations(),
@@ -99,6 +99,18 @@ def _asked(usual: Solver, **given: float | None) -> Solver:
         rtol=checked_number("rtol", chosen["rtol"], low=1e-13, high=1e-1),
         atol=checked_number("atol", chosen["atol"], low=0.0, high=1e-1, open_low=True),
     )
+
+
+def _unit(system: System, start: Any) -> float:
+    """Time in which the fastest block moves as in a step of descent at rate 1."""
+    return 1 / max(*jax.tree.leaves(rates_by_leaf(system, start)), 1e-30)
+
+
+def shared_times(systems: Sequence[System], t1: float | None = None, n_times: int | None = None) -> np.ndarray:
+    """The times at which a flow of the fastest of these systems is recorded, for all of them."""
+    asked = [_asked(system.solver, t1=t1, n_times=n_times) for system in systems]
+    unit = min(_unit(system, system.start(generator(0, Purpose.INITIALISATION))) for system in systems)
+    return _samples(max(asked, key=lambda one: one.t1), unit)[0]
 
 
 def _samples(asked: Solver, unit: float) -> tuple[np.ndarray, float]:
@@ -180,7 +192,7 @@ def checked_parameters(name: str, system: System, given: Any) -> Any:
 
 
 class Solution(NamedTuple):
-    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on; all is finite until then, the loss too."""
+    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on; until then the loss is finite too."""
 
     times: np.ndarray
     states: Any
@@ -210,7 +222,7 @@ def integrate(
     with jax.enable_x64(True):
         in_log_time, jacobian, looked_at = _compiled(equations.velocity, equations.loss)
         start, setting = jax.tree.map(jnp.asarray, (start, equations.setting))
-        y0 = np.asarray(ravel_pytree(start)[0])
+        y0 = np.asarray(ravel_pytree(start)[0], dtype=np.float64)  # as SciPy gives it back, of a start in float32 too
         if equations.without_jax is not None:
             right_hand_side, looked_at = _in_numpy(equations.without_jax)
         else:
@@ -240,7 +252,7 @@ def integrate(
 class Compiled:
     """A function compiled for every shape of its arguments that it meets; executables are kept, traces are not.
 
-    As long as a trace lives, JAX knows a NumPy array that is a constant in it by the precision it was traced in, whatever the switch
+    As long as a trace lives, JAX knows a NumPy array that is a constant in it by the precision of the trace, whatever its switch
     says: behind `jax.jit`, a `loss` that reads a table would fail as soon as someone called it in another precision.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,12 @@ def sweep(
     if isinstance(name, System):
         raise InputError("`saccade.sweep` needs a function that makes a system from swept values, such as its class; got a system.")
     if callable(name):
-        return sweep_systems(name, over, seeds=seeds, out=out, on_progress=on_progress, **means)  # type: ignore[arg-type]
+        for given, value in {"config": config, "show": show, "retry_failed": retry_failed or None}.items():
+            if value is not None:
+                raise InputError(f"`{given}` is for sweeps of an experiment; leave it out with a function that makes systems.")
+        return sweep_systems(name, over, seeds=seeds, keep=keep, out=out, on_progress=on_progress, **means)  # type: ignore[arg-type]
+    for given in means:
+        checked_choice("argument of `sweep`", given, [field.name for field in fields(Means)])
     grid = Grid.of(name, over, seeds, config, keep)
     folder = SweepFolder(out if out is not None else Path("results/sweeps") / grid.title)
     return run_sweep(grid, folder, Means(**means).checked(), show, retry_failed, on_progress)

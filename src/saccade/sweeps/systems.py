@@ -1,11 +1,13 @@
 """A sweep over your own model: `make(**cell)` is followed, or trained, for every cell of a grid; all become one dataset.
 
-Runs come one after the other in this process. With a folder every finished run is kept there, under a name that changes with its
-settings and with its system (`system_identity.py`); the same call again computes only what is missing.
+Runs come one after the other in this process, and flows are recorded at the same times. With a folder every finished run is kept
+there, under a name that changes with its settings and with its system (`system_identity.py`); the same call again computes only
+what is missing.
 """
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import xarray as xr
 
+from saccade.dynamics.flow import shared_times
 from saccade.errors import InputError, is_list_like, shortened
 from saccade.laboratory import flow, train
 from saccade.model.system import System
@@ -25,6 +28,7 @@ def sweep_systems(
     over: Mapping[str, Sequence[Any]],
     *,
     seeds: int | Sequence[int] | None = None,
+    keep: Sequence[str] | None = None,
     out: str | Path | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
     **settings: Any,
@@ -33,15 +37,38 @@ def sweep_systems(
     if not isinstance(over, Mapping) or not over or not all(is_list_like(values) and len(values) for values in over.values()):
         raise InputError(f'`over` must list values for arguments of the system, {{"gain": [1, 2]}}; got {shortened(over)}.')
     engine = train if "steps" in settings else flow
-    settings |= {} if seeds is None else {"seeds": seeds}
+    _check_settings(engine, settings)
+    settings |= {name: value for name, value in {"seeds": seeds, "keep": keep}.items() if value is not None}
     cells = [dict(zip(over, values, strict=True)) for values in itertools.product(*over.values())]
+    systems = [_made(make, cell) for cell in cells]
+    if engine is flow and settings.get("times") is None:  # each system has its own by default, from its largest rate
+        settings["times"] = shared_times(systems, settings.pop("t1", None), settings.pop("n_times", None))
     records = []
-    for done, cell in enumerate(cells, 1):
-        records.append(_kept(make, cell, engine, settings, out))
+    for done, (cell, system) in enumerate(zip(cells, systems, strict=True), 1):
+        records.append(_kept(system, cell, engine, settings, out))
         on_progress(done / len(cells))
     for name, values in reversed(list(over.items())):  # the last axis first: its cells stand side by side
         records = [_joined(records[i : i + len(values)], name, values) for i in range(0, len(records), len(values))]
     return records[0]
+
+
+def _check_settings(engine: Callable[..., xr.Dataset], settings: Mapping[str, Any]) -> None:
+    known = [name for name in inspect.signature(engine).parameters if name not in ("system", "on_progress")]
+    for name in settings:
+        if name not in known:
+            why = "which `steps` asks for; it" if engine is train else "which a sweep of systems calls in this process; it"
+            raise InputError(f"`{name}` is no setting of `{engine.__name__}`, {why} has {', '.join(known)}.")
+
+
+def _made(make: Callable[..., System], cell: dict[str, Any]) -> System:
+    try:
+        inspect.signature(make).bind(**cell)
+    except TypeError as error:
+        raise InputError(f"`over` does not fit the arguments of {shortened(make)}: {error}.") from None
+    system = make(**cell)
+    if not isinstance(system, System):
+        raise InputError(f"`make` must give a saccade.System; it gave {shortened(system)}.")
+    return system
 
 
 def _joined(records: list[xr.Dataset], name: str, values: Sequence[Any]) -> xr.Dataset:
@@ -52,16 +79,13 @@ def _joined(records: list[xr.Dataset], name: str, values: Sequence[Any]) -> xr.D
 
 
 def _kept(
-    make: Callable[..., System],
+    system: System,
     cell: dict[str, Any],
     engine: Callable[..., xr.Dataset],
     settings: dict[str, Any],
     out: str | Path | None,
 ) -> xr.Dataset:
     """The record of one cell, computed or as it was kept."""
-    system = make(**cell)
-    if not isinstance(system, System):
-        raise InputError(f"`make` must give a saccade.System; it gave {shortened(system)}.")
     if out is None:
         return engine(system, **settings)
     path = Path(out) / f"{system_identity(system, cell, engine.__name__, settings)[:20]}.zarr"
