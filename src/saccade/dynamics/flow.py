@@ -270,7 +270,7 @@ class Compiled:
         """For arguments of these shapes, in the precision that JAX is set to."""
         leaves, structure = jax.tree.flatten(arguments)
         kinds = tuple((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
-        if (key := (structure, kinds, jax.config.jax_enable_x64)) not in self._executables:
+        if (key := (structure, kinds, jnp.result_type(float))) not in self._executables:
             traced_once = jax.jit(lambda *given: self._function(*given))  # another function each time: its traces end with it
             self._executables[key] = traced_once.lower(*arguments).compile()
         return self._executables[key]

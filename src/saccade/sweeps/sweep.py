@@ -93,11 +93,12 @@ def sweep(
     | `name`         | an experiment, a Python file with one, or a function that makes a `System` from a cell of `over`     |
     | `over`         | `{"lr_attention": [0.5, 1, 2]}`, or as at the terminal, `["lr_attention=0.5,1,2", "ratio=1..10:log8"]` |
     | `seeds`        | a count n for the seeds 0 .. n-1, or a list; one run for each                                         |
-    | `out`          | folder; default `results/sweeps/NAME`. Calling again runs only what is missing                       |
-    | `config`       | settings that are not swept; default: the experiment's                                               |
+    | `out`          | folder; default `results/sweeps/NAME`. Calling again runs only what is missing. Of a system: without  |
+    |                | `out` nothing is written; with it one record for each cell, and no summary or figure                 |
+    | `config`       | settings of the experiment that are not swept; default: its own                                      |
     | `keep`         | variables kept of each record, besides its headline numbers; default: all                            |
-    | `show`         | the number that the figure shows; default: the experiment's first headline number                    |
-    | `retry_failed` | rerun runs that failed or timed out                                                                   |
+    | `show`         | the number that the figure of an experiment shows; default: its first headline number                |
+    | `retry_failed` | rerun runs of an experiment that failed or timed out                                                  |
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`; of a system, settings of `flow` or `train` |
     """
     if isinstance(name, System):
