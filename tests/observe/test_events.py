@@ -355,3 +355,8 @@ def test_a_record_of_a_classifier_shows_condensation_escape_and_rank_collapse_wh
     last = float(task.escape_offset(task.plateau + 0.01))
     assert end - 60 < at["escape"] < end + last
     assert at["condensation"] < at["escape"] < at["rank_collapse"] < end + opening
+
+
+def test_a_record_without_time_is_refused_in_a_sentence():
+    with pytest.raises(InputError, match="axis `time`"):
+        find_events(xr.Dataset({"loss": 1.0}))
