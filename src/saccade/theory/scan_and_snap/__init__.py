@@ -20,6 +20,7 @@ from .gain import *
 from .gradient import *
 from .pair_coupling import *
 from .plain_descent import *
+from .plain_fates import *
 from .plain_growth import *
 from .positions import *
 from .self_consistent import *
