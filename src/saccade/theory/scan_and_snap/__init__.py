@@ -25,3 +25,4 @@ from .plain_growth import *
 from .positions import *
 from .self_consistent import *
 from .snapping import *
+from .wrong_decoder import *

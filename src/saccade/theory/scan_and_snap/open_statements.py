@@ -1,7 +1,7 @@
 r"""What we derived, or ask, about questions that Scan and Snap [tian2023] leaves open. Letters as NOTATION.md lists them.
 
-Derivations stand with the functions: `pair_coupling.py`, `plain_growth.py`, `plain_fates.py`, `gain.py`,
-`embedded_terms.py`. Throughout L = ln(M eta_Y t/K), the height of the decoder (Lemma 9).
+Derivations stand with the functions: `pair_coupling.py`, `plain_growth.py`, `plain_fates.py`, `wrong_decoder.py`,
+`gain.py`, `embedded_terms.py`. Throughout L = ln(M eta_Y t/K), the height of the decoder (Lemma 9).
 """
 
 from functools import partial
@@ -109,15 +109,27 @@ START_GAIN = _ours(
     (_MODIFIED, "two distinct tokens of one class"),
     "extends tian2023, Theorem 3, to Z(0) other than 0",
 )
+START_FREQUENCY = _ours(
+    "a start is other frequencies",
+    "From Z(0) attention moves as from zero with frequencies P e^z(0)",
+    (r"z_{ml}(t; P, z(0)) - z_{ml}(0) = z_{ml}(t; \tilde P, 0), \quad \tilde P(l|n) \propto P(l|n) e^{z_{ml}(0)}",),
+    ("contexts of infinite length",),
+    "extends tian2023, Lemma 2",
+)
 START_FATES = _asked(
     "fates from any start",
     "Do distinct tokens rise and common ones fall wherever attention starts?",
     place="after tian2023, Theorem 2",
 )
-WRONG_DECODER = _asked(
+WRONG_DECODER = _ours(
     "wrong decoder",
-    "Does attention recover from a decoder that starts out wrong?",
-    place="after tian2023, Theorem 1, which has Y(0) = 0",
+    "A wrong decoder is recovered from, after a time that grows like e^(S²)",
+    (
+        r"z_l = -\frac{\eta_Z}{\eta_Y} (S_0^2 - S_l^2), \quad \sum_l z_l = 0",
+        r"\ln t_{\text{recovery}} = (1 + \frac{N_D}{N_C}) \frac{\eta_Z}{\eta_Y} S_0^2 + \text{const}",
+    ),
+    (_PLAIN, "two classes, one query", "every distinct token taken for the other class's, with strength S_0", "Z(0) = 0"),
+    "after tian2023, Theorem 1, which has Y(0) = 0",
 )
 
 _ORTHONORMAL = "orthonormal embeddings, U U^T = I"
