@@ -28,7 +28,9 @@ def test_theory_names_the_winners_and_the_controls_fail(record):
 
 def test_rates_in_the_wrong_order_are_seen(record):
     """All four kinds of claim on Adam are about how its rate chooses."""
-    swapped = {name: record[name].copy(data=record[name].isel(rate=slice(None, None, -1)).values) for name in ("attention", "first_move")}
+    swapped = {
+        name: record[name].copy(data=record[name].isel(rate=slice(None, None, -1)).values) for name in ("attention", "first_move")
+    }
     assert len(failing(record.assign(swapped))) == 4
 
 

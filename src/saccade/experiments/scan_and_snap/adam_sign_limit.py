@@ -229,13 +229,19 @@ def panels(record: xr.Dataset) -> Layout:
             winners.append(Line(record.rate, favoured(values), label, style, tone))
     rate_of_controls = [EXPERIMENT.settings_of(record).control_rate]
     for tone, (style, name) in enumerate(zip((POINTS, RINGS), CONTROLS, strict=True), 3):
-        winners.append(Line(rate_of_controls, [favoured(record.control_attention.sel(control=name))], f"control: {name}", style, tone))
+        winners.append(
+            Line(rate_of_controls, [favoured(record.control_attention.sel(control=name))], f"control: {name}", style, tone)
+        )
     n_distinct, critical = record.sizes["distinct"], float(record.critical[-1])
     marks, flat = {critical: "critical rate"} if 0 < critical < np.inf else {}, {float(np.log(n_distinct)): "flat"}
     return [
         [
             Lines(
-                f"attention after {int(record['update'][0])} updates", place, "share of attention on distinct tokens", _shares(record), ylim=(0, None)
+                f"attention after {int(record['update'][0])} updates",
+                place,
+                "share of attention on distinct tokens",
+                _shares(record),
+                ylim=(0, None),
             ),
             Lines("the favoured token", rate, "rank (1 = rarest)", winners, "x", ylim=(0, n_distinct + 0.5), marks=marks),
         ],

@@ -137,9 +137,7 @@ def _unequal(settings: Settings) -> dict[str, Any]:
         for name, engine in (("unequal_logits", saccade.flow), ("unequal_reduced", saccade.reduced_flow))
     }
     expected = [_expected_logits(task, settings.unequal_t1, one)[0, occurs] for one in rates]
-    turns = [
-        theory.turning_height(prob, top, lr_decoder=1.0, lr_attention=1 / ratio) for ratio in (1.0, *settings.turn_ratios)
-    ]
+    turns = [theory.turning_height(prob, top, lr_decoder=1.0, lr_attention=1 / ratio) for ratio in (1.0, *settings.turn_ratios)]
     found = [_turn(task, top, ratio, height) for ratio, height in zip(settings.turn_ratios, turns[1:], strict=True)]
     return ends | {
         "unequal_expected": expected,
@@ -171,7 +169,9 @@ def _trained(task: saccade.SequenceClasses, settings: Settings, on_progress: Pro
     values = {f"sgd_{name}": value for name, value in sgd.items()} | {"held_converged": held["converged"]}
     values |= {f"small_{name}": np.full(np.shape(sgd[name]), np.nan) for name in ("mass", "wrong_way")}
     if broken.any():
-        small = _sgd(task, settings, round(settings.steps / _SMALLER / 3), smaller[broken], smaller[broken] / ratios[broken], on_progress)
+        small = _sgd(
+            task, settings, round(settings.steps / _SMALLER / 3), smaller[broken], smaller[broken] / ratios[broken], on_progress
+        )
         for name in ("mass", "wrong_way"):
             values[f"small_{name}"][broken] = small[name]
     return values | {"stable_rate": limit}
@@ -421,7 +421,9 @@ EXPERIMENT = Experiment(
         "unequal_expected": Variable(_ENDED, "1", "the same by the theory of plain descent"),
         "unequal_reduced": Variable(_ENDED, "1", "the same in the theory's flow (C)"),
         "resting": Variable("token", "1", "lead of each logit over its past at which fast attention rests, times M"),
-        "turn": Variable("turn_ratio", "1", "L = ln(M η_Y t/K) when the top distinct token of class 2 is back at its start, flow (B)"),
+        "turn": Variable(
+            "turn_ratio", "1", "L = ln(M η_Y t/K) when the top distinct token of class 2 is back at its start, flow (B)"
+        ),
         "predicted_turn": Variable("turn_ratio", "1", "the same by theory for small logits"),
         "equal_rates_turn": Variable("", "1", "the same at equal rates"),
         **{f"sgd_{key}": Variable(_RUNS, *said) for key, said in _SEEN.items()},

@@ -62,7 +62,8 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         on_progress(done / len(listed))
     shape = (len(listed), len(settings.ratios))
     values: dict[str, Any] = {
-        name: np.array([row[name] for row in rows]).reshape(*shape, len(ENGINES), -1) for name in ("steps", "common_mass", "event_time")
+        name: np.array([row[name] for row in rows]).reshape(*shape, len(ENGINES), -1)
+        for name in ("steps", "common_mass", "event_time")
     }
     values["lead"] = np.array([row["lead"] for row in rows]).reshape(*shape, len(ENGINES))
     values |= {name: np.array([one[name] for one in expected]).reshape(*shape, -1) for name in expected[0]}

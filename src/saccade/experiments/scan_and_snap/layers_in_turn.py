@@ -98,7 +98,8 @@ def _laws(settings: Settings) -> dict[str, Any]:
     """Layer 1 sees tokens, one by one; of every layer the sum over what it attends to."""
     runs = {kind: saccade.flow(_tree(3, settings, kind=kind), t1=min(settings.t1, 100.0), seed=0) for kind in ("exp", "softmax")}
     layers, by_softmax = (
-        [[run[f"parameter_{name}_{layer}"].values for name in ("attention", "neurons")] for layer in range(3)] for run in runs.values()
+        [[run[f"parameter_{name}_{layer}"].values for name in ("attention", "neurons")] for layer in range(3)]
+        for run in runs.values()
     )
     return {
         "drift": _drift(layers[0][0], joma.invariant("exp", *layers[0])),

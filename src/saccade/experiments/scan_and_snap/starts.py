@@ -133,7 +133,11 @@ def _wrong(task: saccade.SequenceClasses, settings: Settings) -> dict[str, Any]:
             log_time = reaching_time(np.log(t), -np.log(path.loss.values[1:]), -np.log(_LEARNT))
             found.append((log_time, path.attention_logits.values[:, 0, top].min(), t, common))
     parts = [np.array(part).reshape(len(settings.depths), len(settings.wrong_rates), -1) for part in zip(*found, strict=True)]
-    options: dict[str, Any] = {"steps": settings.steps, "start": {"decoder": wrong_decoder(task, settings.sgd_strength)}, "seeds": 3}
+    options: dict[str, Any] = {
+        "steps": settings.steps,
+        "start": {"decoder": wrong_decoder(task, settings.sgd_strength)},
+        "seeds": 3,
+    }
     return {
         "recovery": parts[0][..., 0],
         "deepest": parts[1][..., 0],
@@ -314,9 +318,13 @@ EXPERIMENT = Experiment(
         ),
         "plain_logits": Variable("start time token", "1", "the same along the plain flow (B)"),
         "expected": Variable("start token", "1", "change of the logits by the end, by the theory of plain descent with P e^z(0)"),
-        "frequency_gap": Variable("", "1", "largest |change of z from Z(0) - z from zero with P e^z(0)|, class 1 favoured, flow (B)"),
+        "frequency_gap": Variable(
+            "", "1", "largest |change of z from Z(0) - z from zero with P e^z(0)|, class 1 favoured, flow (B)"
+        ),
         "token_prob": Variable("class token", "1", "P(l|n) over the tokens that occur"),
-        "recovery": Variable("depth wrong_rate", "1", "ln of the time at which the loss is below 0.1, flow (B) from a wrong decoder"),
+        "recovery": Variable(
+            "depth wrong_rate", "1", "ln of the time at which the loss is below 0.1, flow (B) from a wrong decoder"
+        ),
         "deepest": Variable("depth wrong_rate", "1", "lowest logit of the most frequent distinct token on the way"),
         "wrong_steps": Variable("depth wrong_rate sample", "steps of SGD", "time of each sample of these flows"),
         "wrong_mass": Variable("depth wrong_rate sample", "1", "attention on common tokens, the same"),

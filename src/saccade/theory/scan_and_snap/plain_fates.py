@@ -26,7 +26,7 @@ from .pair_coupling import plain_coupling
 
 __all__ = ["linear_plain_logits", "resting_lead", "stable_attention_rate", "turning_height"]
 
-_STEP = 0.02  # of the grid on which Dawson's integral is added up; its error is a hundredth of this squared
+_STEP = 0.005  # of the grid on which Dawson's integral is added up: the error is about this squared, over 8
 _LAST = 200.0  # turning heights are looked for up to here, at equal rates
 
 

@@ -517,7 +517,7 @@ POSITIONAL_LEMMA_4 = _ours(
 )
 POSITIONAL_FATES = _ours(
     "fates with a positional prior",
-    "With a prior distinct tokens first gain; common ones can if positions tell classes",
+    "Distinct tokens first gain with any prior; common ones can if positions tell",
     (
         r"\dot z_l > 0 \text{ for a common token of two classes if } \frac{f_{2l}}{f_{1l}} < \frac{1 - \sqrt{1 - \rho^2}}{\rho}",
         r"\rho = f_1^\top f_2 \text{ with the prior in } f",
