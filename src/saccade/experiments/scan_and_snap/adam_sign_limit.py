@@ -1,12 +1,12 @@
 """Adam flattens attention on distinct tokens; a high rate has no time to, and in long training the rarest token wins.
 
-Our theory: under Adam the rows of the decoder start out equal for all distinct tokens, so frequency drops out and flat attention is
-best; tokens above a critical feature lose attention. Later the rows of tokens that gained attention lead. Each row of the decoder
-is one number; Adam on these numbers and on the attention logits predicts what noise-free Adam does on Syn-Small (equal rates, as in
-Fig. 5 of Scan and Snap, where training takes 100 updates). Expect: the first move of every distinct token, the favoured token and
-the entropy at every rate from .02 to 2 and for 100 to 1000 updates; not with SGD, not in short contexts, and not in long training
-if all rows are taken to be equal. Momentum acts like a clock 1/(1 - μ) times as fast while rates are small, with (1 + μ)/(1 - μ)
-times the error of plain descent; at the published rate it does not.
+Our theory: under Adam the rows of the decoder start out equal for all distinct tokens, so frequency drops out and flat attention
+is best; tokens above a critical feature lose attention. Later the rows of tokens that gained attention lead. Each row of the
+decoder is one number; Adam on these numbers and on the attention logits predicts what noise-free Adam does on Syn-Small (equal
+rates, as in Fig. 5 of Scan and Snap, where training takes 100 updates). Expect: the first move of every distinct token, the
+favoured token and the entropy at every rate from .02 to 2 and for 100 to 1000 updates; not with SGD, not in short contexts, and
+not in long training if all rows are taken to be equal. Momentum acts like a clock 1/(1 - μ) times as fast while rates are small,
+with (1 + μ)/(1 - μ) times the error of plain descent; at the published rate it does not.
 """
 
 from __future__ import annotations
@@ -279,17 +279,18 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Adam on Syn-Small without noise: points are simulation, lines are theory (each row of the decoder one number). Panel 1: "
-        "attention on the distinct tokens of class 1 at three rates. Panel 2: the favoured token against the rate, for three "
-        "lengths of training: at low rates the rarest token takes over. Right of the dotted line even the most frequent token gains "
-        "from the first step. The dot and the ring at one rate are controls where the theory must fail: SGD, and Adam in short "
-        "contexts. Panel 3: entropy; at low rates attention is nearly uniform. Panel 4: "
-        "distance of descent from the flow. At low rates the error with momentum is (1 + μ)/(1 - μ) times that of plain descent "
-        "(dashed); at the published rate of 1 momentum does not act as a faster clock."
+        "Adam on Syn-Small without noise: points are simulation, lines are theory (each row of the decoder one number). Panel "
+        "1: attention on the distinct tokens of class 1 at three rates. Panel 2: the favoured token against the rate, for three"
+        " lengths of training: at low rates the rarest token takes over. Right of the dotted line even the most frequent token "
+        "gains from the first step. The dot and the ring at one rate are controls where the theory must fail: SGD, and Adam in "
+        "short contexts. Panel 3: entropy; at low rates attention is nearly uniform. Panel 4: distance of descent from the "
+        "flow. At low rates the error with momentum is (1 + μ)/(1 - μ) times that of plain descent (dashed); at the published "
+        "rate of 1 momentum does not act as a faster clock."
     ),
     finding=(
-        "after 100 updates the favoured token is predicted to within one rank, with {favoured*:.0f} exceptions among 21 rates; up to "
-        "1000 updates, where the rarest token wins at low rates, the entropy is predicted to {entropy*updates 1000):.3f} nats; momentum's error is {error of momentum*:.1f} times that of plain descent (predicted 19)"
+        "after 100 updates the favoured token is predicted to within one rank, with {favoured*:.0f} exceptions among 21 rates; "
+        "up to 1000 updates, where the rarest token wins at low rates, the entropy is predicted to {entropy*updates 1000):.3f} "
+        "nats; momentum's error is {error of momentum*:.1f} times that of plain descent (predicted 19)"
     ),
     variables=VARIABLES,
     dynamics="A: training without noise",

@@ -1,11 +1,12 @@
 """With unequal classes a slow decoder breaks the scan; with classes alike it does not; in SGD large steps break it.
 
 Decoder rates from .01 to 100 times that of attention, in the plain flow (B), with either rate held at 1, since a ratio alone does
-not say which of the two has changed; in the theory's flow (C) and in SGD (A). Classes alike: Syn-Medium with one query. Unequal: the
-same with the distinct tokens of class 1 heavier. Asked at each ratio: who rises, who falls, in what order, how sparse, how fast. A
-public summary says that the scan fails below ratio 1. Expect that with classes alike no token goes the wrong way in (B) and (C); with
-unequal classes the distinct tokens of class 2 fall in (B), below the ratio and after the time that our theory gives, and never in
-(C); in (A) a break where theory says that steps of attention overshoot, and none at the same ratio with smaller steps.
+not say which of the two has changed; in the theory's flow (C) and in SGD (A). Classes alike: Syn-Medium with one query. Unequal:
+the same with the distinct tokens of class 1 heavier. Asked at each ratio: who rises, who falls, in what order, how sparse, how
+fast. A public summary says that the scan fails below ratio 1. Expect that with classes alike no token goes the wrong way in (B)
+and (C); with unequal classes the distinct tokens of class 2 fall in (B), below the ratio and after the time that our theory
+gives, and never in (C); in (A) a break where theory says that steps of attention overshoot, and none at the same ratio with
+smaller steps.
 """
 
 from __future__ import annotations
@@ -390,18 +391,19 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Above, classes alike. Left: attention left on common tokens, in the plain flow (B) with either rate fixed at 1 and in its "
-        "theory (lines), and with the decoder's rate fixed at 1 in the theory's flow (C) and in SGD (A). It falls at every ratio; "
-        "at ratio .01 SGD loses the scan (outermost rings) unless its steps are smaller. Right: entropy among distinct tokens; they "
-        "are told apart best near ratio 10, and hardly at .01. Below, unequal classes. Left: logits of the distinct tokens of class "
-        "2, whose tokens are lighter than those of class 1. Left of the dotted line all fall in (B), the frequent ones most; in (C) "
-        "they always rise. Right: the height of the decoder, which grows with ln t, at which the most frequent of them is back at "
-        "its start."
+        "Above, classes alike. Left: attention left on common tokens, in the plain flow (B) with either rate fixed at 1 and in "
+        "its theory (lines), and with the decoder's rate fixed at 1 in the theory's flow (C) and in SGD (A). It falls at every "
+        "ratio; at ratio .01 SGD loses the scan (outermost rings) unless its steps are smaller. Right: entropy among distinct "
+        "tokens; they are told apart best near ratio 10, and hardly at .01. Below, unequal classes. Left: logits of the "
+        "distinct tokens of class 2, whose tokens are lighter than those of class 1. Left of the dotted line all fall in (B), "
+        "the frequent ones most; in (C) they always rise. Right: the height of the decoder, which grows with ln t, at which the"
+        " most frequent of them is back at its start."
     ),
     finding=(
-        "with classes alike a slow decoder does not break the scan; with unequal ones {distinct tokens rise, common ones fall*flow "
-        "B, classes unequal):.0f} of 150 tokens go the wrong way, all at rate ratios below the one that theory gives for this time; "
-        "SGD breaks in {attention on common tokens falls*η_Z 100):.0f} of 3 seeds where steps of attention overshoot"
+        "with classes alike a slow decoder does not break the scan; with unequal ones {distinct tokens rise, common ones "
+        "fall*flow B, classes unequal):.0f} of 150 tokens go the wrong way, all at rate ratios below the one that theory gives "
+        "for this time; SGD breaks in {attention on common tokens falls*η_Z 100):.0f} of 3 seeds where steps of attention "
+        "overshoot"
     ),
     variables={
         **{f"{name}_mass": Variable("ratio place", "1", f"attention on common tokens, {of}") for name, of in _NAMED.items()},

@@ -1,10 +1,11 @@
 """The poster's four pictures need fast attention and strong overlaps, and the theory's flow; plain flow never shows all of them.
 
-Syn-Small, Syn-Medium with one query and the weakly overlapping classes of Theorem 4, at four ratios of the rates, along the theory's
-flow (C) and the plain flow (B) to t = 1e12. Stages are the events that `saccade.find_events` finds; its thresholds were set after a
-first look at the flows. Expect in (C) all stages, in order, if overlaps are strong and attention is no slower than the decoder; with
-slower attention no freeze, with weak overlaps no winner. In (B) expect what the theory of plain descent gives for each case: with
-fast attention a freeze but no winner, since frequency drops out; with slow attention perhaps a winner but no freeze.
+Syn-Small, Syn-Medium with one query and the weakly overlapping classes of Theorem 4, at four ratios of the rates, along the
+theory's flow (C) and the plain flow (B) to t = 1e12. Stages are the events that `saccade.find_events` finds; its thresholds were
+set after a first look at the flows. Expect in (C) all stages, in order, if overlaps are strong and attention is no slower than
+the decoder; with slower attention no freeze, with weak overlaps no winner. In (B) expect what the theory of plain descent gives
+for each case: with fast attention a freeze but no winner, since frequency drops out; with slow attention perhaps a winner but no
+freeze.
 """
 
 from __future__ import annotations
@@ -229,9 +230,9 @@ EXPERIMENT = Experiment(
         "flow no point is on both sides."
     ),
     finding=(
-        "the theory's flow goes through all stages if overlaps are strong and attention is fast; over all tasks and rates it fails to "
-        "in {all stages come, in order, for every*:.0f} of 12 cases; plain flow never has both a winner and a freeze, and reaches the "
-        "stages that its theory predicts"
+        "the theory's flow goes through all stages if overlaps are strong and attention is fast; over all tasks and rates it "
+        "fails to in {all stages come, in order, for every*:.0f} of 12 cases; plain flow never has both a winner and a freeze, "
+        "and reaches the stages that its theory predicts"
     ),
     variables={
         "steps": Variable(_ALONG, "steps of SGD", "time of each sample"),

@@ -97,7 +97,7 @@ class Settings:
 
 
 def placed_classes(settings: Settings, apart: int = 0) -> Array:
-    """P(l, d|n) (class, distance, token); if `apart`, distinct tokens of class 2 stand so much further, and common ones anywhere."""
+    """P(l, d|n) (class, distance, token); if `apart`, class 2 stands so much further away, and common tokens anywhere."""
     joint, n_distances = np.zeros((2, settings.n_distances, 13)), settings.n_distances
     share = np.exp(settings.steps_up * np.arange(5))
     for n, own in enumerate((np.arange(3, 8), np.arange(8, 13))):

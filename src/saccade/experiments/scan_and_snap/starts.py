@@ -1,10 +1,11 @@
 """Initial attention decides who wins; who rises it decides in plain descent only; a wrong decoder is got over, late.
 
 Syn-Medium with one query from other starts than zero. Z(0): a rare token favoured just below and just above the threshold of the
-extended Theorem 3, common tokens favoured, one class favoured, random of two sizes. A start acts like other frequencies, so starts that
-make classes unequal should break Theorem 2 in the plain flow (B), as `break-conditions` has it, and not in the theory's flow (C). Y(0): a
-decoder taught the opposite of the truth, with several strengths. Expect Theorem 3 with z(0) to hold to 1e-6 in (C) and fail without it,
-the forecast winner in (C) and (B), fates in (B) as the theory of plain descent has them, and a recovery time that grows like e^(S²).
+extended Theorem 3, common tokens favoured, one class favoured, random of two sizes. A start acts like other frequencies, so
+starts that make classes unequal should break Theorem 2 in the plain flow (B), as `break-conditions` has it, and not in the
+theory's flow (C). Y(0): a decoder taught the opposite of the truth, with several strengths. Expect Theorem 3 with z(0) to hold to
+1e-6 in (C) and fail without it, the forecast winner in (C) and (B), fates in (B) as the theory of plain descent has them, and a
+recovery time that grows like e^(S²).
 """
 
 from __future__ import annotations
@@ -302,15 +303,15 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: attention on the rarest and on the most frequent distinct token of a class along the theory's flow (C), the "
-        "rarest started just below and just above the logit at which theory says it wins. Panel 2: how far each logit has moved "
-        "by the end of the plain flow (B), for each start of attention. If a start makes classes unequal, the distinct tokens of a "
-        "whole class can fall. Panel 3: attention on common tokens when the decoder starts out wrong with strength S: all of it goes "
-        "there, and comes back. Panel 4: the time this takes against the square of the strength."
+        "rarest started just below and just above the logit at which theory says it wins. Panel 2: how far each logit has moved"
+        " by the end of the plain flow (B), for each start of attention. If a start makes classes unequal, the distinct tokens "
+        "of a whole class can fall. Panel 3: attention on common tokens when the decoder starts out wrong with strength S: all "
+        "of it goes there, and comes back. Panel 4: the time this takes against the square of the strength."
     ),
     finding=(
-        "the token with the largest P e^z(0) wins from every start; in plain descent {distinct tokens rise*flow B):.0f} of 240 tokens "
-        "go the wrong way, where a start makes classes unequal; a wrong decoder is recovered from, and the logarithm of the time "
-        "grows {ln of the recovery time*η_Z 1, S 2 to 2.5):.2f} times as predicted"
+        "the token with the largest P e^z(0) wins from every start; in plain descent {distinct tokens rise*flow B):.0f} of 240 "
+        "tokens go the wrong way, where a start makes classes unequal; a wrong decoder is recovered from, and the logarithm of "
+        "the time grows {ln of the recovery time*η_Z 1, S 2 to 2.5):.2f} times as predicted"
     ),
     variables={
         "reduced_logits": Variable(

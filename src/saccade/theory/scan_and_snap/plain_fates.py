@@ -115,8 +115,8 @@ def stable_attention_rate(token_prob: ArrayLike, class_weight: ArrayLike, *, n_v
     $\sum_nP(n)\,\gamma\iota_n(t)\,(\mathrm{diag}f_n^2 - f_n^2f_n^{2\top})$.
 
     Ours. That matrix is how fast memory pulls logits back, per step and unit of $\eta_Z$; a step of descent overshoots by more than
-    it corrects if it exceeds 2. The decoder's rate only stretches time, so it is not a matter of the ratio of the rates. Domain: features
-    at rest, no noise; crossing the limit for a few steps does no harm yet.
+    it corrects if it exceeds 2. The decoder's rate only stretches time, so the ratio of the rates does not matter. Domain:
+    features at rest, no noise; crossing the limit for a few steps does no harm yet.
 
     | ours   | theirs |
     |--------|--------|

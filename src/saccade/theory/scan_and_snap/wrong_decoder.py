@@ -1,12 +1,13 @@
 r"""How long plain descent takes to get over a decoder that starts out wrong. Ours.
 
 Two classes; each row of Y(0) that belongs to a distinct token takes it for the other class's, with strength $S_0$: the row has
-$-S$ at its own next token and $S$ at the other. Attention flees such tokens, and the less they are attended to, the slower
-their rows are mended. Both move with the same factor, the token's feature times the error: $\dot S_l = -\eta_YP(n)f_l\,\epsilon_n$
-and $\dot z_l = -2\eta_ZP(n)f_l\,\epsilon_n S_l$, so that $z_l = -\frac{\eta_Z}{\eta_Y}(S_0^2 - S_l^2)$ whatever the path. The logits of a query
-always add up to what they were, so the common tokens rise by what the distinct ones lose. When the rows are neutral, S = 0, a distinct
-token's weight against a common one has fallen by the factor $e^{-X}$, $X = (1 + N_D/N_C)\frac{\eta_Z}{\eta_Y}S_0^2$, and that is how much
-slower the last of the mending goes. There is no strength from which it never ends.
+$-S$ at its own next token and $S$ at the other. Attention flees such tokens, and the less they are attended to, the slower their
+rows are mended. Both move with the same factor, the token's feature times the error: $\dot S_l = -\eta_YP(n)f_l\,\epsilon_n$ and
+$\dot z_l = -2\eta_ZP(n)f_l\,\epsilon_n S_l$, so that $z_l = -\frac{\eta_Z}{\eta_Y}(S_0^2 - S_l^2)$ whatever the path. The logits
+of a query always add up to what they were, so the common tokens rise by what the distinct ones lose. When the rows are neutral, S
+= 0, a distinct token's weight against a common one has fallen by the factor $e^{-X}$, $X = (1 +
+N_D/N_C)\frac{\eta_Z}{\eta_Y}S_0^2$, and that is how much slower the last of the mending goes. There is no strength from which it
+never ends.
 """
 
 __all__ = ["deepest_logit", "recovery_exponent"]
