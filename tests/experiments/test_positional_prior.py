@@ -54,7 +54,7 @@ def test_distinct_tokens_that_gained_where_a_prior_makes_classes_unequal_would_c
     risen = record.assign(apart_late=abs(record.apart_late))
     assert {claim.title for claim in EXPERIMENT.claims(risen) if not claim.as_expected} == {
         "distinct tokens gain attention",
-        "every token goes where plain-descent theory says, with effective frequencies",
+        "logits by plain-descent theory with effective frequencies, largest error over the largest logit",
     }
 
 

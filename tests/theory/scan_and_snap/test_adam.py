@@ -82,9 +82,9 @@ def test_adam_first_takes_steps_of_its_rate_and_then_of_equal_size():
     np.testing.assert_allclose(np.abs(path.logits[2]), 0.25 * (0.1 / 0.19) / np.sqrt(0.001 / 0.001999), rtol=1e-9)
 
 
-def test_a_slow_adam_flattens_attention_on_distinct_tokens():
+def test_a_slow_adam_flattens_attention_on_distinct_tokens_while_rows_are_alike():
     prob = np.concatenate([COMMON, OWN])
-    path = adam_limit(prob, np.arange(8) >= 3, n_vocab=N_VOCAB, n_classes=N_CLASSES, lr=0.02, steps=400)
+    path = adam_limit(prob, np.arange(8) >= 3, n_vocab=N_VOCAB, n_classes=N_CLASSES, lr=0.02, steps=400, rows_alike=True)
     shares = OWN * np.exp(path.logits[-1][3:])
     assert np.ptp(np.log(shares)) < 0.15 * np.ptp(np.log(OWN))
 

@@ -92,7 +92,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     return Measured(values, coords | {"place": np.arange(len(paths[0].time))})
 
 
-def _rates(ratio: float, held: str) -> dict[str, float]:
+def _rates(ratio: float, held: str) -> dict[str, Any]:
     decoder, attention = (1.0, 1 / ratio) if held == DECODER else (ratio, 1.0)
     return {"lr_decoder": decoder, "lr_attention": attention}
 
@@ -115,21 +115,27 @@ def _seen(attention: xr.DataArray, logits: xr.DataArray, t: Array, task: saccade
     }
 
 
-def _expected(task: saccade.SequenceClasses, t1: float, rates: dict[str, float]) -> tuple[float, float]:
+def _expected(task: saccade.SequenceClasses, t1: float, rates: dict[str, Any]) -> tuple[float, float]:
     """Common mass, and entropy among distinct tokens, at the end by the theory of plain descent."""
     prob = task.token_prob
     attention = theory.limit_attention(prob, _expected_logits(task, t1, rates))
     return float(measures.mass(attention[0], task.common)), float(measures.distinct_entropy(attention, task.distinct).mean())
 
 
-def _expected_logits(task: saccade.SequenceClasses, t1: float, rates: dict[str, float]) -> Array:
-    told = {"token_prob": task.token_prob, "query": task.query, "class_weight": task.class_weight, "n_vocab": task.n_vocab}
+def _expected_logits(task: saccade.SequenceClasses, t1: float, rates: dict[str, Any]) -> Array:
+    told: dict[str, Any] = {
+        "token_prob": task.token_prob,
+        "query": task.query,
+        "class_weight": task.class_weight,
+        "n_vocab": task.n_vocab,
+    }
     return theory.plain_attention_logits([0.0, t1], **told, **rates)[-1]
 
 
 def _unequal(settings: Settings) -> dict[str, Any]:
     """Logits at the end in (B), by theory and in (C); when the most frequent distinct token of class 2 is back at its start."""
-    task, options = unequal_classes(settings.heavier), {"t1": settings.unequal_t1, "n_times": 30, "keep": ("attention_logits",)}
+    task = unequal_classes(settings.heavier)
+    options: dict[str, Any] = {"t1": settings.unequal_t1, "n_times": 30, "keep": ("attention_logits",)}
     occurs, rates = task.token_prob.any(axis=0), [_rates(ratio, DECODER) for ratio in settings.ratios]
     prob = task.token_prob[:, occurs]
     top = int(np.argmax(np.where(task.distinct[1], task.token_prob[1], 0.0)[occurs]))

@@ -31,7 +31,7 @@ from saccade.theory.condition import met
 from saccade.theory.scan_and_snap.open_statements import FOUR_STAGES, PLAIN_MEMORY
 
 STAGES = ("common_suppressed", "winner_emerges", "attention_snapped")
-ENGINES = {"C": saccade.reduced_flow, "B": saccade.flow}
+ENGINES: dict[str, Any] = {"C": saccade.reduced_flow, "B": saccade.flow}
 SHOWN, WEAK = "Syn-Medium", "weak classes"
 MEMORY = "the decoder remembers older features"
 _LEAD = 0.02  # relative: the error of the theory of plain descent, as in `plain-descent`
@@ -56,7 +56,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     listed, rows, expected = tasks(), [], []
     for done, task in enumerate(listed.values(), 1):
         for ratio in settings.ratios:
-            rates = {"lr_decoder": 1.0, "lr_attention": 1 / ratio}
+            rates: dict[str, Any] = {"lr_decoder": 1.0, "lr_attention": 1 / ratio}
             for engine in ENGINES.values():
                 rows.append(_seen(engine(task, t1=settings.t1, n_times=settings.n_times, keep=("attention",), **rates), task))
             expected.append(_expected(task, rows[-1]["steps"], rates))
@@ -88,7 +88,7 @@ def _seen(path: xr.Dataset, task: saccade.SequenceClasses) -> dict[str, Any]:
     }
 
 
-def _expected(task: saccade.SequenceClasses, t: Array, rates: dict[str, float]) -> dict[str, Any]:
+def _expected(task: saccade.SequenceClasses, t: Array, rates: dict[str, Any]) -> dict[str, Any]:
     """Stages of the plain flow and its largest lead by the theory of plain descent, with the same detector."""
     occurs = task.token_prob.any(axis=0)
     told: dict[str, Any] = {"query": task.query, "class_weight": task.class_weight, "n_vocab": task.n_vocab}

@@ -163,7 +163,8 @@ def _coupling(settings: Settings) -> dict[str, Any]:
 
 def _resting(task: SequenceClasses, t: float) -> Array:
     """Lead of each logit over its past at which fast attention rests, with the coupling of every pair at that time."""
-    prob, sizes = task.token_prob[:, task.token_prob.any(axis=0)], {"class_weight": task.class_weight, "n_vocab": task.n_vocab}
+    prob = task.token_prob[:, task.token_prob.any(axis=0)]
+    sizes: dict[str, Any] = {"class_weight": task.class_weight, "n_vocab": task.n_vocab}
     sent = theory.plain_coupling([t], overlap=_overlaps(task), lr_decoder=1.0, **sizes)
     return theory.resting_lead(prob, sent.other[0] / sent.own[0][:, None])
 

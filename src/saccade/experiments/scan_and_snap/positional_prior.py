@@ -70,7 +70,7 @@ VARIABLES = {
     "apart_late": Variable(
         "token",
         "1",
-        "logits at the end of the flow (B) if class 2 stands further away, twice the steepest slope, fastest attention",
+        "logits at the end of the flow (B) if class 2 stands further away, steepest slope, fastest attention",
     ),
     "apart_expected": Variable("token", "1", "the same by the theory of plain descent and effective frequencies"),
     "learned": Variable("distance", "1", "bias that was learned at each distance, from none, at the end of the flow (B)"),
@@ -122,7 +122,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     ratios = [_flow(joint, slopes[-1], settings, lr_attention=1 / ratio) for ratio in settings.ratios]
     learned = _flow(joint, 0.0, settings, lr_position=1.0)
     apart = placed_classes(settings, APART)
-    uneven = _flow(apart, 2 * slopes[-1], settings, lr_attention=1 / min(settings.ratios))
+    uneven = _flow(apart, slopes[-1], settings, lr_attention=1 / min(settings.ratios))
     values: dict[str, Any] = (
         at_slopes
         | _gradient_gaps(joint, settings)
@@ -132,7 +132,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
             "ratio_late": [run.attention_logits.values[-1] for run in ratios],
             "learned": learned.position.values[-1],
             "apart_late": uneven.attention_logits.values[-1],
-            "apart_expected": _expected(apart, 2 * slopes[-1], settings),
+            "apart_expected": _expected(apart, slopes[-1], settings),
         }
     )
     return Measured(values, {"slope": slopes, "ratio": list(settings.ratios), "distance": np.arange(settings.n_distances)})
@@ -249,11 +249,12 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 def _apart(record: xr.Dataset) -> Iterator[Claim]:
     """Positions that make classes unequal, under fast attention: as with unequal frequencies in `break-conditions`."""
     late, fastest = record.apart_late.values, float(record.ratio.min())
-    case = Case({"flow": "B", "class 2": f"{APART} places further", "slope": 2 * float(record.slope.max()), "η_Y/η_Z": fastest})
+    case = Case({"flow": "B", "class 2": f"{APART} places further", "slope": float(record.slope.max()), "η_Y/η_Z": fastest})
     broken = case.but([met(LEFT_ALIKE, False)]).breaking(LEFT_ALIKE)
     yield broken.none(POSITIONAL_FATES, "distinct tokens gain attention", late[OWN.start :] <= 0)
-    title = "every token goes where plain-descent theory says, with effective frequencies"
-    yield case.none(POSITIONAL_FATES, title, np.sign(late) != np.sign(record.apart_expected.values))
+    title = "logits by plain-descent theory with effective frequencies, largest error over the largest logit"
+    error = np.abs(late - record.apart_expected.values).max() / np.abs(late).max()
+    yield case.at_most(POSITIONAL_FATES, title, error, 0.02)
 
 
 def _clock(record: xr.Dataset) -> Iterator[Claim]:

@@ -118,7 +118,12 @@ def _as_frequencies(task: saccade.SequenceClasses, z: Array) -> saccade.Sequence
 
 def _expected(task: saccade.SequenceClasses, t1: float) -> Array:
     """Logits at the end by the theory of plain descent, from zero."""
-    told = {"token_prob": task.token_prob, "query": task.query, "class_weight": task.class_weight, "n_vocab": task.n_vocab}
+    told: dict[str, Any] = {
+        "token_prob": task.token_prob,
+        "query": task.query,
+        "class_weight": task.class_weight,
+        "n_vocab": task.n_vocab,
+    }
     return theory.plain_attention_logits([0.0, t1], **told, lr_decoder=1.0, lr_attention=1.0)[-1, 0]
 
 
@@ -128,7 +133,7 @@ def _wrong(task: saccade.SequenceClasses, settings: Settings) -> dict[str, Any]:
     for depth in settings.depths:
         for rate in settings.wrong_rates:
             exponent = recovery_exponent(task, depth)
-            start = {"decoder": wrong_decoder(task, np.sqrt(depth / rate))}
+            start: dict[str, Any] = {"decoder": wrong_decoder(task, np.sqrt(depth / rate))}
             path = saccade.flow(task, t1=1e3 * np.exp(exponent) / rate, n_times=80, lr_attention=rate, start=start)
             t, common = path.time.values[1:], measures.mass(path.attention.values[1:, 0], task.common)
             log_time = reaching_time(np.log(t), -np.log(path.loss.values[1:]), -np.log(_LEARNT))
@@ -150,7 +155,7 @@ def _wrong(task: saccade.SequenceClasses, settings: Settings) -> dict[str, Any]:
 
 def recovery_exponent(task: saccade.SequenceClasses, depth: float) -> float:
     """Of a strength given as S² η_Z/η_Y."""
-    counts = {"n_distinct": int(task.distinct.sum()), "n_common": int(task.common.sum())}
+    counts: dict[str, Any] = {"n_distinct": int(task.distinct.sum()), "n_common": int(task.common.sum())}
     return theory.recovery_exponent(np.sqrt(depth), **counts, lr_decoder=1.0, lr_attention=1.0)
 
 

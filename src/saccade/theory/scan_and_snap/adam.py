@@ -112,6 +112,7 @@ def adam_limit(
     | token_prob, distinct | P(l given n), l in G_DT(n) |
     | lr, steps            | eta, s                     |
     | decay                | beta_1, beta_2             |
+    | rows_alike           | a_l = a                    |
     """
     prob, own = np.asarray(token_prob, float), np.asarray(distinct, bool)
     n = len(prob)

@@ -44,7 +44,7 @@ def resting_lead(token_prob: ArrayLike, coupling: ArrayLike | None = None) -> ND
     r"""Lead $M (z - \langle z\rangle)$ at which fast attention rests, $C^{+} M b$ (token). Its sign is the fate of the token.
 
     `coupling` (class, class) is $M\beta_{nk}/\iota_n$, for instance from `plain_coupling`; it starts at 1, which is the default.
-    All distinct tokens of a class have the same. If two classes share all their common tokens in one proportion, that is
+    Ours. All distinct tokens of a class have the same. If two classes share all their common tokens in one proportion, that is
     $\rho(\frac{1}{c_n} - \frac1N\sum_k\frac{N_k}{c_k})$, with $c_n$ the common tokens' share of $|f_n|^2$, $N_k$ the number of
     distinct tokens of class k and N that of all tokens. In classes alike it is positive. Domain: `token_prob` over the tokens of
     one query's classes; every two of them overlap, weakly.
@@ -96,6 +96,7 @@ def turning_height(token_prob: ArrayLike, token: int, *, lr_decoder: float, lr_a
 
     | ours   | theirs            |
     |--------|-------------------|
+    | token  | l                 |
     | result | L, M h of Lemma 9 |
     """
 
@@ -124,6 +125,6 @@ def stable_attention_rate(token_prob: ArrayLike, class_weight: ArrayLike, *, n_v
     """
     f, weight = normalised_feature(np.asarray(token_prob, float)), np.asarray(class_weight, float)
     spread = np.array([np.diag(row) - np.outer(row, row) for row in f**2])
-    times = np.geomspace(0.1, 1e4, 100)
+    times = np.geomspace(0.1, 1e4, 300)
     sent = plain_coupling(times, overlap=class_overlap(f), class_weight=weight, n_vocab=n_vocab, lr_decoder=1.0).own
     return float(2 / np.linalg.eigvalsh(np.einsum("tn,nlm->tlm", sent * weight, spread)).max())

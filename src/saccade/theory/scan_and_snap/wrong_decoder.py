@@ -17,6 +17,10 @@ def deepest_logit(strength: float, *, lr_decoder: float, lr_attention: float) ->
     r"""Logit of a distinct token when its row is neutral again, $-\frac{\eta_Z}{\eta_Y}S_0^2$; then it rises.
 
     Ours. Domain: two classes, the token's share of attention small; from Z(0) = 0.
+
+    | ours     | letter |
+    |----------|--------|
+    | strength | S_0    |
     """
     return -lr_attention / lr_decoder * strength**2
 
@@ -25,5 +29,10 @@ def recovery_exponent(strength: float, *, n_distinct: int, n_common: int, lr_dec
     r"""Logarithm of the recovery time up to a constant, $(1 + N_D/N_C)\frac{\eta_Z}{\eta_Y}S_0^2$.
 
     Ours. `n_distinct` counts those of all classes of the query. Domain: as `deepest_logit`; $\frac{\eta_Z}{\eta_Y}S_0^2$ above 1.
+
+    | ours                 | letter   |
+    |----------------------|----------|
+    | strength             | S_0      |
+    | n_distinct, n_common | N_D, N_C |
     """
     return -(1 + n_distinct / n_common) * deepest_logit(strength, lr_decoder=lr_decoder, lr_attention=lr_attention)
