@@ -135,7 +135,7 @@ def _followed(one: Followed, settings: Settings, on_progress: Progress) -> dict[
         "overlap": np.sum(feature[1:, 0] * feature[1:, 1], axis=1),
         "logit_error": np.abs(expected - z)[1:].max(axis=1) / np.abs(z)[1:].max(axis=1),
         "wrong_sign": (np.sign(expected[-1]) != np.sign(z[-1])).sum(),
-        "falling": (z[-1, task.distinct.any(axis=0)[occurs]] <= 0).sum(),
+        "falling": (z[-1, np.asarray(task.distinct.any(axis=0))[occurs]] <= 0).sum(),
         "wrong_lead": (np.sign(_resting(task, t[-1])) != np.sign(z[-1] - z[-2])).sum(),
     }
 
