@@ -72,7 +72,6 @@ VARIABLES = {
         "1",
         "logits at the end of the flow (B) if class 2 stands further away, steepest slope, fastest attention",
     ),
-    "apart_expected": Variable("token", "1", "the same by the theory of plain descent and effective frequencies"),
     "learned": Variable("distance", "1", "bias that was learned at each distance, from none, at the end of the flow (B)"),
 }
 
@@ -132,7 +131,6 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
             "ratio_late": [run.attention_logits.values[-1] for run in ratios],
             "learned": learned.position.values[-1],
             "apart_late": uneven.attention_logits.values[-1],
-            "apart_expected": _expected(apart, slopes[-1], settings),
         }
     )
     return Measured(values, {"slope": slopes, "ratio": list(settings.ratios), "distance": np.arange(settings.n_distances)})
@@ -144,14 +142,6 @@ def _prior(joint: Array, slope: float) -> Array:
 
 def _flow(joint: Array, slope: float, settings: Settings, **rates: float) -> xr.Dataset:
     return saccade.flow(PlacedPairwise(joint, _prior(joint, slope), n_vocab=settings.n_vocab, **rates), t1=settings.t1)
-
-
-def _expected(joint: Array, slope: float, settings: Settings) -> Array:
-    """Logits at the end of the flow (B) with the fastest attention, by the theory of plain descent and effective frequencies."""
-    effective = theory.effective_prob(joint, _prior(joint, slope))
-    told: dict[str, Any] = {"query": [0, 0], "class_weight": [0.5, 0.5], "n_vocab": settings.n_vocab, "lr_decoder": 1.0}
-    times = [0.0, settings.t1]
-    return theory.plain_attention_logits(times, token_prob=effective, lr_attention=1 / min(settings.ratios), **told)[-1, 0]
 
 
 def _followed(joint: Array, slope: float, settings: Settings) -> dict[str, Any]:
@@ -252,9 +242,6 @@ def _apart(record: xr.Dataset) -> Iterator[Claim]:
     case = Case({"flow": "B", "class 2": f"{APART} places further", "slope": float(record.slope.max()), "η_Y/η_Z": fastest})
     broken = case.but([met(LEFT_ALIKE, False)]).breaking(LEFT_ALIKE)
     yield broken.none(POSITIONAL_FATES, "distinct tokens gain attention", late[OWN.start :] <= 0)
-    title = "logits by plain-descent theory with effective frequencies, largest error over the largest logit"
-    error = np.abs(late - record.apart_expected.values).max() / np.abs(late).max()
-    yield case.at_most(POSITIONAL_FATES, title, error, 0.02)
 
 
 def _clock(record: xr.Dataset) -> Iterator[Claim]:
