@@ -1,4 +1,4 @@
-"""Rate ratios: every verdict as expected, and a flow that broke as the summary says would be seen."""
+"""Rate ratios: every verdict as expected, and a flow that broke, or kept whole, where theory does not say so would be seen."""
 
 from __future__ import annotations
 
@@ -19,16 +19,39 @@ def unexpected(record):
 
 def test_every_verdict_is_the_expected_one(record):
     assert unexpected(record) == set()
-    assert len(EXPERIMENT.figure(record).axes) == 3
+    assert len(EXPERIMENT.figure(record).axes) == 4
 
 
 def test_a_flow_that_stood_still_below_ratio_one_would_confirm_the_summary(record):
     mass = record.plain_mass.copy(deep=True)
     mass[:2] = mass.values[:2, :1]
     seen = unexpected(record.assign(plain_mass=mass))
-    assert seen == {"slow decoder", "rate ratio under plain descent", "plain descent with memory"}
+    assert seen == {"slow decoder", "rate ratio, classes alike", "plain descent with memory"}
 
 
-def test_sgd_that_kept_the_scan_at_large_steps_would_be_seen(record):
+def test_distinct_tokens_that_rise_in_unequal_classes_would_contradict_us(record):
+    """As in the theory's flow: the broken assumption breaks nothing, and no token turns."""
+    risen = record.assign(unequal_logits=record.unequal_reduced)
+    seen = {"slow decoder", "rate ratio, classes alike", "rate ratio, classes not alike", "plain descent with memory"}
+    assert unexpected(risen) == seen
+
+
+def test_tokens_that_turn_a_fifth_later_or_not_as_the_root_of_the_ratio_would_be_seen(record):
+    for wrong in (1.2 * record.turn, 0 * record.turn + record.turn[0]):
+        assert unexpected(record.assign(turn=wrong)) == {"rate ratio, classes not alike"}
+
+
+def test_sgd_that_kept_the_scan_where_steps_overshoot_would_be_seen(record):
     kept = record.assign(sgd_mass=0 * record.sgd_mass + 0.4, sgd_wrong_way=0 * record.sgd_wrong_way)
     assert "large steps of attention" in unexpected(kept)
+
+
+def test_a_larger_decoder_rate_that_slowed_convergence_would_be_seen(record):
+    slower = record.held_converged.copy(data=record.held_converged.values[::-1])
+    assert unexpected(record.assign(held_converged=slower)) == {"rate ratio, classes alike"}
+
+
+def test_ratios_at_which_nothing_breaks_give_no_surprise():
+    record = record_of("break-conditions", ratios=(0.1, 1.0, 10.0), seeds=1, turn_ratios=(1.0,))
+    assert unexpected(record) == set()
+    assert not [claim for claim in EXPERIMENT.claims(record) if claim.breaks == "steps of attention do not overshoot"]

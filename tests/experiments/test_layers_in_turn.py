@@ -27,6 +27,7 @@ def failing(record):
 def test_layers_turn_together_and_the_lowest_obeys_the_joint_law(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert [claim.breaks for claim in claims if claim.breaks] == ["exponential attention"]
     assert len(EXPERIMENT.figure(record).axes) == 2
 
 

@@ -21,7 +21,7 @@ def unexpected(record):
 def test_every_verdict_is_the_expected_one(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
-    assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [18, 3]
+    assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS)] == [20, 4]
     assert len(EXPERIMENT.figure(record).axes) == 4
 
 
@@ -40,3 +40,8 @@ def test_strong_classes_that_never_snap_would_be_seen(record):
     gap = record.gap.copy(deep=True)
     gap.loc["strong, fast attention"] = record.steps.sel(case="strong, fast attention").values ** 1e-3
     assert "when plain descent snaps" in unexpected(record.assign(gap=gap))
+
+
+def test_unequal_classes_whose_distinct_tokens_all_rose_would_contradict_us(record):
+    assert unexpected(record.assign(falling=0 * record.falling)) == {"rate ratio, classes not alike"}
+    assert unexpected(record.assign(wrong_sign=record.wrong_sign + 1)) == {"plain descent with memory"}

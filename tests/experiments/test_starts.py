@@ -19,7 +19,7 @@ def unexpected(record):
 
 def test_every_verdict_is_the_expected_one(record):
     assert unexpected(record) == set()
-    assert len(EXPERIMENT.figure(record).axes) == 3
+    assert len(EXPERIMENT.figure(record).axes) == 4
 
 
 def test_a_logit_one_part_in_ten_thousand_off_breaks_the_relation(record):
@@ -28,6 +28,15 @@ def test_a_logit_one_part_in_ten_thousand_off_breaks_the_relation(record):
     assert unexpected(record.assign(reduced_logits=z)) == {"relative gain from any start"}
 
 
-def test_tokens_that_went_the_other_way_and_a_decoder_that_recovered_would_be_seen(record):
-    back = record.assign(plain_logits=-record.plain_logits, wrong_loss=0 * record.wrong_loss)
-    assert {"fates from any start", "wrong decoder"} <= unexpected(back)
+def test_a_plain_flow_in_which_distinct_tokens_always_rose_would_contradict_us(record):
+    like = record.assign(plain_logits=record.reduced_logits)
+    assert unexpected(like) == {"fates from any start", "plain descent with memory"}
+
+
+def test_a_start_that_did_not_act_like_frequencies_would_be_seen(record):
+    assert unexpected(record.assign(frequency_gap=record.frequency_gap + 1e-5)) == {"a start is other frequencies"}
+
+
+def test_recovery_that_took_as_long_from_any_strength_or_never_came_would_be_seen(record):
+    for wrong in (0 * record.recovery + 5, record.recovery.where(record.depth < record.depth.max()), 1.2 * record.recovery):
+        assert unexpected(record.assign(recovery=wrong)) == {"wrong decoder"}

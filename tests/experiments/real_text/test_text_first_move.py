@@ -72,3 +72,8 @@ def test_the_sign_rule_says_nothing_of_adam() -> None:
 
 def test_seeds_that_part_cannot_tell() -> None:
     assert verdict(moved(-1, 1, 1, -1), "runs attention slower than condensation") == CANNOT_TELL
+
+
+def test_runs_that_never_moved_do_not_count() -> None:
+    """Of four runs one stayed: all three that moved went the right way, which is all of them and not three quarters."""
+    assert verdict(moved(-1, -1, 1, np.nan), "runs attention slower than condensation") == HOLDS

@@ -77,14 +77,14 @@ def test_adam_first_takes_steps_of_its_rate_and_then_of_equal_size():
     """Momentum .9 and memory .999: the first gradient of attention is felt at step 2, as (.1/.19)/sqrt(.001/.001999)."""
     prob = np.concatenate([COMMON, OWN])
     path = adam_limit(prob, np.arange(8) >= 3, n_vocab=N_VOCAB, n_classes=N_CLASSES, lr=0.25, steps=2)
-    np.testing.assert_allclose(path.height[:2], [0, 0.25])
+    np.testing.assert_allclose(path.height[:2], [[0] * 8, [0.25] * 8])
     np.testing.assert_array_equal(path.logits[1], 0)
     np.testing.assert_allclose(np.abs(path.logits[2]), 0.25 * (0.1 / 0.19) / np.sqrt(0.001 / 0.001999), rtol=1e-9)
 
 
-def test_a_slow_adam_flattens_attention_on_distinct_tokens():
+def test_a_slow_adam_flattens_attention_on_distinct_tokens_while_rows_are_alike():
     prob = np.concatenate([COMMON, OWN])
-    path = adam_limit(prob, np.arange(8) >= 3, n_vocab=N_VOCAB, n_classes=N_CLASSES, lr=0.02, steps=400)
+    path = adam_limit(prob, np.arange(8) >= 3, n_vocab=N_VOCAB, n_classes=N_CLASSES, lr=0.02, steps=400, rows_alike=True)
     shares = OWN * np.exp(path.logits[-1][3:])
     assert np.ptp(np.log(shares)) < 0.15 * np.ptp(np.log(OWN))
 
@@ -95,3 +95,14 @@ def test_momentum_moves_as_far_as_its_clock_says_under_a_constant_gradient():
         velocity = momentum * velocity + 1.0
         place += lr * velocity
     np.testing.assert_allclose(momentum_clock(11, lr=lr, momentum=momentum), place, rtol=1e-12)
+
+
+def test_rows_of_tokens_whose_attention_has_grown_become_the_highest():
+    prob = np.concatenate([COMMON, OWN])
+    options = {"n_vocab": N_VOCAB, "n_classes": N_CLASSES, "lr": 0.05, "steps": 600}
+    path, alike = (adam_limit(prob, np.arange(8) >= 3, rows_alike=same, **options) for same in (False, True))
+    assert (np.diff(path.height[-1][3:]) < 0).all()  # rarest first
+    assert path.height[-1][3] > 1.2 * path.height[-1][7]
+    assert np.ptp(alike.height[-1]) < 1e-12
+    share, flat = (np.log(OWN) + one.logits[-1][3:] for one in (path, alike))
+    assert share.argmax() == 0 < flat.argmax()

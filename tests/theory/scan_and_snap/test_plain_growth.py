@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
+from scipy.special import softmax
 
 from saccade.theory import scan_and_snap as theory
 
@@ -22,6 +24,23 @@ def test_with_attention_nearly_at_rest_logits_are_the_integral_of_lemma_4_with_t
     dot = [theory.attention_logits_dot(f, beta, [7, 7], speed=1.0, lr_attention=rate) for beta in coupling]
     expected = np.trapezoid(np.concatenate([np.zeros((1, 2, 5)), dot]), t, axis=0)
     np.testing.assert_allclose(z[-1], expected, rtol=1e-3, atol=1e-13)
+
+
+def test_fast_attention_is_held_back_by_what_the_decoder_remembers():
+    """The exact decoder, one vector for each token, along the same path: without memory logits are several times as large."""
+    t1, rate, M = 300.0, 20.0, OPTIONS["n_vocab"]
+
+    def velocity(_t, flat):
+        Y, z = flat[:-5].reshape(5, M), flat[-5:]
+        f = theory.normalised_feature(PROB * np.exp(z))
+        error = np.eye(M)[:2] - softmax(f @ Y, axis=1)
+        g = error @ Y.T
+        pushed = f * (g - f * np.sum(f * g, axis=1, keepdims=True))
+        return np.concatenate([(0.9 * 0.5 * f.T @ error).ravel(), rate * 0.5 * pushed.sum(axis=0)])
+
+    exact = solve_ivp(velocity, (0, t1), np.zeros(5 * M + 5), method="LSODA", rtol=1e-8, atol=1e-11).y[-5:, -1]
+    found = theory.plain_attention_logits([0.0, t1], lr_attention=rate, **OPTIONS)[-1, 0]
+    np.testing.assert_allclose(found, exact, atol=0.02 * np.abs(exact).max())
 
 
 def test_each_query_has_the_logits_of_its_own_classes():

@@ -1,10 +1,12 @@
-"""A decoder slower than attention does not break the scan; a very fast one weakens it, and only large SGD steps break it.
+"""With unequal classes a slow decoder breaks the scan; with classes alike it does not; in SGD large steps break it.
 
-Syn-Medium with one query at decoder rates from .01 to 100 times that of attention: SGD (A) with long contexts and the theory's flow
-(C) at decoder rate 1, plain flow (B) both at decoder rate 1 and at attention rate 1, since a ratio alone does not say which of the
-two has changed. Asked at each ratio: who rises, who falls, in what order, how sparse, how fast. A public summary says that the scan
-fails below ratio 1. Expect no such failure in (B) and (C), however the ratio is made; what is said of one way alone is labelled.
-In (A) expect failure at ratio .01, and none at the same ratio with steps a tenth as large.
+Decoder rates from .01 to 100 times that of attention, in the plain flow (B), with either rate held at 1, since a ratio alone does
+not say which of the two has changed; in the theory's flow (C) and in SGD (A). Classes alike: Syn-Medium with one query. Unequal:
+the same with the distinct tokens of class 1 heavier. Asked at each ratio: who rises, who falls, in what order, how sparse, how
+fast. A public summary says that the scan fails below ratio 1. Expect that with classes alike no token goes the wrong way in (B)
+and (C); with unequal classes the distinct tokens of class 2 fall in (B), below the ratio and after the time that our theory
+gives, and never in (C); in (A) a break where theory says that steps of attention overshoot, and none at the same ratio with
+smaller steps.
 """
 
 from __future__ import annotations
@@ -18,17 +20,21 @@ import xarray as xr
 
 import saccade
 from saccade.dynamics.randomness import checked_seeds
-from saccade.lab.claim import FAILS, HOLDS, REPLICATION, Case, Claim
+from saccade.lab.claim import FAILS, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
-from saccade.lab.panel import LINE, POINTS, Layout, Line, Lines
+from saccade.lab.panel import LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.observe import measures
-from saccade.observe.fits import Array, first_time
+from saccade.observe.fits import Array, first_time, reaching_time
 from saccade.theory import scan_and_snap as theory
-from saccade.theory.scan_and_snap.open_statements import LARGE_STEPS, PLAIN_MEMORY, RATE_RATIO, SLOW_DECODER
+from saccade.theory.condition import at_most, met
+from saccade.theory.scan_and_snap.open_statements import LARGE_STEPS, PLAIN_MEMORY, RATE_RATIO, SLOW_DECODER, UNEQUAL_FATES
 
 # Common mass at the end of flow (B) at decoder rate 1 in an independent run, by ratio.
 REPLICATED_MASS = {0.01: 0.387, 1.0: 0.420, 100.0: 0.619}
+ALIKE, UNEQUAL, STABLE = "classes alike", "unequal classes", "steps of attention do not overshoot"
 _CONVERGED = 0.1  # nats: the loss at which SGD counts as converged
+_MEMORY = 0.01  # of attention, or nats: the error allowed to the theory of plain descent
+_TURN = 0.1  # relative: the closed form leaves out how the coupling grows, which at equal rates moves the turn by 8 %
 DECODER, ATTENTION = "η_Y", "η_Z"  # the rate that is held at 1 while the ratio changes
 # By name: engine, letter of the flow, and what is held.
 _FLOWS: dict[str, tuple[Callable[..., xr.Dataset], str, str]] = {
@@ -44,39 +50,49 @@ class Settings:
     ratios: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     """decoder rate over attention rate; one of the two is 1 per step"""
     t1: float = 1e4
-    """end of the flows, steps"""
+    """end of the flows with classes alike, steps"""
+    heavier: float = 2.0
+    """log of how much heavier the distinct tokens of class 1 are, where classes are unequal"""
+    unequal_t1: float = 1e6
+    """end of the flows with unequal classes, steps"""
+    turn_ratios: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0, 100.0)
+    """ratios at which we wait until the distinct tokens of class 2 fall below their start"""
     steps: int = 150
     """updates of SGD"""
+    held_steps: int = 400
+    """updates of SGD at attention rate 1, where a slow decoder needs longer"""
     context: int = 2047
     """context tokens in SGD, enough to show the rarest token ten times"""
     seeds: int | tuple[int, ...] = 3
     """number of seeds of SGD (0, 1, 2, ...), or a list of seeds"""
 
 
+def unequal_classes(heavier: float) -> saccade.SequenceClasses:
+    """Syn-Medium with one query, the distinct tokens of class 1 e^heavier times as frequent."""
+    task = saccade.SequenceClasses.syn_medium(1)
+    weight = task.token_prob.copy()
+    weight[0, task.distinct[0]] *= np.exp(heavier)
+    return saccade.SequenceClasses(weight[:, weight.any(axis=0)], n_vocab=task.n_vocab, normalise=True, name="unequal-2")
+
+
 def measure(settings: Settings, on_progress: Progress) -> Measured:
-    task, n = saccade.SequenceClasses.syn_medium(1), len(settings.ratios)
-    flows: dict[str, list[dict[str, Any]]] = {name: [] for name in _FLOWS}
-    for i, ratio in enumerate(settings.ratios):
-        for name, (engine, _, held) in _FLOWS.items():
-            path = engine(task, t1=settings.t1, n_times=100, **_rates(ratio, held))
-            flows[name].append(_seen(path.attention, path.attention_logits, path.time.values, task))
-        on_progress(0.6 * (i + 1) / n)
-    sgd = _sgd(task, settings, 1.0, stretch(on_progress, 0.6, 0.8))
-    smaller = _sgd(task, settings, _SMALLER, stretch(on_progress, 0.8, 1.0))
-    values: dict[str, Any] = {
-        f"{name}_{key}": np.stack([one[key] for one in found]) for name, found in flows.items() for key in found[0]
-    }
-    for name in ("plain", "held"):
-        values[f"{name}_expected"] = [
-            _expected_mass(task, settings.t1, _rates(ratio, _FLOWS[name][2])) for ratio in settings.ratios
-        ]
-    values |= {f"sgd_{key}": value for key, value in sgd.items()} | {f"small_{key}": value for key, value in smaller.items()}
-    return Measured(
-        values, {"ratio": list(settings.ratios), "seed": checked_seeds(settings.seeds), "place": np.arange(len(path.time))}
-    )
+    task = saccade.SequenceClasses.syn_medium(1)
+    values: dict[str, Any] = {}
+    for done, (name, (engine, _, held)) in enumerate(_FLOWS.items(), 1):
+        paths = [engine(task, t1=settings.t1, n_times=100, **_rates(ratio, held)) for ratio in settings.ratios]
+        seen = [_seen(path.attention, path.attention_logits, path.time.values, task) for path in paths]
+        values |= {f"{name}_{key}": np.stack([one[key] for one in seen]) for key in seen[0]}
+        if engine is saccade.flow:
+            told = [_expected(task, settings.t1, _rates(ratio, held)) for ratio in settings.ratios]
+            values |= {f"{name}_expected": [one[0] for one in told], f"{name}_expected_entropy": [one[1] for one in told]}
+        on_progress(0.2 * done)
+    values |= _unequal(settings) | {"start_entropy": measures.distinct_entropy(task.token_prob, task.distinct).mean()}
+    values |= _trained(task, settings, stretch(on_progress, 0.7, 1.0))
+    coords = {"ratio": list(settings.ratios), "turn_ratio": list(settings.turn_ratios), "seed": checked_seeds(settings.seeds)}
+    return Measured(values, coords | {"place": np.arange(len(paths[0].time))})
 
 
-def _rates(ratio: float, held: str) -> dict[str, float]:
+def _rates(ratio: float, held: str) -> dict[str, Any]:
     decoder, attention = (1.0, 1 / ratio) if held == DECODER else (ratio, 1.0)
     return {"lr_decoder": decoder, "lr_attention": attention}
 
@@ -99,18 +115,87 @@ def _seen(attention: xr.DataArray, logits: xr.DataArray, t: Array, task: saccade
     }
 
 
-def _sgd(task: saccade.SequenceClasses, settings: Settings, scale: float, on_progress: Progress) -> dict[str, Any]:
-    """All ratios at once; with smaller steps only the first ratio, for as much longer."""
-    ratios = np.array(settings.ratios) if scale == 1 else np.array(settings.ratios[:1])
-    steps = round(settings.steps / scale)
+def _expected(task: saccade.SequenceClasses, t1: float, rates: dict[str, Any]) -> tuple[float, float]:
+    """Common mass, and entropy among distinct tokens, at the end by the theory of plain descent."""
+    prob = task.token_prob
+    attention = theory.limit_attention(prob, _expected_logits(task, t1, rates))
+    return float(measures.mass(attention[0], task.common)), float(measures.distinct_entropy(attention, task.distinct).mean())
+
+
+def _expected_logits(task: saccade.SequenceClasses, t1: float, rates: dict[str, Any]) -> Array:
+    told: dict[str, Any] = {
+        "token_prob": task.token_prob,
+        "query": task.query,
+        "class_weight": task.class_weight,
+        "n_vocab": task.n_vocab,
+    }
+    return theory.plain_attention_logits([0.0, t1], **told, **rates)[-1]
+
+
+def _unequal(settings: Settings) -> dict[str, Any]:
+    """Logits at the end in (B), by theory and in (C); when the most frequent distinct token of class 2 is back at its start."""
+    task = unequal_classes(settings.heavier)
+    options: dict[str, Any] = {"t1": settings.unequal_t1, "n_times": 30, "keep": ("attention_logits",)}
+    occurs, rates = task.token_prob.any(axis=0), [_rates(ratio, DECODER) for ratio in settings.ratios]
+    prob = task.token_prob[:, occurs]
+    top = int(np.argmax(np.where(task.distinct[1], task.token_prob[1], 0.0)[occurs]))
+    ends: dict[str, list[Array]] = {
+        name: [engine(task, **options, **one).attention_logits.values[-1, 0, occurs] for one in rates]
+        for name, engine in (("unequal_logits", saccade.flow), ("unequal_reduced", saccade.reduced_flow))
+    }
+    expected = [_expected_logits(task, settings.unequal_t1, one)[0, occurs] for one in rates]
+    turns = [theory.turning_height(prob, top, lr_decoder=1.0, lr_attention=1 / ratio) for ratio in (1.0, *settings.turn_ratios)]
+    found = [_turn(task, top, ratio, height) for ratio, height in zip(settings.turn_ratios, turns[1:], strict=True)]
+    return ends | {
+        "unequal_expected": expected,
+        "unequal_prob": prob,
+        "resting": theory.resting_lead(prob),
+        "turn": found,
+        "predicted_turn": turns[1:],
+        "equal_rates_turn": turns[0],
+    }
+
+
+def _turn(task: saccade.SequenceClasses, token: int, ratio: float, predicted: float) -> float:
+    """The height of the decoder when a token's logit is back at 0; looked for up to 1.3 times the predicted height."""
+    until = np.exp(1.3 * predicted) * task.n_classes / task.n_vocab if np.isfinite(predicted) else 1e6
+    path = saccade.flow(task, t1=until, n_times=200, lr_attention=1 / ratio, keep=("attention_logits",))
+    z, height = path.attention_logits.values[1:, 0, token], np.log(task.n_vocab * path.time.values[1:] / task.n_classes)
+    after = int(np.argmax(z))  # it rises first
+    return reaching_time(height[after:], -z[after:], 0.0)
+
+
+def _trained(task: saccade.SequenceClasses, settings: Settings, on_progress: Progress) -> dict[str, Any]:
+    """SGD at every ratio, with each rate held; and, where steps of attention overshoot, with both rates smaller."""
+    ratios, occurs = np.array(settings.ratios), task.token_prob.any(axis=0)
+    limit = theory.stable_attention_rate(task.token_prob[:, occurs], task.class_weight, n_vocab=task.n_vocab)
+    sgd = _sgd(task, settings, settings.steps, 1 + 0 * ratios, 1 / ratios, stretch(on_progress, 0, 0.3))
+    held = _sgd(task, settings, settings.held_steps, ratios, 1 + 0 * ratios, stretch(on_progress, 0.3, 0.6))
+    smaller = np.where(1 / ratios > limit, _SMALLER, np.nan)  # elsewhere there is nothing to mend
+    broken = np.isfinite(smaller)
+    values = {f"sgd_{name}": value for name, value in sgd.items()} | {"held_converged": held["converged"]}
+    values |= {f"small_{name}": np.full(np.shape(sgd[name]), np.nan) for name in ("mass", "wrong_way")}
+    if broken.any():
+        small = _sgd(
+            task, settings, round(settings.steps / _SMALLER / 3), smaller[broken], smaller[broken] / ratios[broken], on_progress
+        )
+        for name in ("mass", "wrong_way"):
+            values[f"small_{name}"][broken] = small[name]
+    return values | {"stable_rate": limit}
+
+
+def _sgd(
+    task: saccade.SequenceClasses, settings: Settings, steps: int, decoder: Array, attention: Array, on_progress: Progress
+) -> dict[str, Any]:
+    """All pairs of rates at once."""
     record = saccade.train(
         task,
         steps=steps,
-        lr_decoder=np.full(len(ratios), scale),
-        lr_attention=scale / ratios,
+        lr_decoder=decoder,
+        lr_attention=attention,
         context=settings.context,
         seeds=settings.seeds,
-        save=list(range(0, steps + 1, round(1 / scale))),
+        save=sorted({*range(0, steps + 1, max(1, steps // 150)), steps}),
         keep=("attention", "attention_logits"),
         on_progress=on_progress,
     )
@@ -118,21 +203,7 @@ def _sgd(task: saccade.SequenceClasses, settings: Settings, scale: float, on_pro
     seen["converged"] = np.apply_along_axis(lambda one: first_time(record.time.values, one < _CONVERGED), -1, record.loss.values)
     seen["mass"] = seen["mass"][..., -1]
     del seen["steps"]
-    return seen if scale == 1 else {name: value[0] for name, value in seen.items()}
-
-
-def _expected_mass(task: saccade.SequenceClasses, t1: float, rates: dict[str, float]) -> float:
-    """Common mass at the end by the theory of plain descent."""
-    prob = task.token_prob
-    logits = theory.plain_attention_logits(
-        [0.0, t1],
-        token_prob=prob,
-        query=task.query,
-        class_weight=task.class_weight,
-        n_vocab=task.n_vocab,
-        **rates,
-    )[-1]
-    return float(measures.mass(theory.limit_attention(prob, logits)[0], task.common))
+    return seen
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
@@ -145,10 +216,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         yield case.at_least(RATE_RATIO, title, mass[-1, -1] / mass[equal, -1], 1, strict=True)
         if flow == "B":
             fall = mass[:, 0] - mass[:, -1]
-            title = "fall of common tokens: slowest decoder / equal rates"
+            title = "classes alike: fall of common tokens, slowest decoder / equal rates"
             yield case.at_most(SLOW_DECODER, title, fall[0] / fall[equal], 0.5, expected=FAILS)
-            title = "attention left on common tokens: largest error of plain-descent theory"
-            yield case.at_most(PLAIN_MEMORY, title, np.abs(record[f"{name}_expected"].values - mass[:, -1]), 0.01)
+            yield from _told(record, name, case)
         if held == DECODER:
             yield case.in_order(RATE_RATIO, "attention left on common tokens rises with η_Y/η_Z, at fixed η_Y", mass[:, -1])
             half = record[f"{name}_half_time"].values
@@ -160,7 +230,21 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             found = record.plain_mass.values[ratios == ratio, -1]
             case = Case({"flow": "B", "η_Y/η_Z": ratio}, against=REPLICATION)
             yield case.near(RATE_RATIO, "attention left on common tokens", found, known, within=0.003)
-    yield from _trained(record)
+    yield from _unequal_claims(record)
+    yield from _sgd_claims(record)
+
+
+def _told(record: xr.Dataset, name: str, case: Case) -> Iterator[Claim]:
+    """Mass and sparsity at the end, by theory."""
+    title = "attention left on common tokens: largest error of plain-descent theory"
+    error = np.abs(record[f"{name}_expected"].values - record[f"{name}_mass"].values[:, -1])
+    yield case.at_most(PLAIN_MEMORY, title, error, _MEMORY)
+    entropy, told = record[f"{name}_entropy"].values, record[f"{name}_expected_entropy"].values
+    title = "entropy among distinct tokens: largest error of plain-descent theory, nats"
+    yield case.at_most(PLAIN_MEMORY, title, np.abs(entropy - told), _MEMORY)
+    title = "rate ratio at which distinct tokens are told apart best (least entropy), as theory says"
+    best, predicted = (float(record.ratio.values[np.argmin(one)]) for one in (entropy, told))
+    yield case.near(PLAIN_MEMORY, title, best, predicted, within=0)
 
 
 def _fates(record: xr.Dataset, name: str, case: Case) -> Iterator[Claim]:
@@ -173,30 +257,77 @@ def _fates(record: xr.Dataset, name: str, case: Case) -> Iterator[Claim]:
     yield case.none(RATE_RATIO, "frequent distinct tokens gain more, at every ratio", disordered, among=n * pairs)
 
 
-def _trained(record: xr.Dataset) -> Iterator[Claim]:
-    stable, case = record.isel(ratio=slice(1, None)), Case({"A": "SGD", "η_Y": 1.0})
+def border_ratio(record: xr.Dataset) -> float:
+    """Below it the most frequent distinct token of class 2 has fallen by the end of the flows, by theory."""
+    task, used = saccade.SequenceClasses.syn_medium(1), EXPERIMENT.settings_of(record)
+    height = np.log(task.n_vocab * used.unequal_t1 / task.n_classes)
+    return float((height / record.equal_rates_turn) ** 2)
+
+
+def _unequal_claims(record: xr.Dataset) -> Iterator[Claim]:
+    case, ratios = Case({"flow": "B", "classes": "unequal"}), record.ratio.values
+    z, prob = record.unequal_logits.values, record.unequal_prob.values
+    distinct = theory.distinct_tokens(prob)
+    sign = np.where(distinct.any(axis=0), 1, -1)
+    title = "distinct tokens rise, common ones fall, at every ratio"
+    yield case.but([met(ALIKE, False)]).breaking(ALIKE).none(RATE_RATIO, title, z * sign <= 0)
+    yield Case({"flow": "C", "classes": "unequal"}).none(RATE_RATIO, title, record.unequal_reduced.values * sign <= 0)
+    slow = z[ratios < 1][:, distinct.any(axis=0)]
+    title = "unequal classes: distinct tokens rise though the decoder is slower than attention"
+    yield Case({"flow": "B"}).none(SLOW_DECODER, title, slow <= 0, expected=FAILS)
+    title = "every token goes where plain-descent theory says, at every ratio"
+    yield case.none(PLAIN_MEMORY, title, np.sign(z) != np.sign(record.unequal_expected.values))
+    border, weaker = border_ratio(record), z[:, distinct[1]]
+    title = "distinct tokens of class 2 have fallen below the ratio that theory gives for this time, and risen above it"
+    yield case.but(border=float(f"{border:.2g}")).none(UNEQUAL_FATES, title, (weaker < 0) != (ratios < border)[:, None])
+    title = "where they fall, the frequent ones fall further"
+    below = weaker[ratios < border][:, np.argsort(prob[1, distinct[1]])]
+    yield case.none(UNEQUAL_FATES, title, ~(np.diff(below, axis=1) < 0))
+    title = "fates at the slowest decoder are those of the resting lead"
+    yield case.none(UNEQUAL_FATES, title, np.sign(z[np.argmin(ratios)]) != np.sign(record.resting.values))
+    alike = Case({"flow": "B", "classes": "alike"}, [met(UNEQUAL, False)]).breaking(UNEQUAL)
+    title = "tokens that go the wrong way at the slowest decoder"
+    yield alike.at_least(UNEQUAL_FATES, title, record.plain_wrong_way.values[np.argmin(ratios)], 1)
+    for ratio, found, predicted in zip(record.turn_ratio.values, record.turn.values, record.predicted_turn.values, strict=True):
+        title = "height L at which the top distinct token of class 2 is back at its start"
+        yield case.but(**{"η_Y/η_Z": float(ratio)}).near(UNEQUAL_FATES, title, found, predicted, relative=_TURN)
+
+
+def _sgd_claims(record: xr.Dataset) -> Iterator[Claim]:
+    ratios, limit = record.ratio.values, float(record.stable_rate)
+    within = 1 / ratios <= limit
+    stable, case = record.isel(ratio=within), Case({"A": "SGD", "η_Y": 1.0})
     yield from _fates(stable, "sgd", case)
     title = "attention left on common tokens rises with η_Y/η_Z, at fixed η_Y, in every seed"
     yield case.in_order(RATE_RATIO, title, stable.sgd_mass.transpose("seed", "ratio").values)
     title = "updates to a loss of 0.1 rise with η_Y/η_Z, at fixed η_Y, mean over seeds"
     yield case.in_order(RATE_RATIO, title, stable.sgd_converged.mean("seed").values)
-    start = float(record.plain_mass[0, 0])
-    title = "attention on common tokens falls, in every seed, and distinct tokens rise"
-    for name, rate, expected in (("sgd", 1.0, FAILS), ("small", _SMALLER, HOLDS)):
-        runs = record[[f"{name}_mass", f"{name}_wrong_way"]]
-        runs = runs.isel(ratio=0) if name == "sgd" else runs
-        lost = (runs[f"{name}_mass"].values >= start) | (runs[f"{name}_wrong_way"].values > 0)
-        case = Case({"A": "SGD", "η_Y/η_Z": float(record.ratio[0]), "η_Z": rate / float(record.ratio[0])})
-        yield case.none(LARGE_STEPS, title, lost, expected=expected)
+    held = record.held_converged.mean("seed", skipna=False).values
+    title = "updates to a loss of 0.1 never rise with η_Y/η_Z, at fixed η_Z, mean over seeds"
+    reached = held[np.isfinite(held)]
+    yield Case({"A": "SGD", "η_Z": 1.0}).none(RATE_RATIO, title, ~(np.diff(reached) <= 0))
+    yield from _overshooting(record, limit)
+
+
+def _overshooting(record: xr.Dataset, limit: float) -> Iterator[Claim]:
+    start, title = float(record.plain_mass[0, 0]), "attention on common tokens falls, in every seed, and distinct tokens rise"
+    for ratio in record.ratio.values:
+        at = record.sel(ratio=ratio)
+        for name, scale in (("sgd", 1.0), ("small", _SMALLER)):
+            if not np.isfinite(at[f"{name}_mass"].values).all():
+                continue
+            lost = (at[f"{name}_mass"].values >= start) | (at[f"{name}_wrong_way"].values > 0)
+            given = at_most(STABLE, scale / ratio, limit, "attention rate")
+            case = Case({"A": "SGD", "η_Y/η_Z": float(ratio), "η_Z": scale / float(ratio)}, [given])
+            yield (case if given.holds else case.breaking(STABLE)).none(LARGE_STEPS, title, lost)
 
 
 def panels(record: xr.Dataset) -> Layout:
+    return [[_mass_panel(record), _entropy_panel(record)], [_fate_panel(record), _turn_panel(record)]]
+
+
+def _mass_panel(record: xr.Dataset) -> Lines:
     ratios = record.ratio.values
-    rising = [
-        Line(record.plain_steps[i, 1:], record.plain_mass[i, 1:], f"η_Y/η_Z = {ratio:g}", LINE, i / (len(ratios) - 1))
-        for i, ratio in enumerate(ratios)
-    ]
-    small = [Line(ratios[:1], [float(record.small_mass.mean())], "SGD (A), steps a tenth as large", POINTS, 3)]
     left = [
         Line(ratios, record.plain_mass.values[:, -1], "plain flow (B), η_Y = 1", POINTS, 0),
         Line(ratios, record.plain_expected.values, "theory of plain descent", LINE, 0),
@@ -204,25 +335,54 @@ def panels(record: xr.Dataset) -> Layout:
         Line(ratios, record.held_expected.values, "", LINE, 4),
         Line(ratios, record.reduced_mass.values[:, -1], "theory's flow (C), η_Y = 1", POINTS, 1),
         *(
-            Line(ratios, record.sgd_mass.values[:, i], "" if i else "SGD (A), each seed", "rings", 2)
+            Line(ratios, record.sgd_mass.values[:, i], "" if i else "SGD (A), each seed", RINGS, 2)
             for i in range(record.sizes["seed"])
         ),
-        *small,
+        Line(ratios, record.small_mass.mean("seed").values, "SGD (A), steps a tenth as large", POINTS, 3),
     ]
+    start = {float(record.plain_mass[0, 0]): "start"}
+    return Lines("classes alike", "η_Y / η_Z", "attention left on common tokens", left, "x", ylim=(-0.02, 1.02), levels=start)
+
+
+def _entropy_panel(record: xr.Dataset) -> Lines:
+    ratios = record.ratio.values
     entropy = [
         Line(ratios, record.plain_entropy, "plain flow (B), η_Y = 1", POINTS, 0),
+        Line(ratios, record.plain_expected_entropy, "theory of plain descent", LINE, 0),
         Line(ratios, record.held_entropy, "plain flow (B), η_Z = 1", POINTS, 4),
-        Line(ratios, record.reduced_entropy, "theory's flow (C), η_Y = 1", POINTS, 1),
+        Line(ratios, record.held_expected_entropy, "", LINE, 4),
     ]
-    y = "attention on common tokens"
-    return [
-        Lines("plain flow (B), η_Y = 1", "t (steps)", y, rising, "x", xlim=(0.1, None), ylim=(0, 1)),
-        Lines("where it ends", "η_Y / η_Z", y, left, "x", ylim=(-0.02, 1.02), levels={float(record.plain_mass[0, 0]): "start"}),
-        Lines("how sparse", "η_Y / η_Z", "entropy among distinct tokens (nats)", entropy, "x", ylim=(0, None)),
-    ]
+    title, y, start = "classes alike: how sparse", "entropy among distinct tokens (nats)", float(record.start_entropy)
+    return Lines(title, "η_Y / η_Z", y, entropy, "x", levels={start: "start"})
 
 
-_RUNS, _OF_A_FLOW = "ratio seed", "ratio"
+def _fate_panel(record: xr.Dataset) -> Lines:
+    ratios, distinct = record.ratio.values, theory.distinct_tokens(record.unequal_prob.values)
+    lines = []
+    for tone, (name, told) in enumerate((("unequal_logits", "unequal_expected"), ("unequal_reduced", ""))):
+        letter = "B" if told else "C"
+        for which, style in ((-1, POINTS), (0, RINGS)):
+            token = np.flatnonzero(distinct[1])[which]
+            said = "most frequent" if which else "rarest"
+            lines.append(Line(ratios, record[name].values[:, token], f"flow ({letter}), {said}", style, tone))
+            if told:
+                lines.append(Line(ratios, record[told].values[:, token], "theory of plain descent" if which else "", LINE, tone))
+    marks = {border_ratio(record): "predicted"}
+    title, y = "unequal classes: distinct tokens of class 2", "attention logit at the end"
+    return Lines(title, "η_Y / η_Z", y, lines, "x", levels={0.0: "start"}, marks=marks)
+
+
+def _turn_panel(record: xr.Dataset) -> Lines:
+    ratios = record.turn_ratio.values
+    lines = [
+        Line(ratios, record.turn, "plain flow (B)", POINTS, 0),
+        Line(ratios, record.predicted_turn, "predicted, as the root of the ratio", LINE, 0),
+    ]
+    title, y = "unequal classes: when they fall below their start", "height L = ln(M η_Y t/K)"
+    return Lines(title, "η_Y / η_Z", y, lines, "xy")
+
+
+_RUNS, _OF_A_FLOW, _ENDED = "ratio seed", "ratio", "ratio token"
 _NAMED = {name: f"flow ({flow}), {held} = 1" for name, (_, flow, held) in _FLOWS.items()}
 _SEEN = {
     "wrong_way": ("1", "distinct tokens whose logit did not rise plus common ones whose logit did not fall, at the end"),
@@ -237,16 +397,19 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: attention on common tokens along the plain flow (B) at decoder rate 1, darker for faster decoders: it falls at "
-        "every ratio. Panel 2: where it ends, in (B) with either rate fixed at 1 and in its theory (lines), and with the decoder's "
-        "rate fixed at 1 in the theory's flow (C) and in SGD (A). Either way, a decoder 100 times as fast leaves most attention on "
-        "common tokens. At ratio .01 SGD loses the scan (outermost rings) unless its steps are smaller. Panel 3: entropy among "
-        "distinct tokens; fast attention makes it small only in (C)."
+        "Above, classes alike. Left: attention left on common tokens, in the plain flow (B) with either rate fixed at 1 and in "
+        "its theory (lines), and with the decoder's rate fixed at 1 in the theory's flow (C) and in SGD (A). It falls at every "
+        "ratio; at ratio .01 SGD loses the scan (outermost rings) unless its steps are smaller. Right: entropy among distinct "
+        "tokens; they are told apart best near ratio 10, and hardly at .01. Below, unequal classes. Left: logits of the "
+        "distinct tokens of class 2, whose tokens are lighter than those of class 1. Left of the dotted line all fall in (B), "
+        "the frequent ones most; in (C) they always rise. Right: the height of the decoder, which grows with ln t, at which the"
+        " most frequent of them is back at its start."
     ),
     finding=(
-        "a slow decoder does not break the scan: at rate ratio 0.01 common tokens fall {fall of common tokens*η_Y 1):.2f} times as "
-        "far as at ratio 1 (fixed η_Y), or {fall of common tokens*η_Z 1):.2f} times (fixed η_Z); SGD breaks it in {attention on "
-        "common tokens falls*η_Z 100):.0f} of 3 seeds, and in none with steps a tenth as large"
+        "with classes alike a slow decoder does not break the scan; with unequal ones {distinct tokens rise, common ones "
+        "fall*flow B, classes unequal):.0f} of 150 tokens go the wrong way, all at rate ratios below the one that theory gives "
+        "for this time; SGD breaks in {attention on common tokens falls*η_Z 100):.0f} of 3 seeds where steps of attention "
+        "overshoot"
     ),
     variables={
         **{f"{name}_mass": Variable("ratio place", "1", f"attention on common tokens, {of}") for name, of in _NAMED.items()},
@@ -256,15 +419,28 @@ EXPERIMENT = Experiment(
             f"{name}_expected": Variable(_OF_A_FLOW, "1", "attention on common tokens at the end by the theory of plain descent")
             for name in ("plain", "held")
         },
-        **{f"sgd_{key}": Variable(_RUNS, *said) for key, said in _SEEN.items()},
         **{
-            f"small_{key}": Variable("seed", said[0], f"{said[1]}, first ratio, steps a tenth as large")
-            for key, said in _SEEN.items()
+            f"{name}_expected_entropy": Variable(_OF_A_FLOW, "nats", "entropy among distinct tokens at the end by the same theory")
+            for name in ("plain", "held")
         },
+        "start_entropy": Variable("", "nats", "entropy of attention among distinct tokens at the start"),
+        "unequal_prob": Variable("class token", "1", "P(l|n) of the unequal classes over the tokens that occur"),
+        "unequal_logits": Variable(_ENDED, "1", "unequal classes: attention logits at the end of the plain flow (B), η_Y = 1"),
+        "unequal_expected": Variable(_ENDED, "1", "the same by the theory of plain descent"),
+        "unequal_reduced": Variable(_ENDED, "1", "the same in the theory's flow (C)"),
+        "resting": Variable("token", "1", "lead of each logit over its past at which fast attention rests, times M"),
+        "turn": Variable(
+            "turn_ratio", "1", "L = ln(M η_Y t/K) when the top distinct token of class 2 is back at its start, flow (B)"
+        ),
+        "predicted_turn": Variable("turn_ratio", "1", "the same by theory for small logits"),
+        "equal_rates_turn": Variable("", "1", "the same at equal rates"),
+        **{f"sgd_{key}": Variable(_RUNS, *said) for key, said in _SEEN.items()},
         "sgd_mass": Variable(_RUNS, "1", "attention on common tokens at the end of SGD"),
-        "small_mass": Variable("seed", "1", "the same at the first ratio with steps a tenth as large, for ten times as many"),
-        "sgd_converged": Variable(_RUNS, "updates", "first update at which the loss is below 0.1"),
-        "small_converged": Variable("seed", "updates", "the same with smaller steps"),
+        "sgd_converged": Variable(_RUNS, "updates", "first update at which the loss is below 0.1, at decoder rate 1"),
+        "held_converged": Variable(_RUNS, "updates", "the same at attention rate 1; missing if it is not reached"),
+        "small_mass": Variable(_RUNS, "1", "attention on common tokens with steps a tenth as large, where larger ones overshoot"),
+        "small_wrong_way": Variable(_RUNS, _SEEN["wrong_way"][0], f"{_SEEN['wrong_way'][1]}, the same runs"),
+        "stable_rate": Variable("", "1/step", "attention rate above which single steps overshoot, by theory"),
     },
     dynamics="A: mini-batch training; B: population gradient flow; C: reduced flow of the theory",
     time_unit="steps of SGD",

@@ -25,8 +25,10 @@ from saccade.lab.panel import DASHES, LINE, Layout, Line, Lines
 from saccade.model.attention_tree import AttentionTree
 from saccade.observe.fits import Array, reaching_time
 from saccade.theory import joma
+from saccade.theory.condition import met
 from saccade.theory.joma.statements import DEEP_LAW, LAYER_LAW, LAYER_ORDER
 
+EXPONENTIAL = "exponential attention"
 FROZEN = 0.1  # share of all that a layer's attention moves, in the last tenfold of time
 VARIABLES = {
     "entropy": Variable("depth seed layer time", "1", "entropy of attention over its value at the start"),
@@ -34,6 +36,7 @@ VARIABLES = {
     "still_moving": Variable("depth seed layer", "1", "share of all its movement that attention makes in the last tenfold of time"),
     "loss": Variable("depth seed", "nats", "cross-entropy at the end"),
     "drift": Variable("", "1", "change of what the joint law conserves in layer 1 of 3 over that of its logits, exp attention"),
+    "softmax_drift": Variable("", "1", "the same with softmax attention"),
     "sum_drift": Variable("law_layer", "1", "drift of Σ logits - ½ Σ weights² / change of Σ logits"),
 }
 
@@ -93,10 +96,14 @@ def _late_share(time: Array, path: Array) -> float:
 
 def _laws(settings: Settings) -> dict[str, Any]:
     """Layer 1 sees tokens, one by one; of every layer the sum over what it attends to."""
-    run = saccade.flow(_tree(3, settings, kind="exp"), t1=min(settings.t1, 100.0), seed=0)
-    layers = [[run[f"parameter_{name}_{layer}"].values for name in ("attention", "neurons")] for layer in range(3)]
+    runs = {kind: saccade.flow(_tree(3, settings, kind=kind), t1=min(settings.t1, 100.0), seed=0) for kind in ("exp", "softmax")}
+    layers, by_softmax = (
+        [[run[f"parameter_{name}_{layer}"].values for name in ("attention", "neurons")] for layer in range(3)]
+        for run in runs.values()
+    )
     return {
         "drift": _drift(layers[0][0], joma.invariant("exp", *layers[0])),
+        "softmax_drift": _drift(by_softmax[0][0], joma.invariant("exp", *by_softmax[0])),
         "sum_drift": [_drift(logits.sum(axis=-1), joma.layer_invariant(logits, weights)) for logits, weights in layers],
     }
 
@@ -118,6 +125,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         yield case.none(LAYER_ORDER, "entropy of every layer falls", at.entropy.values[:, :depth, -1] >= 1)
     title = "drift of the conserved quantity / change of the logits, three layers"
     yield Case({"layer": 1}).at_most(DEEP_LAW, title, record.drift, 1e-6)
+    broken = Case({"layer": 1, "attention": "softmax"}, [met(EXPONENTIAL, False)]).breaking(EXPONENTIAL)
+    yield broken.at_most(DEEP_LAW, title, record.softmax_drift, 1e-6)
     title = "drift of Σ logits - ½ Σ weights² / change of Σ logits"
     for layer in record.law_layer.values.tolist():
         yield Case({"layer": layer}).at_most(LAYER_LAW, title, record.sum_drift.sel(law_layer=layer), 1e-6)

@@ -23,7 +23,13 @@ from saccade.lab.experiment import Experiment, Measured, Progress, Variable, str
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
 from saccade.observe.fits import Array, rank_correlation
 from saccade.theory import scan_and_snap as theory
-from saccade.theory.scan_and_snap.open_statements import PLAIN_GROWTH, PLAIN_LATE_SNAP, PLAIN_MEMORY, UNEQUAL_COUPLING
+from saccade.theory.scan_and_snap.open_statements import (
+    PLAIN_GROWTH,
+    PLAIN_LATE_SNAP,
+    PLAIN_MEMORY,
+    UNEQUAL_COUPLING,
+    UNEQUAL_FATES,
+)
 from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING
 
 _WITHIN, _CLOSED = 0.02, 0.2  # of the theory of plain descent, and of its closed forms
@@ -128,6 +134,9 @@ def _followed(one: Followed, settings: Settings, on_progress: Progress) -> dict[
         "log_growth": seen.log_growth[1:],
         "overlap": np.sum(feature[1:, 0] * feature[1:, 1], axis=1),
         "logit_error": np.abs(expected - z)[1:].max(axis=1) / np.abs(z)[1:].max(axis=1),
+        "wrong_sign": (np.sign(expected[-1]) != np.sign(z[-1])).sum(),
+        "falling": (z[-1, np.asarray(task.distinct.any(axis=0))[occurs]] <= 0).sum(),
+        "wrong_lead": (np.sign(_resting(task, t[-1])) != np.sign(z[-1] - z[-2])).sum(),
     }
 
 
@@ -150,6 +159,14 @@ def _coupling(settings: Settings) -> dict[str, Any]:
         "late_coupling": theory.late_plain_coupling(_overlaps(strong))[0, 1],
         "strong_paper_coupling": theory.class_coupling(_overlaps(strong))[0, 1],
     }
+
+
+def _resting(task: SequenceClasses, t: float) -> Array:
+    """Lead of each logit over its past at which fast attention rests, with the coupling of every pair at that time."""
+    prob = task.token_prob[:, task.token_prob.any(axis=0)]
+    sizes: dict[str, Any] = {"class_weight": task.class_weight, "n_vocab": task.n_vocab}
+    sent = theory.plain_coupling([t], overlap=_overlaps(task), lr_decoder=1.0, **sizes)
+    return theory.resting_lead(prob, sent.other[0] / sent.own[0][:, None])
 
 
 def _overlaps(task: SequenceClasses) -> Array:
@@ -198,6 +215,12 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     for name in record.case.values.tolist():
         title = "attention logits of plain descent with memory, largest error along the flow"
         yield Case({"case": name}).at_most(PLAIN_MEMORY, title, record.logit_error.sel(case=name).values, _WITHIN)
+    yield Case().none(PLAIN_MEMORY, "every token ends up on the side that theory says, in all cases", record.wrong_sign.values > 0)
+    unequal = record.sel(case="unequal, fast attention")
+    title = "unequal classes: all distinct tokens rise, Theorem 2(a)"
+    yield Case().none(UNEQUAL_FATES, title, int(unequal.falling), among=12, expected=FAILS)
+    title = "unequal classes: tokens move at the end to the side of the resting lead"
+    yield Case().none(UNEQUAL_FATES, title, int(unequal.wrong_lead), among=16)
     yield from _coupling_claims(record)
     yield from _growth_claims(record)
     yield from _snap_claims(record)
@@ -375,6 +398,9 @@ EXPERIMENT = Experiment(
         "log_growth": Variable(_ALONG, "1", "B: integral of dz / f² of the most frequent distinct token"),
         "overlap": Variable(_ALONG, "1", "overlap of the first two classes"),
         "logit_error": Variable(_ALONG, "1", "largest |z - theory of plain descent| over tokens, over the largest |z|"),
+        "wrong_sign": Variable("case", "1", "tokens whose logit at the end has another sign than by the theory of plain descent"),
+        "falling": Variable("case", "1", "distinct tokens whose logit has fallen by the end"),
+        "wrong_lead": Variable("case", "1", "tokens that move at the end against the sign of the resting lead"),
         "reduced_fall": Variable(
             "time_place", "1", "-z of the common token in the theory's flow (C), weak classes, fast attention"
         ),

@@ -41,8 +41,10 @@ from saccade.experiments.scan_and_snap.snap_growth import growth, seen
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.theory.scan_and_snap.assumptions import FAST_DECODER
 from saccade.theory.scan_and_snap.statements import PLAIN_COUPLING, PLAIN_ORDER, PLAIN_SNAP
 
+FROM_COUPLING = "log growth of the plain flow (B) near t0', from plain descent's coupling"
 LATE = 100.0  # in units of t0: where the late exponent is first read; it is read again at the end
 MOST_UNKNOWNS_FOR_BDF = 2000  # SciPy's BDF is the fastest of its methods on the plain flow while its Jacobian is small
 
@@ -68,6 +70,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         return
     slow, base = flows["slow rates", "base"], flows["rates", "base"]
     yield from _coupling(slow)
+    yield from _fast_attention(base)
     yield _late_exponent(slow)
     in_any = Case({"flow": "B"}, [slow.given[name] for name in (FOR_PLAIN[0], *FOR_THEOREM_2)])
     title = "of two distinct tokens the more frequent gains more in every flow"
@@ -90,8 +93,17 @@ def _coupling(flow: Flow) -> Iterator[Claim]:
     case = flow.case(FOR_PLAIN, t=float(f"{steps[i]:.3g}"))
     title = "log growth near t0': plain flow (B) / theory's flow (C)"
     yield case.near(PLAIN_COUPLING, title, plain / reduced, 1, within=0.5, expected=FAILS)
-    title = "log growth of the plain flow (B) near t0', from plain descent's coupling"
-    yield case.near(PLAIN_COUPLING, title, plain, coupled, relative=WITHIN)
+    yield case.near(PLAIN_COUPLING, FROM_COUPLING, plain, coupled, relative=WITHIN)
+
+
+def _fast_attention(flow: Flow) -> Iterator[Claim]:
+    """A negative control: attention so fast that features do not stay at rest while they couple."""
+    if flow.given[FAST_DECODER].holds:
+        return
+    i = int(np.argmin(np.abs(flow.run.steps.values - flow.scan_time)))
+    case = flow.case(FOR_PLAIN, t=float(f"{flow.run.steps.values[i]:.3g}")).breaking(FAST_DECODER)
+    plain, coupled = float(flow.run.log_growth[i]), float(flow.run.coupled_growth[i])
+    yield case.near(PLAIN_COUPLING, FROM_COUPLING, plain, coupled, relative=WITHIN)
 
 
 def _late_exponent(flow: Flow) -> Claim:

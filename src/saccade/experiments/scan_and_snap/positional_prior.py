@@ -43,6 +43,7 @@ EVERYWHERE, PLACED, OWN = (
     1,
     slice(3, 8),
 )  # tokens: common everywhere; common, near in class 1; distinct of class 1, nearest first
+APART, LEFT_ALIKE = 2, "the prior leaves classes alike"  # places between the distinct tokens of class 1 and of class 2
 COUNTED, NO_POSITIONS = "the prior is counted", "no positions"
 EARLY = 1e-2  # of the time at which attention is fastest: velocities are still those of the start
 VARIABLES = {
@@ -65,6 +66,11 @@ VARIABLES = {
     "turning_slope": Variable("", "1/token", "slope at which theory says that the placed common token begins to gain"),
     "ratio_late": Variable(
         "ratio token", "1", "attention logits at the end of the flow (B) by ratio of rates, at the steepest slope"
+    ),
+    "apart_late": Variable(
+        "token",
+        "1",
+        "logits at the end of the flow (B) if class 2 stands further away, steepest slope, fastest attention",
     ),
     "learned": Variable("distance", "1", "bias that was learned at each distance, from none, at the end of the flow (B)"),
 }
@@ -89,14 +95,16 @@ class Settings:
     """attention rate so low that only the decoder sets the pace"""
 
 
-def placed_classes(settings: Settings) -> Array:
-    """P(l, d|n) (class, distance, token)."""
+def placed_classes(settings: Settings, apart: int = 0) -> Array:
+    """P(l, d|n) (class, distance, token); if `apart`, class 2 stands so much further away, and common tokens anywhere."""
     joint, n_distances = np.zeros((2, settings.n_distances, 13)), settings.n_distances
     share = np.exp(settings.steps_up * np.arange(5))
     for n, own in enumerate((np.arange(3, 8), np.arange(8, 13))):
         joint[n, :, EVERYWHERE] = 0.2 / n_distances
         joint[n, :2, PLACED + n] = joint[n, -2:, PLACED + 1 - n] = 0.15 / 2
-        joint[n, np.arange(1, 6), own] = 0.5 * share / share.sum()
+        if apart:
+            joint[n, :, PLACED : PLACED + 2] = 0.15 / n_distances
+        joint[n, np.arange(1, 6) + n * apart, own] = 0.5 * share / share.sum()
     return joint
 
 
@@ -112,6 +120,8 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     at_slopes = {name: np.array([one[name] for one in followed]) for name in followed[0]}
     ratios = [_flow(joint, slopes[-1], settings, lr_attention=1 / ratio) for ratio in settings.ratios]
     learned = _flow(joint, 0.0, settings, lr_position=1.0)
+    apart = placed_classes(settings, APART)
+    uneven = _flow(apart, slopes[-1], settings, lr_attention=1 / min(settings.ratios))
     values: dict[str, Any] = (
         at_slopes
         | _gradient_gaps(joint, settings)
@@ -120,6 +130,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
             "turning_slope": _turning_slope(joint),
             "ratio_late": [run.attention_logits.values[-1] for run in ratios],
             "learned": learned.position.values[-1],
+            "apart_late": uneven.attention_logits.values[-1],
         }
     )
     return Measured(values, {"slope": slopes, "ratio": list(settings.ratios), "distance": np.arange(settings.n_distances)})
@@ -214,6 +225,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     title = "distinct tokens gain attention, the common token that is everywhere loses it"
     wrong = np.concatenate([ended[:, OWN] <= 0, ended[:, [EVERYWHERE]] >= 0], axis=1)
     yield at_ratios.none(POSITIONAL_FATES, title, wrong)
+    yield from _apart(record)
     gains = record.early.values[:, PLACED] > 0
     yield case.none(
         POSITIONAL_FATES,
@@ -222,6 +234,14 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     yield from _order(record, case)
     yield from _clock(record)
+
+
+def _apart(record: xr.Dataset) -> Iterator[Claim]:
+    """Positions that make classes unequal, under fast attention: as with unequal frequencies in `break-conditions`."""
+    late, fastest = record.apart_late.values, float(record.ratio.min())
+    case = Case({"flow": "B", "class 2": f"{APART} places further", "slope": float(record.slope.max()), "η_Y/η_Z": fastest})
+    broken = case.but([met(LEFT_ALIKE, False)]).breaking(LEFT_ALIKE)
+    yield broken.none(POSITIONAL_FATES, "distinct tokens gain attention", late[OWN.start :] <= 0)
 
 
 def _clock(record: xr.Dataset) -> Iterator[Claim]:

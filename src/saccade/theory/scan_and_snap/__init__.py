@@ -20,7 +20,9 @@ from .gain import *
 from .gradient import *
 from .pair_coupling import *
 from .plain_descent import *
+from .plain_fates import *
 from .plain_growth import *
 from .positions import *
 from .self_consistent import *
 from .snapping import *
+from .wrong_decoder import *

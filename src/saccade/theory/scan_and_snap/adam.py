@@ -1,13 +1,15 @@
 r"""What Adam does to the pairwise model, and momentum: steps of one size for every entry, so that frequency drops out.
 
-Adam divides a gradient by its own size. From zero, every entry of the decoder that moves at all therefore moves alike, and the
-decoder is one number, its height a, times a table of signs: + for a token's own next tokens, - for all others. The rows of all
-distinct tokens are then equal, unlike under SGD, where they are proportional to frequency; and equal rows are read best by *flat*
-attention. Ours: the papers leave Adam open. Not here: noise of batches, short contexts, weight decay.
+Adam divides a gradient by its own size. From zero, every entry of a decoder's row therefore moves alike, and a row is one number,
+its height a, times signs: + for the token's own next tokens, - for all others. At first all rows are equal, unlike under SGD,
+where they are proportional to frequency; and equal rows are read best by *flat* attention. They part later: Adam divides by what it
+remembers, so the row of a token whose attention has grown since takes larger steps. Rare tokens gain most from flat attention,
+their rows become the highest, and in long training the rarest token wins. Ours: the papers leave Adam open. Not here: noise of
+batches, short contexts, weight decay.
 
 | ours                | letter | meaning                                                            |
 |---------------------|--------|--------------------------------------------------------------------|
-| `height`            | a      | size of every entry of the decoder                                 |
+| `height`            | a      | size of every entry of a row of the decoder                        |
 | `own`, `shared`     | D, C   | sum of the feature over a class's distinct and over common tokens  |
 | `unused_share`      | q      | share of the output error on tokens that never follow              |
 """
@@ -82,7 +84,7 @@ def critical_rate(feature: float, *, own: float, shared: float, n_vocab: int, n_
 class AdamLimit(NamedTuple):
     """After 0, 1, ... steps."""
 
-    height: NDArray[np.float64]  # step
+    height: NDArray[np.float64]  # step, token
     logits: NDArray[np.float64]  # step, token
 
 
@@ -95,30 +97,36 @@ def adam_limit(
     lr: float,
     steps: int,
     decay: tuple[float, float] = (0.9, 0.999),
+    rows_alike: bool = False,
 ) -> AdamLimit:
-    r"""One class under Adam without noise, its decoder one number: both a and z take Adam's normalised steps along
-    $\dot a \propto 1 - \alpha_n$ and $\dot z_l \propto a (1 - \alpha_n) f_l (G_l - f_l\, f \cdot G)$, with G = 1 for distinct
-    tokens and q for common ones.
+    r"""One class under Adam without noise, each row of its decoder one number: a and z take Adam's normalised steps along
+    $\dot a_l \propto f_l (1 - \alpha_n)$ and $\dot z_l \propto (1 - \alpha_n) f_l (G_l - f_l\, f \cdot G)$, with $G_l = a_l$ for
+    distinct tokens and $q a_l$ for common ones.
 
     Ours. `token_prob` and `distinct` are those of one class over its tokens; the other classes are alike. `lr` moves both parts.
+    With `rows_alike` all rows are one number, $\dot a \propto 1 - \alpha_n$: so it is while attention has hardly moved since
+    the gradients that Adam remembers, about the first hundred steps.
 
     | ours                 | letter                     |
     |----------------------|----------------------------|
     | token_prob, distinct | P(l given n), l in G_DT(n) |
     | lr, steps            | eta, s                     |
     | decay                | beta_1, beta_2             |
+    | rows_alike           | a_l = a                    |
     """
     prob, own = np.asarray(token_prob, float), np.asarray(distinct, bool)
-    height, logits, memory = [0.0], [np.zeros(len(prob))], np.zeros((2, 1 + len(prob)))
+    n = len(prob)
+    height, logits, memory = [np.zeros(n)], [np.zeros(n)], np.zeros((2, 2 * n))
     for step in range(1, steps + 1):
         a, z = height[-1], logits[-1]
         f = normalised_feature(limit_attention(prob, z))
-        found = sign_error(a, own=f[own].sum(), shared=f[~own].sum(), n_vocab=n_vocab, n_classes=n_classes)
-        G = np.where(own, 1.0, found.unused_share)
-        slope = found.error * np.append(1.0, a * f * (G - f * (f @ G)))
+        sums = {"own": (f * a)[own].sum(), "shared": (f * a)[~own].sum()}
+        found = sign_error(1.0, **sums, n_vocab=n_vocab, n_classes=n_classes)
+        G = np.where(own, 1.0, found.unused_share) * a
+        slope = found.error * np.append(np.ones(n) if rows_alike else f, f * (G - f * (f @ G)))
         move, memory = _normalised(slope, memory, step, decay)
-        height.append(a + lr * move[0])
-        logits.append(z + lr * move[1:])
+        height.append(a + lr * move[:n])
+        logits.append(z + lr * move[n:])
     return AdamLimit(np.array(height), np.array(logits))
 
 

@@ -1,7 +1,7 @@
 r"""What we derived, or ask, about questions that Scan and Snap [tian2023] leaves open. Letters as NOTATION.md lists them.
 
-Derivations stand with the functions: `pair_coupling.py`, `plain_growth.py`, `gain.py`, `embedded_terms.py`. Throughout
-L = ln(M eta_Y t/K), the height of the decoder (Lemma 9).
+Derivations stand with the functions: `pair_coupling.py`, `plain_growth.py`, `plain_fates.py`, `wrong_decoder.py`,
+`gain.py`, `embedded_terms.py`. Throughout L = ln(M eta_Y t/K), the height of the decoder (Lemma 9).
 """
 
 from functools import partial
@@ -63,21 +63,40 @@ PLAIN_LATE_SNAP = _ours(
 )
 
 RATE_RATIO = _ours(
-    "rate ratio under plain descent",
-    "At any rate ratio distinct tokens rise; a very fast decoder weakens the effect",
+    "rate ratio, classes alike",
+    "If classes are alike, distinct tokens rise at any ratio of the rates",
     (r"\dot z_{ml} > 0 \text{ distinct}, \quad \dot z_{ml} < 0 \text{ common, for all } \eta_Y/\eta_Z",),
-    (_ZERO, "Syn-Medium, one query"),
+    (_ZERO, "classes alike, as in Syn-Medium, or the theory's flow", "one query"),
     "limits what tian2023, Assumption 1(c), is needed for",
+)
+UNEQUAL_FATES = _ours(
+    "rate ratio, classes not alike",
+    "A class whose distinct tokens are the weaker ones sees them fall, in the end",
+    (
+        r"\frac{dz}{dL} = \frac{\eta_Z}{\eta_Y} L (b - C (z - \langle z \rangle)), \quad"
+        r" C = \sum_n (\mathrm{diag}(f_n^2) - f_n^2 f_n^{2 \top}), \quad"
+        r" b = \frac{1}{M} \sum_{n \ne k} f_n \circ (E_{nk} f_n - f_k)",
+        r"\text{slow: } z = \frac{\eta_Z}{\eta_Y} \frac{L^2}{2} b \quad \text{fast: } z - \langle z \rangle = C^+ b,"
+        r" \text{ of two classes } \frac{\rho}{M} (\frac{1}{c_n} - \frac{1}{N} \sum_k \frac{N_k}{c_k})",
+        r"\text{a token turns at } L^* = L^*_1 \sqrt{\eta_Y/\eta_Z}, \quad t^* = \frac{K}{M \eta_Y} e^{L^*}",
+    ),
+    (_PLAIN, _ZERO, "one query", "small logits", "coupling near 1/M"),
+    "limits tian2023, Theorem 2(a), for eq. 7",
 )
 SLOW_DECODER = _asked(
     "slow decoder",
     "Does the scan break if the decoder is slower than attention?",
     place="a summary's reading of tian2023, Assumption 1(c)",
 )
-LARGE_STEPS = _asked(
+LARGE_STEPS = _ours(
     "large steps of attention",
-    "Does the scan survive in SGD whatever the step of attention?",
-    place="after tian2023, Assumption 1(c)",
+    "SGD keeps the scan while steps of attention do not overshoot",
+    (
+        r"\eta_Z < \frac{2}{\max_t \lambda(t)}, \quad \lambda \text{ the largest eigenvalue of }"
+        r" \sum_n P(n) \gamma \iota_n (\mathrm{diag}(f_n^2) - f_n^2 f_n^{2 \top})",
+    ),
+    (_PLAIN, _ZERO, "long contexts"),
+    "after tian2023, Assumption 1(c)",
 )
 START_GAIN = _ours(
     "relative gain from any start",
@@ -90,15 +109,27 @@ START_GAIN = _ours(
     (_MODIFIED, "two distinct tokens of one class"),
     "extends tian2023, Theorem 3, to Z(0) other than 0",
 )
+START_FREQUENCY = _ours(
+    "a start is other frequencies",
+    "From Z(0) attention moves as from zero with frequencies P e^z(0)",
+    (r"z_{ml}(t; P, z(0)) - z_{ml}(0) = z_{ml}(t; \tilde P, 0), \quad \tilde P(l|n) \propto P(l|n) e^{z_{ml}(0)}",),
+    ("contexts of infinite length",),
+    "extends tian2023, Lemma 2",
+)
 START_FATES = _asked(
     "fates from any start",
     "Do distinct tokens rise and common ones fall wherever attention starts?",
     place="after tian2023, Theorem 2",
 )
-WRONG_DECODER = _asked(
+WRONG_DECODER = _ours(
     "wrong decoder",
-    "Does attention recover from a decoder that starts out wrong?",
-    place="after tian2023, Theorem 1, which has Y(0) = 0",
+    "A wrong decoder is recovered from, after a time that grows like e^(S²)",
+    (
+        r"z_l = -\frac{\eta_Z}{\eta_Y} (S_0^2 - S_l^2), \quad \sum_l z_l = 0",
+        r"\ln t_{\text{recovery}} = (1 + \frac{N_D}{N_C}) \frac{\eta_Z}{\eta_Y} S_0^2 + \text{const}",
+    ),
+    (_PLAIN, "two classes, one query", "every distinct token taken for the other class's, with strength S_0", "Z(0) = 0"),
+    "after tian2023, Theorem 1, which has Y(0) = 0",
 )
 
 _ORTHONORMAL = "orthonormal embeddings, U U^T = I"

@@ -468,15 +468,15 @@ DECODER_FIRST_ERROR = _ours(
 )
 
 ADAM_LIMIT = _ours(
-    "Adam's decoder in one number",
-    "Under Adam the decoder has equal rows, so that flat attention is best",
+    "Adam's decoder, one number a row",
+    "Under Adam rows start out equal, so flat attention is best; then rare ones lead",
     (
-        r"Y_{lj} = \pm a \text{: } + \text{ where } j \text{ follows } l \text{, } - \text{ elsewhere}",
-        r"\dot a \propto 1 - \alpha_n, \quad \dot z_l \propto a (1 - \alpha_n) f_l (G_l - f_l f^\top G)"
+        r"Y_{lj} = \pm a_l \text{: } + \text{ where } j \text{ follows } l \text{, } - \text{ elsewhere}",
+        r"\dot a_l \propto (1 - \alpha_n) f_l, \quad \dot z_l \propto (1 - \alpha_n) f_l (G_l - f_l f^\top G)"
         r" \text{, each in steps of Adam}",
-        r"G_l = 1 \text{ for distinct tokens, } q \text{ for common ones}",
-        r"D = \sum_{\text{distinct}} f_l, \quad C = \sum_{\text{common}} f_l,"
-        r" \quad q = (1 + \frac{K - 1}{M - K} e^{2 a C})^{-1}",
+        r"G_l = a_l \text{ for distinct tokens, } q a_l \text{ for common ones}",
+        r"D = \sum_{\text{distinct}} f_l a_l, \quad C = \sum_{\text{common}} f_l a_l,"
+        r" \quad q = (1 + \frac{K - 1}{M - K} e^{2 C})^{-1}",
     ),
     ("Adam at one rate for decoder and attention", _ZERO, _LONG, "classes alike, each with its own query"),
     "after tian2023, Fig. 5",
@@ -485,7 +485,8 @@ ADAM_FIRST_MOVE = _ours(
     "first move under Adam",
     "Below a critical rate a frequent distinct token first loses attention",
     (
-        r"\dot z_l > 0 \text{ if } f_l < f^* = \frac{1}{D + q C}",
+        r"\dot z_l > 0 \text{ if } f_l < f^* = \frac{1}{D + q C}, \quad D = \sum_{\text{distinct}} f_l, \quad"
+        r" C = \sum_{\text{common}} f_l",
         r"\eta^*_l = \frac{1}{2 C} \ln[\frac{M - K}{K - 1} (\frac{C}{1/f_l - D} - 1)]",
     ),
     ADAM_LIMIT.hypotheses,
@@ -516,7 +517,7 @@ POSITIONAL_LEMMA_4 = _ours(
 )
 POSITIONAL_FATES = _ours(
     "fates with a positional prior",
-    "Distinct tokens gain with any prior; common ones can if positions tell classes",
+    "Distinct tokens first gain with any prior; common ones can if positions tell",
     (
         r"\dot z_l > 0 \text{ for a common token of two classes if } \frac{f_{2l}}{f_{1l}} < \frac{1 - \sqrt{1 - \rho^2}}{\rho}",
         r"\rho = f_1^\top f_2 \text{ with the prior in } f",
