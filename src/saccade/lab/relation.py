@@ -42,7 +42,7 @@ class Near:
         gap = abs(centre(measured) - self.target)
         if math.isnan(gap):
             return "missing"
-        return f"off by {100 * gap / abs(self.target):.2g} %" if self.target else f"off by {shown(gap)}"
+        return f"off by {numeral(100 * gap / abs(self.target), '.2g')} %" if self.target else f"off by {shown(gap)}"
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,8 @@ class Exceptions:
         return 0, self.allowed
 
     def says(self, measured: Value) -> str:
+        if self.among == 0:
+            return "the rule was never put to the test"
         count = centre(measured)
         allowed = f", {self.allowed} allowed" if self.allowed else ""
         return f"{shown(count)} exception{'' if count == 1 else 's'} among {self.among}{allowed}"
