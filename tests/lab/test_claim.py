@@ -154,6 +154,32 @@ def test_a_claim_that_could_never_be_judged_is_refused_in_one_sentence(made, sai
         made()
 
 
+@pytest.mark.parametrize(
+    ("claim", "sentence"),
+    [
+        (CASE.near(LEMMA, "x", 1.0, 2.0, relative=0.1), "x (K 5): theory predicts 2 and our run gives 1; they may differ by 10 %."),
+        (CASE.near(LEMMA, "σ of x", 3, 3, within=0), "σ of x (K 5): theory predicts 3 and our run gives 3; they must be equal."),
+        (CASE.at_most(LEMMA, "largest gap", 0.1, 0.3), "Largest gap (K 5): our run gives 0.1, and at most 0.3 is allowed."),
+        (CASE.at_most(LEMMA, "largest gap", [], 0.3), "Largest gap (K 5): the number is missing, and at most 0.3 is allowed."),
+        (CASE.at_least(LEMMA, "x", 0.1, 0.3, strict=True), "x (K 5): our run gives 0.1, and more than 0.3 is needed."),
+        (CASE.between(LEMMA, "x", 3, 2, 5), "x (K 5): our run gives 3, and anything from 2 to 5 is allowed."),
+        (CASE.none(LEMMA, "more is more", [False, False]), "More is more (K 5): true in all 2 cases."),
+        (CASE.none(LEMMA, "more is more", [True, False]), "More is more (K 5): true in 1 of 2 cases."),
+        (CASE.none(LEMMA, "more is more", [True, True]), "More is more (K 5): true in none of 2 cases."),
+        (CASE.none(LEMMA, "more is more", [True]), "More is more (K 5): not true in the only case."),
+        (CASE.none(LEMMA, "more is more", []), "More is more (K 5): nothing was there to test it on."),
+        (CASE.none(LEMMA, "x", 1, among=16, allowed=1), "x (K 5): true in 15 of 16 cases, and 1 may be exceptions."),
+        (
+            CASE.but(against="calculus").erratum(MISREAD, "x", 1, number="0.1", printed=-1, corrected=1, within=0.1),
+            "x (K 5): our own calculation gives 1; the corrected formula gives 1, the one as a summary reads it −1.",
+        ),
+        (CASE.at_most(LEMMA, "x", 0.1, 0.3, sentence="Is it small?"), "Is it small?"),
+    ],
+)
+def test_a_claim_without_a_sentence_tells_its_own_numbers_in_words(claim, sentence):
+    assert claim.as_dict()["sentence"] == sentence
+
+
 def test_how_far_off_is_said_without_powers_of_ten():
     assert Case(given=[met("one query", False)]).near(LEMMA, "x", 15.0, 1.0, within=0.1).verdict_says.endswith("off by 1400 %")
 

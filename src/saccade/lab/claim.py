@@ -24,7 +24,20 @@ from numpy.typing import ArrayLike
 
 from saccade.errors import InputError, checked_choice, shortened
 from saccade.lab.ceiling import Ceiling
-from saccade.lab.relation import AtLeast, AtMost, Between, Erratum, Exceptions, Judgement, Near, Relation, Value, judged, times
+from saccade.lab.relation import (
+    AtLeast,
+    AtMost,
+    Between,
+    Erratum,
+    Exceptions,
+    Judgement,
+    Near,
+    Relation,
+    Sources,
+    Value,
+    judged,
+    times,
+)
 from saccade.observe.fits import Interval, furthest
 from saccade.theory.condition import Condition
 from saccade.theory.statement import Statement
@@ -32,7 +45,13 @@ from saccade.theory.statement import Statement
 HOLDS, FAILS, OUTSIDE, CANNOT_TELL = "holds", "fails", "outside", "cannot tell"
 UNDECIDED = (OUTSIDE, CANNOT_TELL)  # neither confirmed nor refuted
 SIMULATION, PUBLISHED, REPLICATION, CALCULUS = "simulation", "published", "replication", "calculus"
-_VERDICTS, _SOURCES = (HOLDS, FAILS, OUTSIDE, CANNOT_TELL), (SIMULATION, PUBLISHED, REPLICATION, CALCULUS)
+_VERDICTS = (HOLDS, FAILS, OUTSIDE, CANNOT_TELL)
+_SOURCES = {
+    SIMULATION: Sources("theory predicts", "our run gives"),
+    PUBLISHED: Sources("the paper reports", "our run gives"),
+    REPLICATION: Sources("another replication found", "our run gives"),
+    CALCULUS: Sources("the formula gives", "our own calculation gives"),
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +64,7 @@ class Claim:
     | `title`     | what is compared, in at most about 80 characters                                                    |
     | `relation`  | what is asked of the measurement                                                                    |
     | `measured`  | a number, or an interval over seeds                                                                 |
-    | `sentence`  | the same in plain English, for somebody who has not read the paper                                  |
+    | `sentence`  | the same in plain English, for somebody who has not read the paper; `plain` makes one if it is empty |
     | `case`      | settings that tell this claim from others with its title                                            |
     | `given`     | assumptions, each with its number and bound                                                         |
     | `expected`  | the verdict we expect: `fails` for what is known not to be true                                     |
@@ -91,7 +110,7 @@ class Claim:
 
     @cached_property
     def _judged(self) -> Judgement:
-        return judged(self.relation, self.measured)
+        return judged(self.relation, self.measured, _SOURCES[self.against])
 
     @property
     def too_small(self) -> str:
@@ -157,6 +176,14 @@ class Claim:
         return f"{self.title} ({settings})" if settings else self.title
 
     @property
+    def plain(self) -> str:
+        """The sentence, or one made of the label and the numbers: `Snap onset (K 5): our run gives 46.6, and ... is allowed.`"""
+        first = self.label.split(maxsplit=1)[0]
+        is_word = first.isascii() and first.isalpha() and len(first) > 1  # a symbol stays as it is: σ and Σ are not the same
+        label = self.label[0].upper() + self.label[1:] if is_word else self.label
+        return self.sentence or f"{label}: {self._judged.told}."
+
+    @property
     def says(self) -> str:
         """What was measured and what was needed, as people say it, with the ceilings; those that set no limit for comparison."""
         told = {
@@ -190,7 +217,7 @@ class Claim:
         return {
             "title": self.title,
             "label": self.label,
-            "sentence": self.sentence or f"{self.statement.title}.",
+            "sentence": self.plain,
             "statement": asdict(self.statement),
             "case": dict(self.case),
             "relation": {"kind": self.relation.kind, **asdict(self.relation)},
