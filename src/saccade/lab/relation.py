@@ -59,7 +59,7 @@ class Near:
         gap = abs(centre(measured) - self.target)
         if math.isnan(gap):
             return "missing"
-        return f"off by {numeral(100 * gap / abs(self.target), '.2g')} %" if self.target else f"off by {shown(gap)}"
+        return f"off by {shown(float(f'{100 * gap / abs(self.target):.2g}'))} %" if self.target else f"off by {shown(gap)}"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import decoder_fo
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, by_cell, grid
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, by_cell, cell_rows, grid
 from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.observe import fits
 from saccade.observe.fits import Array
@@ -240,6 +240,7 @@ EXPERIMENT = Experiment(
         "embeddings grow at rate {growth rate*law paper*:.3f} (μ₀ within 0.5 %) along the predicted directions (to 1e-4); a start "
         "smaller by a factor e delays the end of the stage by {how much later*law paper*:.2f}"
     ),
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",
     time_unit=STEPS,

@@ -24,7 +24,7 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import gradient_g
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
 from saccade.observe import fits
 from saccade.observe.measures import effective_rank, singular_values
@@ -310,6 +310,7 @@ EXPERIMENT = Experiment(
         "queries grow at rate {growth rate of queries (law paper, start unigram point):.4f} (c within 0.5 %), and logits align "
         "with π πᵀ to 1e-4"
     ),
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",
     time_unit=STEPS,

@@ -17,7 +17,7 @@ import saccade
 from saccade.errors import checked_count, checked_number
 from saccade.experiments.scan_and_snap.decoder_descent import descend, in_turn, tied_features
 from saccade.lab.claim import FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.lab.panel import POINTS, Layout, Line, Lines
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
@@ -205,6 +205,7 @@ EXPERIMENT = Experiment(
         "simulated logits match the prediction to 1e-12; in the first ln M/η_Y draws they lead the continuous flow by at most "
         "{largest lead of h* over h in*:.2f} draws"
     ),
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="A: batch 1, decoder only, modified and plain gradient",
     time_unit="draws of the class",

@@ -21,7 +21,7 @@ import xarray as xr
 
 import saccade
 from saccade.lab.claim import CALCULUS, PUBLISHED, REPLICATION, SIMULATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.lab.panel import LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.model.joint_layer import JointLayer
 from saccade.observe.fits import Array, reaching_time
@@ -308,6 +308,7 @@ EXPERIMENT = Experiment(
         "logits correlate {correlation*:.2f} with the prediction; entropy falls to {*minimum, nats*:.3f} at step {step*:.0f} and "
         "ends at {*the end, nats*:.3f}"
     ),
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="B: population gradient flow",
     time_unit="steps of gradient descent at rate 1",

@@ -20,7 +20,7 @@ import xarray as xr
 import saccade
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.model.system import Seen, Solver, System
 from saccade.model.token_embedded import TokenEmbedded, Weights, pair, pairwise_loss
@@ -204,6 +204,7 @@ EXPERIMENT = Experiment(
         "with orthonormal embeddings the two flows agree to {attention logits against*:.1g}; with random ones of width d the gap "
         "shrinks as d^{power of the width*:.2f}"
     ),
+    table=cell_rows,
     variables={
         "pairwise_logits": Variable("time token", "1", "attention logits of the pairwise flow"),
         "free_logits": Variable("time token", "1", "the same of the token-embedded model, W_Q and W_V moving"),
