@@ -215,7 +215,14 @@ def _in_the_flow(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iter
     planted = case.but(start="unigram point")
     tiny, small = (case.but(start=f"random, {float(one.init_scale):g}") for one in (smallest, largest))
     slopes = [fits.slope(np.log(1 / at.init_scale), at.length.sel(seed=seed)) for seed in at.seed]
-    yield planted.near(ATTENTION_RATE, "growth rate of queries", at.grown_rate, abs(c), relative=0.005)
+    yield planted.near(
+        ATTENTION_RATE,
+        "growth rate of queries",
+        at.grown_rate,
+        abs(c),
+        relative=0.005,
+        sentence="Once embeddings have condensed, attention grows at a rate c that the chain alone decides.",
+    )
     yield tiny.near(ATTENTION_RATE, "growth rate of queries", smallest.rate, abs(c), relative=0.005)
     yield planted.near(THEOREM_3_5, "cosine of the attention logits with π πᵀ", at.grown_cosine, np.sign(c), within=1e-4)
     yield small.near(THEOREM_3_5, "cosine of the attention logits with π πᵀ", largest.cosine, np.sign(c), within=1e-4)

@@ -127,7 +127,13 @@ def _lead(record: xr.Dataset, half: int) -> Iterator[Claim]:
     # Beside 1/s there is a logarithm: the lead is about ln(eta_Y s)/(2 M s).
     title = f"the lead decays as 1/s: at s = {2 * half} / at {half}, largest"
     yield late.near(LEMMA_7, title, left.max(initial=0.0), 0.5, within=0.1)
-    yield case.at_most(LEMMA_7, "largest lead of h* over h in the first ln M/η_Y draws, in draws", _draws_ahead(record), 1.0)
+    yield case.at_most(
+        LEMMA_7,
+        "largest lead of h* over h in the first ln M/η_Y draws, in draws",
+        _draws_ahead(record),
+        1.0,
+        sentence="Until it is nearly learnt, the decoder follows a smooth curve to within one training example.",
+    )
 
 
 def _draws_ahead(record: xr.Dataset) -> float:

@@ -160,7 +160,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 def _law_claims(one: xr.Dataset, case: Case) -> Iterator[Claim]:
     early = one.isel(share=0)
-    yield case.at_most(FIRST_FORCE, "first force against the early flow: relative distance", apart(early.law, early.flow), _WITHIN)
+    yield case.at_most(
+        FIRST_FORCE,
+        "first force against the early flow: relative distance",
+        apart(early.law, early.flow),
+        _WITHIN,
+        sentence="One pass over the counts of the data tells how attention moves at first.",
+    )
     control = case.but(given=[met(UNIT_LENGTH, False)]).breaking(UNIT_LENGTH)
     title = "first force with attention not divided by its length: relative distance"
     yield control.at_most(FIRST_FORCE, title, apart(early.law, early.control), _WITHIN, expected=FAILS)

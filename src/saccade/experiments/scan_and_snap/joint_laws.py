@@ -207,7 +207,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         case = Case({"attention": name}, given)
         if kind == "softmax":
             correlation = np.corrcoef(at.logits, at.from_weights)[0, 1]
-            yield case.at_least(THEOREM_1, "correlation of logits with those predicted from the weights above", correlation, 0.9)
+            yield case.at_least(
+                THEOREM_1,
+                "correlation of logits with those predicted from the weights above",
+                correlation,
+                0.9,
+                sentence="The weights of the layer above tell where attention has moved.",
+            )
         else:
             law = THEOREM_1 if rate == 1 else RATES_LAW
             yield (case.breaking(broken) if broken else case).at_most(law, title, at.drift, 1e-6)
