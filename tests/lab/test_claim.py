@@ -270,7 +270,7 @@ def test_ceilings_are_said_beside_the_score():
 def test_an_erratum_of_a_statement_that_has_one_needs_no_number():
     forms = {"printed": -1, "corrected": 1, "within": 0.1}
     assert CASE.erratum(MISREAD, "x", 1, **forms) == CASE.erratum(MISREAD, "x", 1, number="0.1", **forms)
-    with pytest.raises(TypeError, match="has 0 errata"):
+    with pytest.raises(InputError, match="has 0 errata"):
         CASE.erratum(LEMMA, "x", 1, **forms)
 
 
