@@ -156,7 +156,7 @@ def test_the_record_of_a_user_s_classes_does_not_say_that_they_are_built_in(tmp_
     _, _, record = run_on(tmp_path, OWN)
     own = EXPERIMENT.settings_of(record)
     assert (own.n_classes, own.common_feature, own.n_distinct) == (None, None, None)
-    assert (Settings().n_classes, Settings().n_distinct) == (5, 4)
+    assert set(record.n_classes.values.tolist()) == {2}
     outcome = Outcome("scan-then-snap", "Attention snaps.", tmp_path, record, [])
     assert own_statement(outcome, own, Settings()).startswith(f"With your classes in {own.classes}, t1 = 1000000.0, n_times = 80:")
 

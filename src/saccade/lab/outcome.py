@@ -5,7 +5,7 @@ assumptions said once on top.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,9 @@ def tally(claims: Sequence[Claim]) -> str:
 
 def own_statement(outcome: Outcome, settings: Any, defaults: Any) -> str:
     """What heads a result of a user's own settings: whose they are, what came out here, and what is found at the default ones."""
-    given = asdict(settings)
-    classes = given.get("classes", "")
-    usual = asdict(replace(defaults, classes=classes) if classes else defaults)
-    changed = {name: value for name, value in given.items() if value != usual[name]}
+    usual = asdict(defaults)
+    changed = {name: value for name, value in asdict(settings).items() if value != usual[name]}
+    classes = changed.pop("classes", "")
     whose = [f"your classes in {classes}"] if classes else []
     whose += [f"{name} = {shortened(value).strip('()')}" for name, value in changed.items()]
     return f"With {', '.join(whose)}: {tally(outcome.claims)}. At the default settings: {outcome.finding}"

@@ -81,19 +81,20 @@ FOR_PLAIN = (FAST_DECODER, WEAK_OVERLAPS, EQUAL_CLASSES, *_SHAPE)
 FOR_THEOREM_4 = (*FOR_PLAIN[1:], SCANS_FIRST)
 
 
-_BUILT_IN = ("n_classes", "common_feature", "n_distinct")
+_BUILT_IN = {"n_classes": 5, "common_feature": 0.2, "n_distinct": 4}  # not said in the settings, where a user's classes have others
 
 
 @dataclass(frozen=True)
 class CaseSettings:
     classes: str = ""
     """a CSV file with your own P(l|n): a row for each class, a column for each token; empty: one common token, one query"""
-    n_classes: int | None = 5
-    """classes"""
-    common_feature: float | None = 0.2
-    """f_nl(0) of the common token, in (0, 1); classes overlap by its square"""
-    n_distinct: int | None = 4
-    """distinct tokens per class; their probabilities rise linearly from 0.1 to 1 and are then normalised"""
+    n_classes: int | None = None
+    """classes; default: 5, or those of your own"""
+    common_feature: float | None = None
+    """f_nl(0) of the common token, in (0, 1); classes overlap by its square; default: 0.2, or that of your own classes"""
+    n_distinct: int | None = None
+    """distinct tokens per class, with probabilities that rise linearly from 0.1 to 1 before they are normalised; default: 4, or
+    those of your own classes"""
     n_vocab: int | None = None
     """size of the vocabulary; default: 1000, or the tokens that the file of your own classes names"""
     lr_decoder: float = 1.0
@@ -108,12 +109,6 @@ class CaseSettings:
     """a slower attention rate, per step, at which Assumption 1(c) holds for every pair of rates"""
     n_times: int = 200
     """samples of each flow, log-spaced"""
-
-    def __post_init__(self) -> None:
-        """With a user's classes nothing is built in, and the record of a run must not say so."""
-        for name in _BUILT_IN if self.classes else ():
-            if getattr(self, name) == getattr(CaseSettings, name):
-                object.__setattr__(self, name, None)
 
 
 @dataclass(frozen=True)
@@ -156,8 +151,8 @@ def rate_setups(settings: CaseSettings) -> list[Setup]:
 
 def built_in(settings: CaseSettings, **changed: Any) -> SequenceClasses:
     n_vocab = 1000 if settings.n_vocab is None else settings.n_vocab
-    built = {name: getattr(settings, name) for name in _BUILT_IN} | {"n_vocab": n_vocab}
-    return one_common_token(**(built | changed))
+    asked = {name: value for name in _BUILT_IN if (value := getattr(settings, name)) is not None}
+    return one_common_token(**(_BUILT_IN | {"n_vocab": n_vocab} | asked | changed))
 
 
 def _own(settings: CaseSettings) -> SequenceClasses:
