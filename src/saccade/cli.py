@@ -10,6 +10,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -27,6 +28,7 @@ from saccade.records.writing import make_folder, write_text
 from saccade.terminal import JSON, console, flags, progress
 
 _TOO_LARGE = ("RESOURCE_EXHAUSTED", "Maximum allowed", "array is too big", "allocate memory")  # as JAX, NumPy and PyTorch say it
+_NAMED = 4  # experiments that a sentence names
 REPLACE = (bool, False, "write over an earlier result that had other settings")
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
@@ -181,18 +183,31 @@ def _run(arguments: list[str]) -> int:
         raise InputError("`saccade run` needs an experiment first: a Python file, or a name that `saccade list` shows.")
     name = arguments[0]
     kind: Any = experiment(name).settings
-    options = flags(
-        arguments[1:],
-        f"saccade run {name} --out results/mine",
-        config=(kind, kind(), "settings of the experiment"),
-        out=(Path, Path("results/own"), "folder that results are written into"),
-        replace=REPLACE,
-        json=JSON,
-    )
+    try:
+        options = flags(
+            arguments[1:],
+            f"saccade run {name} --out results/mine",
+            config=(kind, kind(), "settings of the experiment"),
+            out=(Path, Path("results/own"), "folder that results are written into"),
+            replace=REPLACE,
+            json=JSON,
+        )
+    except InputError as error:
+        raise InputError(f"{error}{_settings_elsewhere(str(error))}") from None
     command = f"saccade run {shlex.join(arguments)}"
     outcomes = _run_all([(name, options.config, command)], options, every_claim=True)
     # With settings of one's own a claim may well be outside its assumptions; that is an answer, not a surprise.
     return 1 if any(claim.is_surprise for claim in outcomes[0].claims) else 0
+
+
+def _settings_elsewhere(refused: str) -> str:
+    """Who has the setting that is refused, if other experiments do."""
+    from saccade.experiments import with_setting
+
+    option = re.search(r"Unrecognized options: --([\w-]+)", refused)
+    names = with_setting(option[1].replace("-", "_")) if option else []
+    named = ", ".join(names) if len(names) <= _NAMED else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    return f" Experiments with --{option[1]}: {named}." if option and names else ""
 
 
 def _env(arguments: list[str]) -> int:

@@ -32,6 +32,7 @@ from tests.cli.calls import SHORT, called, one_sentence
         (("run", "--seeds", "3"), "`saccade run` needs an experiment first"),
         (("run", "syn-small-attention", "--lr-atention", "1"), "Did you mean --lr-attention?"),
         (("run", "syn-small-attention", "--seed", "1"), "Did you mean --seeds?"),
+        (("run", "first-force", "--classes", "my.csv"), "Experiments with --classes: scan-then-snap, plain-snap."),
         (("list", "--jsn"), "Did you mean --json?"),
         (("list", "everything"), "Unrecognized options: everything"),
         (("env", "--json", "yes"), "Unrecognized options: yes"),

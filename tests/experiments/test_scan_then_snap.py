@@ -11,6 +11,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.scan_then_snap import CONTROLS, EXPERIMENT, Settings
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.lab.outcome import Outcome, own_statement
 from tests.experiments.default_runs import record_of
 
 
@@ -139,6 +140,9 @@ def test_nothing_is_claimed_of_pairs_of_distinct_tokens_where_a_class_has_none(t
         assert any(claim.title == "distinct tokens gain attention in every flow" for claim in claims)
         assert "Theorem 3 is left out: no class has two distinct tokens of different frequency." in left_out
         assert np.isneginf(record.gain_error).all()
+        titles = [panel["title"] for row in EXPERIMENT.specs(record) for panel in row]
+        assert any("entropy" in title for title in titles) == (not any("Entropy is left out" in said for said in left_out))
+        assert any("Entropy is left out" in said for said in left_out) == (record.sizes["token"] == 3)
 
 
 def test_tokens_that_contradict_theorem_2_are_named(tmp_path):
@@ -146,6 +150,15 @@ def test_tokens_that_contradict_theorem_2_are_named(tmp_path):
     rising = next(claim for claim in claims if claim.title.startswith("common tokens lose"))
     assert not rising.agrees
     assert rising.sentence == "In the flow with most exceptions: of in class A."
+
+
+def test_the_record_of_a_user_s_classes_does_not_say_that_they_are_built_in(tmp_path):
+    _, _, record = run_on(tmp_path, OWN)
+    own = EXPERIMENT.settings_of(record)
+    assert (own.n_classes, own.common_feature, own.n_distinct) == (None, None, None)
+    assert set(record.n_classes.values.tolist()) == {2}
+    outcome = Outcome("scan-then-snap", "Attention snaps.", tmp_path, record, [])
+    assert own_statement(outcome, own, Settings()).startswith(f"With your classes in {own.classes}, t1 = 1000000.0, n_times = 80:")
 
 
 def test_more_tokens_than_the_file_names_fill_up_the_vocabulary(tmp_path):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 import xarray as xr
 
+from saccade.errors import InputError
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Case
 from saccade.lab.outcome import tally
@@ -49,7 +51,9 @@ CASE = Case({"K": 5})
         (CASE.between(LEMMA, "x", [50, 91], 34.9, 90.8), FAILS, "measured 91, must lie in [34.9, 90.8]"),
         (CASE.none(LEMMA, "x", np.zeros((6, 6), bool)), HOLDS, "0 exceptions among 36"),
         (CASE.none(LEMMA, "x", [True, False]), FAILS, "1 exception among 2"),
-        (CASE.none(LEMMA, "x", []), FAILS, "missing exceptions among 0"),
+        (CASE.none(LEMMA, "x", []), FAILS, "the rule was never put to the test"),
+        (CASE.at_most(LEMMA, "x", [], 0.3), FAILS, "measured missing, needed ≤ 0.3"),
+        (CASE.near(LEMMA, "x", [], 1.0, within=0.3), FAILS, "measured missing, predicted 1 ± 0.3"),
         (CASE.in_order(LEMMA, "x", [1.0, math.nan, 3.0]), FAILS, "2 exceptions among 2"),
         (CASE.none(LEMMA, "x", 1, among=16, allowed=1), HOLDS, "1 exception among 16, 1 allowed"),
         (CASE.in_order(LEMMA, "x", [[1, 2, 3], [1, 3, 3]]), FAILS, "1 exception among 4"),
@@ -123,10 +127,61 @@ def test_claims_are_counted_by_what_they_decide_and_a_control_that_decides_nothi
     assert str(claims[0]) == "x (K 5): measured 1, predicted 1 ± 0.1"
 
 
-def test_near_needs_one_way_of_telling_how_near():
-    for wrong in ({}, {"within": 1.0, "relative": 0.1}):
-        with pytest.raises(TypeError, match="either `within` or `relative`"):
-            CASE.near(LEMMA, "x", 1.0, 1.0, **wrong)
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: CASE.near(LEMMA, "x", 1.0, 1.0), "either `within` or `relative`"),
+        (lambda: CASE.near(LEMMA, "x", 1.0, 1.0, within=1.0, relative=0.1), "either `within` or `relative`"),
+        (lambda: CASE.near(LEMMA, "x", 1.0, 1.0, within=-1.0), "claim 'x': the distance allowed must not be negative; got -1"),
+        (lambda: CASE.at_most(None, "x", 1.0, 2.0), "`statement` of a claim must be a saccade.Statement; got None"),
+        (lambda: CASE.at_most("Lemma 1", "x", 1.0, 2.0), "`statement` of a claim must be a saccade.Statement; got 'Lemma 1'"),
+        (lambda: CASE.at_most(LEMMA, "", 1.0, 2.0), "the title of a claim must say in words what is compared; got ''"),
+        (lambda: CASE.at_most(LEMMA, "x", "high", 2.0), "`measured` of a claim must be numbers; got 'high'"),
+        (lambda: CASE.at_most(LEMMA, "x", 1.0, [1.0, 2.0]), "`bound` of a claim must be one number"),
+        (lambda: CASE.between(LEMMA, "x", 2.5, 3, 2), "`low` must not be above `high`; got 3 and 2"),
+        (lambda: CASE.at_most(LEMMA, "x", 1.0, 2.0, expected="maybe"), "`expected` verdict 'maybe' is not known"),
+        (lambda: CASE.but(against="moon").at_most(LEMMA, "x", 1.0, 2.0), "`against` 'moon' is not known"),
+        (lambda: CASE.but(given="one query").at_most(LEMMA, "x", 1.0, 2.0), "`given` of a claim must list Conditions"),
+        (lambda: CASE.but(given=3).at_most(LEMMA, "x", 1.0, 2.0), "`given` of a claim must list Conditions; got 3"),
+        (lambda: CASE.under("two seeds").at_most(LEMMA, "x", 1.0, 2.0), "`ceilings` of a claim must list Ceilings"),
+        (lambda: CASE.none(LEMMA, "x", 3), "must be a mask, or a count with `among`; got 3 among 1"),
+        (lambda: CASE.none(LEMMA, "x", 3, among=2), "must be a mask, or a count with `among`; got 3 among 2"),
+        (lambda: CASE.none(LEMMA, "x", 3, among="many"), "`among` of a claim must be numbers; got 'many'"),
+    ],
+)
+def test_a_claim_that_could_never_be_judged_is_refused_in_one_sentence(made, said):
+    with pytest.raises(InputError, match=re.escape(said)):
+        made()
+
+
+@pytest.mark.parametrize(
+    ("claim", "sentence"),
+    [
+        (CASE.near(LEMMA, "x", 1.0, 2.0, relative=0.1), "x (K 5): theory predicts 2 and our run gives 1; they may differ by 10 %."),
+        (CASE.near(LEMMA, "σ of x", 3, 3, within=0), "σ of x (K 5): theory predicts 3 and our run gives 3; they must be equal."),
+        (CASE.at_most(LEMMA, "largest gap", 0.1, 0.3), "Largest gap (K 5): our run gives 0.1, and at most 0.3 is allowed."),
+        (CASE.at_most(LEMMA, "largest gap", [], 0.3), "Largest gap (K 5): the number is missing, and at most 0.3 is allowed."),
+        (CASE.at_least(LEMMA, "x", 0.1, 0.3, strict=True), "x (K 5): our run gives 0.1, and more than 0.3 is needed."),
+        (CASE.between(LEMMA, "x", 3, 2, 5), "x (K 5): our run gives 3, and anything from 2 to 5 is allowed."),
+        (CASE.none(LEMMA, "more is more", [False, False]), "More is more (K 5): true in all 2 cases."),
+        (CASE.none(LEMMA, "more is more", [True, False]), "More is more (K 5): true in 1 of 2 cases."),
+        (CASE.none(LEMMA, "more is more", [True, True]), "More is more (K 5): true in none of 2 cases."),
+        (CASE.none(LEMMA, "more is more", [True]), "More is more (K 5): not true in the only case."),
+        (CASE.none(LEMMA, "more is more", []), "More is more (K 5): nothing was there to test it on."),
+        (CASE.none(LEMMA, "x", 1, among=16, allowed=1), "x (K 5): true in 15 of 16 cases, and 1 may be exceptions."),
+        (
+            CASE.but(against="calculus").erratum(MISREAD, "x", 1, number="0.1", printed=-1, corrected=1, within=0.1),
+            "x (K 5): our own calculation gives 1; the corrected formula gives 1, the one as a summary reads it −1.",
+        ),
+        (CASE.at_most(LEMMA, "x", 0.1, 0.3, sentence="Is it small?"), "Is it small?"),
+    ],
+)
+def test_a_claim_without_a_sentence_tells_its_own_numbers_in_words(claim, sentence):
+    assert claim.as_dict()["sentence"] == sentence
+
+
+def test_how_far_off_is_said_without_powers_of_ten():
+    assert Case(given=[met("one query", False)]).near(LEMMA, "x", 15.0, 1.0, within=0.1).verdict_says.endswith("off by 1400 %")
 
 
 SEEDS = Ceiling("two seeds", 0.27)
@@ -215,7 +270,7 @@ def test_ceilings_are_said_beside_the_score():
 def test_an_erratum_of_a_statement_that_has_one_needs_no_number():
     forms = {"printed": -1, "corrected": 1, "within": 0.1}
     assert CASE.erratum(MISREAD, "x", 1, **forms) == CASE.erratum(MISREAD, "x", 1, number="0.1", **forms)
-    with pytest.raises(TypeError, match="has 0 errata"):
+    with pytest.raises(InputError, match="has 0 errata"):
         CASE.erratum(LEMMA, "x", 1, **forms)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.lab.claim import Case
-from saccade.lab.experiment import Experiment, Measured, Variable, by_cell, grid, padded
+from saccade.lab.experiment import Experiment, Measured, Variable, by_cell, cell_rows, grid, padded
 from saccade.lab.film import Film
 from saccade.lab.outcome import Outcome, own_statement
 from saccade.lab.panel import POINTS, Bars, Heat, Line, Lines, specs
@@ -102,8 +102,22 @@ def test_a_result_of_one_s_own_settings_is_headed_with_what_came_out_there():
     assert said == "With powers = 2, 3: 1 holds. At the default settings: Powers are right."
 
 
-def test_the_table_has_a_row_for_each_cell():
-    rows = POWERS.rows(POWERS.run())
+def test_the_table_is_what_the_figure_shows_unless_there_is_another():
+    record = POWERS.run()
+    assert POWERS.rows(record) == [{"panel": "powers", "series": "first", "x": x, "y": x} for x in (2.0, 3.0, 5.0)]
+    assert replace(POWERS, table=lambda record: [{"n": 1}]).rows(record) == [{"n": 1}]
+
+
+def test_a_figure_without_numbers_has_a_table_without_rows(tmp_path):
+    record = POWERS.run()
+    empty = replace(POWERS, panels=lambda record: [Lines("none", "x", "y", [])])
+    with sealed_folder(tmp_path / "powers") as folder:
+        empty.write(folder, record, [], {"statement": "x"})
+    assert (tmp_path / "powers" / "table.csv").read_text().strip() == ""
+
+
+def test_a_table_of_cells_has_a_row_for_each():
+    rows = cell_rows(POWERS.run())
     assert len(rows) == 6
     assert rows[0] == {"power": 1, "x": 2.0, "value": 2.0}
 

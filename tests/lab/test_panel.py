@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from saccade.errors import InputError
-from saccade.lab.panel import Line, Lines, over_seeds, specs, with_intervals
+from saccade.lab.panel import DASHES, Bars, Heat, Line, Lines, over_seeds, specs, table_rows, with_intervals
 from saccade.observe.fits import Interval
 
 
@@ -23,6 +23,32 @@ def test_an_axis_or_a_style_that_does_not_exist_is_refused() -> None:
         specs([Lines("", "x", "y", [], log="q")])
     with pytest.raises(InputError, match=r"style 'dashed' is not known\. Did you mean 'dashes'"):
         specs([Lines("", "x", "y", [Line([1], [1], style="dashed")])])
+
+
+def test_lines_in_the_legend_have_colours_of_their_own_and_a_dashed_one_goes_with_its_line() -> None:
+    names = ["one", "two", "", "three", "four"]
+    lines = [Line([1], [1], name, tone=1) if name == "two" else Line([1], [1], name) for name in names]
+    (panel,) = specs([Lines("", "x", "y", [*lines, Line([1], [1], "theory of one", DASHES)])])[0]
+    assert [series["tone"] for series in panel["series"]] == [0, 1, 0, 2, 3, 0]
+
+
+def test_the_numbers_of_a_figure_are_a_table_with_a_row_for_each_point_bar_and_cell() -> None:
+    lines = Lines("a", "x", "y", [Line([1, 2], [3, np.nan], "one", low=[2, 3], high=[4, 5])], levels={0.5: "half"}, marks={7: "t0"})
+    bars = Bars("b", "x", "y", ["left", "right"], {"two": [6.0, 8.0]})
+    heat = Heat("c", "x", "y", [[1.0, 2.0]], ["p", "q"], [])
+    rows = table_rows(specs([lines, bars, heat]))
+    assert all(list(row) == ["panel", "series", "x", "y", "low", "high", "value"] for row in rows)
+    assert [tuple(row.values()) for row in rows] == [
+        ("1. a", "one", 1.0, 3.0, 2.0, 4.0, None),
+        ("1. a", "one", 2.0, None, 3.0, 5.0, None),
+        ("1. a", "half", None, 0.5, None, None, None),
+        ("1. a", "t0", 7.0, None, None, None, None),
+        ("2. b", "two", "left", 6.0, None, None, None),
+        ("2. b", "two", "right", 8.0, None, None, None),
+        ("3. c", None, "p", 0, None, None, 1.0),
+        ("3. c", None, "q", 0, None, None, 2.0),
+    ]
+    assert list(table_rows(specs([Lines("a", "x", "y", [Line([1], [3])])]))[0]) == ["panel", "series", "x", "y"]
 
 
 def test_a_band_over_seeds_goes_from_the_lowest_to_the_highest() -> None:

@@ -191,3 +191,13 @@ def test_runs_of_one_call_share_its_time_and_not_what_was_loaded_before(monkeypa
 def test_numbers_an_eighth_and_more_apart_stand_on_a_log_axis(values, scale):
     swept = xr.Dataset({"loss": ("rate", np.arange(float(len(values))))}, {"rate": values})
     assert sweep_figure(swept, "loss").axes[0].get_xscale() == scale
+
+
+def test_a_map_of_one_value_has_one_mark_on_its_colour_bar_and_places_are_written_out():
+    """Around a share that is 1 everywhere a scale would run to 1.1, which no share can be."""
+    places = {"lr_attention": [1.0, 1000.0], "ratio": [1.0, 10.0]}
+    share = xr.DataArray(np.ones((2, 2)), places, ("lr_attention", "ratio"))
+    drawing = sweep_figure(xr.Dataset({"share": share, "status": share.astype(str)}), "share")
+    map_of, bar = drawing.axes
+    assert bar.get_yticks().tolist() == [1.0]
+    assert [label.get_text() for label in map_of.get_yticklabels()] == ["1", "1000"]

@@ -157,6 +157,11 @@ def told_of(name: str) -> dict[str, Any]:
     return {"statement": finding_of(name), "part": part, "place": list(EXPERIMENTS).index(name), "file": ""}
 
 
+def with_setting(setting: str) -> list[str]:
+    """Experiments on the papers' own data that have a setting of that name. Imports them all."""
+    return [name for name in SYNTHETIC if setting in (field.name for field in fields(experiment(name).settings))]
+
+
 def _entry(name: str) -> Entry:
     return EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS, "saccade list")]
 

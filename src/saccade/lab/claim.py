@@ -14,16 +14,30 @@ side of chance. A negative control breaks one assumption of a theorem on purpose
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from saccade.errors import InputError, checked_choice, shortened
 from saccade.lab.ceiling import Ceiling
-from saccade.lab.relation import AtLeast, AtMost, Between, Erratum, Exceptions, Judgement, Near, Relation, Value, judged, times
+from saccade.lab.relation import (
+    AtLeast,
+    AtMost,
+    Between,
+    Erratum,
+    Exceptions,
+    Judgement,
+    Near,
+    Relation,
+    Sources,
+    Value,
+    judged,
+    times,
+)
 from saccade.observe.fits import Interval, furthest
 from saccade.theory.condition import Condition
 from saccade.theory.statement import Statement
@@ -31,6 +45,13 @@ from saccade.theory.statement import Statement
 HOLDS, FAILS, OUTSIDE, CANNOT_TELL = "holds", "fails", "outside", "cannot tell"
 UNDECIDED = (OUTSIDE, CANNOT_TELL)  # neither confirmed nor refuted
 SIMULATION, PUBLISHED, REPLICATION, CALCULUS = "simulation", "published", "replication", "calculus"
+_VERDICTS = (HOLDS, FAILS, OUTSIDE, CANNOT_TELL)
+_SOURCES = {
+    SIMULATION: Sources("theory predicts", "our run gives"),
+    PUBLISHED: Sources("the paper reports", "our run gives"),
+    REPLICATION: Sources("another replication found", "our run gives"),
+    CALCULUS: Sources("the formula gives", "our own calculation gives"),
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +64,7 @@ class Claim:
     | `title`     | what is compared, in at most about 80 characters                                                    |
     | `relation`  | what is asked of the measurement                                                                    |
     | `measured`  | a number, or an interval over seeds                                                                 |
-    | `sentence`  | the same in plain English, for somebody who has not read the paper                                  |
+    | `sentence`  | the same in plain English, for somebody who has not read the paper; `plain` makes one if it is empty |
     | `case`      | settings that tell this claim from others with its title                                            |
     | `given`     | assumptions, each with its number and bound                                                         |
     | `expected`  | the verdict we expect: `fails` for what is known not to be true                                     |
@@ -64,6 +85,22 @@ class Claim:
     breaks: str = ""
     ceilings: Sequence[Ceiling] = ()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.title, str) or not self.title.strip():
+            raise InputError(f"the title of a claim must say in words what is compared; got {shortened(self.title)}.")
+        _checked(self.statement)
+        if self.expected not in _VERDICTS:
+            checked_choice(f"{self._named}: `expected` verdict", self.expected, _VERDICTS)
+        if self.against not in _SOURCES:
+            checked_choice(f"{self._named}: `against`", self.against, _SOURCES)
+        wrong = _contradiction(self.relation, self.measured)
+        if wrong:
+            raise InputError(f"{self._named}: {wrong}.")
+
+    @property
+    def _named(self) -> str:
+        return f"claim {shortened(self.title)}"
+
     @property
     def agrees(self) -> bool:
         """Whether the relation is true of the number, or of the interval from end to end, whatever the assumptions. NaN never
@@ -73,7 +110,7 @@ class Claim:
 
     @cached_property
     def _judged(self) -> Judgement:
-        return judged(self.relation, self.measured)
+        return judged(self.relation, self.measured, _SOURCES[self.against])
 
     @property
     def too_small(self) -> str:
@@ -139,6 +176,14 @@ class Claim:
         return f"{self.title} ({settings})" if settings else self.title
 
     @property
+    def plain(self) -> str:
+        """The sentence, or one made of the label and the numbers: `Snap onset (K 5): our run gives 46.6, and ... is allowed.`"""
+        first = self.label.split(maxsplit=1)[0]
+        is_word = first.isascii() and first.isalpha() and len(first) > 1  # a symbol stays as it is: σ and Σ are not the same
+        label = self.label[0].upper() + self.label[1:] if is_word else self.label
+        return self.sentence or f"{label}: {self._judged.told}."
+
+    @property
     def says(self) -> str:
         """What was measured and what was needed, as people say it, with the ceilings; those that set no limit for comparison."""
         told = {
@@ -172,7 +217,7 @@ class Claim:
         return {
             "title": self.title,
             "label": self.label,
-            "sentence": self.sentence or f"{self.statement.title}.",
+            "sentence": self.plain,
             "statement": asdict(self.statement),
             "case": dict(self.case),
             "relation": {"kind": self.relation.kind, **asdict(self.relation)},
@@ -244,9 +289,12 @@ class Case:
     ) -> Claim:
         """The value furthest from `target` is within a distance of it, absolute (`within`) or as a share of it (`relative`)."""
         if (within is None) == (relative is None):
-            raise TypeError("a claim that something is near needs either `within` or `relative`")
-        reach = float(within) if within is not None else relative * abs(float(target))  # type: ignore[operator]
-        return self._claim(statement, title, Near(float(target), reach, relative), _worst(measured, target), sentence, expected)
+            raise InputError("a claim that something is near needs either `within` or `relative`.")
+        aim = _number("target", target)
+        reach = _number("relative", relative) * abs(aim) if within is None else _number("within", within)
+        return self._claim(
+            statement, title, Near(aim, reach, relative), _worst(measured, partial(furthest, target=aim)), sentence, expected
+        )
 
     def at_most(
         self,
@@ -260,8 +308,8 @@ class Case:
         expected: str = HOLDS,
     ) -> Claim:
         """The largest value is at most `bound`; below it, if `strict`."""
-        value = measured if isinstance(measured, Interval) else float(np.max(np.asarray(measured, float)))
-        return self._claim(statement, title, AtMost(float(bound), strict), value, sentence, expected)
+        value = _worst(measured, np.max)
+        return self._claim(statement, title, AtMost(_number("bound", bound), strict), value, sentence, expected)
 
     def at_least(
         self,
@@ -275,15 +323,16 @@ class Case:
         expected: str = HOLDS,
     ) -> Claim:
         """The smallest value is at least `bound`; above it, if `strict`."""
-        value = measured if isinstance(measured, Interval) else float(np.min(np.asarray(measured, float)))
-        return self._claim(statement, title, AtLeast(float(bound), strict), value, sentence, expected)
+        value = _worst(measured, np.min)
+        return self._claim(statement, title, AtLeast(_number("bound", bound), strict), value, sentence, expected)
 
     def between(
         self, statement: Statement, title: str, measured: Any, low: float, high: float, *, sentence: str = "", expected: str = HOLDS
     ) -> Claim:
         """Every value lies in [`low`, `high`]."""
-        value = _worst(measured, (low + high) / 2)
-        return self._claim(statement, title, Between(float(low), float(high)), value, sentence, expected)
+        ends = Between(_number("low", low), _number("high", high))
+        value = _worst(measured, partial(furthest, target=(ends.low + ends.high) / 2))
+        return self._claim(statement, title, ends, value, sentence, expected)
 
     def none(
         self,
@@ -297,13 +346,14 @@ class Case:
         expected: str = HOLDS,
     ) -> Claim:
         """No exceptions to a rule: `exceptions` is a mask, or a count of `among`."""
-        count, n = (np.sum(exceptions), np.size(exceptions)) if among is None else (exceptions, among)
-        value = float(np.sum(count)) if n else np.nan  # a rule that was never put to the test is not confirmed
-        return self._claim(statement, title, Exceptions(int(n), allowed), value, sentence, expected)
+        n = np.size(exceptions) if among is None else int(_number("among", among))
+        count = float(np.sum(_numbers("exceptions", exceptions)))
+        value = count if n else np.nan  # a rule that was never put to the test is not confirmed
+        return self._claim(statement, title, Exceptions(n, allowed), value, sentence, expected)
 
     def in_order(self, statement: Statement, title: str, values: ArrayLike, *, sentence: str = "", expected: str = HOLDS) -> Claim:
         """Values rise along the last axis: neighbours that do not are the exceptions."""
-        return self.none(statement, title, ~(np.diff(np.asarray(values, float)) > 0), sentence=sentence, expected=expected)
+        return self.none(statement, title, ~(np.diff(_numbers("values", values)) > 0), sentence=sentence, expected=expected)
 
     def erratum(
         self,
@@ -321,12 +371,13 @@ class Case:
         """A printed formula, or a reading of it, is wrong and its corrected form right, both held against one measurement;
         `number` is the erratum's own, and needed only where the statement has several.
         """
-        known = [each for each in statement.errata if number in ("", each.number)]
+        known = [each for each in _checked(statement).errata if number in ("", each.number)]
         if not number and len(known) != 1:
-            raise TypeError(f"{statement.key} has {len(known)} errata: say the `number` of this one")
+            raise InputError(f"{statement.key} has {len(known)} errata: say the `number` of this one.")
         words = (known[0].said, known[0].instead) if known else ("as printed", "corrected")
-        relation = Erratum(float(printed), float(corrected), float(within), number or known[0].number, *words)
-        return self._claim(statement, title, relation, float(measured), sentence, expected)
+        forms = _number("printed", printed), _number("corrected", corrected), _number("within", within)
+        relation = Erratum(*forms, number or known[0].number, *words)
+        return self._claim(statement, title, relation, _number("measured", measured), sentence, expected)
 
     def _claim(self, statement: Statement, title: str, relation: Relation, value: Value, sentence: str, expected: str) -> Claim:
         return Claim(
@@ -336,13 +387,55 @@ class Case:
             measured=value,
             sentence=sentence,
             case=self.settings,
-            given=tuple(self.given),
+            given=_listed("given", self.given, Condition),
             expected=FAILS if self.breaks else expected,
             against=self.against,
             breaks=self.breaks,
-            ceilings=tuple(self.ceilings),
+            ceilings=_listed("ceilings", self.ceilings, Ceiling),
         )
 
 
-def _worst(measured: Any, target: float) -> Value:
-    return measured if isinstance(measured, Interval) else furthest(measured, target)
+def _worst(measured: Any, pick: Callable[[np.ndarray], float]) -> Value:
+    """What is judged: an interval as it is, of numbers the one that is picked; of none, a missing one."""
+    if isinstance(measured, Interval):
+        return measured
+    values = _numbers("measured", measured)
+    return float(pick(values)) if values.size else np.nan
+
+
+def _checked(statement: Any) -> Statement:
+    if not isinstance(statement, Statement):
+        raise InputError(f"`statement` of a claim must be a saccade.Statement; got {shortened(statement)}.")
+    return statement
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    try:
+        return np.asarray(values, float)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` of a claim must be numbers; got {shortened(values)}.") from None
+
+
+def _number(name: str, value: Any) -> float:
+    numbers = _numbers(name, value)
+    if numbers.size != 1:
+        raise InputError(f"`{name}` of a claim must be one number; got {shortened(value)}.")
+    return float(numbers.item())
+
+
+def _listed(name: str, several: Any, kind: type) -> tuple[Any, ...]:
+    listed = tuple(several) if isinstance(several, Iterable) else (several,)
+    if not all(isinstance(one, kind) for one in listed):
+        raise InputError(f"`{name}` of a claim must list {kind.__name__}s; got {shortened(several)}.")
+    return listed
+
+
+def _contradiction(relation: Relation, measured: Value) -> str:
+    """Why nothing could ever satisfy the relation, or why the measurement is none of its kind; empty if all is well."""
+    if isinstance(relation, Between) and relation.low > relation.high:
+        return f"`low` must not be above `high`; got {relation.low:g} and {relation.high:g}"
+    if isinstance(relation, Near | Erratum) and relation.within < 0:
+        return f"the distance allowed must not be negative; got {relation.within:g}"
+    if isinstance(relation, Exceptions) and isinstance(measured, float) and (measured < 0 or measured > relation.among):
+        return f"`exceptions` must be a mask, or a count with `among`; got {measured:g} among {relation.among}"
+    return ""

@@ -22,7 +22,7 @@ import xarray as xr
 from saccade.errors import InputError, shortened
 from saccade.lab.claim import Claim
 from saccade.lab.film import Film, made_film
-from saccade.lab.panel import Layout, specs
+from saccade.lab.panel import Layout, specs, table_rows
 from saccade.lab.settings import check_settings
 from saccade.records.json_files import parsed_json, write_json
 from saccade.records.schema import make_record, settings_of, with_settings
@@ -80,7 +80,7 @@ class Experiment:
     | `dynamics`  | what was run, in words                                                                                    |
     | `time_unit` | unit of the axis `time`                                                                                   |
     | `full`      | settings at the paper's own size, if the defaults are smaller                                             |
-    | `table`     | `(record)` -> rows of `table.csv`; if not given, every measured number in a row for its place on the axes |
+    | `table`     | `(record)` -> rows of `table.csv`; if not given, the numbers in the figure (`cell_rows`: what is measured)|
     | `files`     | `(record)` -> further CSV files: name -> (columns, rows)                                                  |
     | `headlines` | `(record)` -> numbers that a sweep maps over its settings                                                 |
     | `together`  | `(several settings, on_progress)` -> a record each, where one call can run them at once                   |
@@ -148,7 +148,7 @@ class Experiment:
 
     def rows(self, record: xr.Dataset) -> list[Mapping[str, Any]]:
         """Rows of `table.csv`."""
-        return list(self.table(record)) if self.table is not None else cell_rows(record)
+        return list(self.table(record) if self.table is not None else table_rows(self.specs(record)))
 
     def caption_of(self, record: xr.Dataset) -> str:
         """What to look at, and what the record says could not be asked."""
@@ -232,8 +232,8 @@ def padded(parts: Sequence[Any]) -> np.ndarray:
 
 
 def cell_rows(record: xr.Dataset) -> list[Mapping[str, Any]]:
-    """A row for each place on the axes of the largest group of variables that share them; time and samples are left to the
-    record.
+    """What was measured, as a `table`: a row for each place on the axes of the largest group of variables that share them; time and
+    samples are left to the record.
     """
     plain = {
         name: var for name, var in record.data_vars.items() if not {"time", "sample"} & set(var.dims) and var.dtype.kind in "fiubUO"

@@ -41,7 +41,8 @@ _HEAD = (
 )
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
-_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "outside their assumptions", CANNOT_TELL: "cannot be told at this size"}
+_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "are outside their assumptions", CANNOT_TELL: "cannot be told at this size"}
+_ONE = {"hold": "holds", "fail": "fails", "are outside their assumptions": "is outside its assumptions"}
 _VERDICTS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside its assumptions", CANNOT_TELL: "cannot be told at this size"}
 _WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels high
 
@@ -49,7 +50,7 @@ _WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels 
 def findings_page(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str:
     """Questions and answers, then all claims, experiment by experiment."""
     counts = {word: sum(claim.verdict == verdict for o in outcomes for claim in o.claims) for verdict, word in _WORDS.items()}
-    tally = ", ".join(f"{count} {word}{'s' if count == 1 and word in ('hold', 'fail') else ''}" for word, count in counts.items())
+    tally = ", ".join(f"{count} {_ONE.get(word, word) if count == 1 else word}" for word, count in counts.items())
     answers = [_answer(outcome, asked[outcome.name]) for outcome in outcomes]
     tables = [f"\n## {outcome.name}\n\n{_table(outcome.claims)}" for outcome in outcomes]
     return "".join([_HEAD, f"Of all claims, {tally}.\n", *answers, "\n# Every claim\n", *tables])

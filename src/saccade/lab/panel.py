@@ -6,7 +6,8 @@ A figure is a list of panels, or a list of rows of them. Labels are plain text w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,6 +17,7 @@ from saccade.errors import InputError, checked_choice, shortened
 
 Limits: TypeAlias = tuple[float | None, float | None]
 LINE, DASHES, DOTS, POINTS, RINGS = "line", "dashes", "dots", "points", "rings"
+OWN = -1  # a colour that no other line of that style in the legend has
 
 
 class Line(NamedTuple):
@@ -25,7 +27,8 @@ class Line(NamedTuple):
     |---------------|---------------------------------------------------------------------------------------------------|
     | `label`       | its name in the legend; empty: none                                                               |
     | `style`       | line, dashes, dots (dotted line), points, rings                                                   |
-    | `tone`        | a whole number: a colour of its own; a number from 0. to 1.: from light to dark; None: black      |
+    | `tone`        | a whole number: one of the colours; a number from 0. to 1.: from light to dark; None: black; if   |
+    |               | not given, a colour that no other line of its style in the legend has                             |
     | `low`, `high` | a shaded band around it                                                                           |
     """
 
@@ -33,7 +36,7 @@ class Line(NamedTuple):
     y: Any
     label: str = ""
     style: str = LINE
-    tone: int | float | None = 0
+    tone: int | float | None = OWN
     low: Any = None
     high: Any = None
 
@@ -66,7 +69,7 @@ class Lines:
             "title": self.title,
             "x": _axis(self.x, "x" in self.log, self.xlim) | {"places": _labelled(self.ticks, "at")},
             "y": _axis(self.y, "y" in self.log, self.ylim),
-            "series": [_series(line) for line in self.lines],
+            "series": [_series(line) for line in _coloured(self.lines)],
             "levels": _labelled(self.levels, "y"),
             "marks": _labelled(self.marks, "x"),
         }
@@ -136,7 +139,7 @@ class Heat:
         }
 
 
-def over_seeds(curves: Any, label: str = "", tone: int | float | None = 0) -> Line:
+def over_seeds(curves: Any, label: str = "", tone: int | float | None = OWN) -> Line:
     """The mean of curves over time, a DataArray (seed, time), with a band from the lowest to the highest seed."""
     return Line(curves.time, curves.mean("seed"), label, tone=tone, low=curves.min("seed"), high=curves.max("seed"))
 
@@ -173,6 +176,55 @@ def specs(layout: Layout) -> list[list[dict[str, Any]]]:
     for number, spec in enumerate(every if len(every) > 1 else (), 1):
         spec["title"] = f"{number}. {spec['title']}"  # by which a caption can name it wherever the panel ends up
     return described
+
+
+def table_rows(rows: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """The numbers that panels show, as described by `specs`, a row for each point, bar or cell; also lines across, by their label.
+
+    Columns: panel, series, x, y, and `low` and `high` of a band or `value` of a map where there is one.
+    """
+    found = [{"panel": spec["title"], **row} for panels in rows for spec in panels for row in _ROWS[spec["kind"]](spec)]
+    columns = [name for name in ("panel", "series", "x", "y", "low", "high", "value") if any(name in row for row in found)]
+    return [{name: row.get(name) for name in columns} for row in found]
+
+
+def _rows_of_lines(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for series in spec["series"]:
+        columns = [name for name in ("x", "y", "low", "high") if name in series]
+        for numbers in zip(*(series[name] for name in columns), strict=True):
+            yield {"series": series["name"], **dict(zip(columns, numbers, strict=True))}
+    for across in (*spec["levels"], *spec["marks"]):
+        yield {"series": across["label"], **{name: across.get(name) for name in ("x", "y")}}
+
+
+def _rows_of_bars(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for group in spec["groups"]:
+        for label, value in zip(spec["labels"], group["values"], strict=True):
+            yield {"series": group["name"], "x": label, "y": value}
+    for level in spec["levels"]:
+        yield {"series": level["label"], "y": level["y"]}
+
+
+def _rows_of_heat(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    named = (spec["y"]["ticks"] or range(spec["rows"]), spec["x"]["ticks"] or range(spec["columns"]))
+    for (row, column), value in zip(itertools.product(*named), spec["values"], strict=True):
+        yield {"x": column, "y": row, "value": value}
+
+
+_ROWS = {"line": _rows_of_lines, "bars": _rows_of_bars, "heat": _rows_of_heat}
+
+
+def _coloured(lines: Sequence[Line]) -> list[Line]:
+    """Lines without a tone get the first that no other line of their style in the legend has."""
+    taken = {(line.style, line.tone) for line in lines if line.label}
+    found = []
+    for line in lines:
+        if line.tone == OWN:
+            free = (tone for tone in itertools.count() if not line.label or (line.style, tone) not in taken)
+            line = line._replace(tone=next(free))
+            taken |= {(line.style, line.tone)} if line.label else set()
+        found.append(line)
+    return found
 
 
 def _series(line: Line) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a claim asks of a measurement: near a target, at most, at least, between, few exceptions, printed against corrected.
 
-A relation says whether a number satisfies it (`holds`), which numbers it allows (`bounds`), and how to print it (`says`, and `miss`
-if it is not true); `judged` gives all four for one measurement.
+A relation says whether a number satisfies it (`holds`), which numbers it allows (`bounds`), how to print it (`says`, and `miss`
+if it is not true), and the same as half a sentence (`told`); `judged` gives all five for one measurement.
 """
 
 from __future__ import annotations
@@ -14,6 +14,16 @@ from saccade.numerals import numeral
 from saccade.observe.fits import Interval
 
 Value: TypeAlias = float | Interval
+
+
+class Sources(NamedTuple):
+    """Who says what is predicted, and who what is found: `theory predicts`, `our run gives`."""
+
+    predicted: str
+    found: str
+
+    def gives(self, measured: Value) -> str:
+        return "the number is missing" if math.isnan(centre(measured)) else f"{self.found} {shown(measured)}"
 
 
 @dataclass(frozen=True)
@@ -33,16 +43,23 @@ class Near:
         return self.target - self.within, self.target + self.within
 
     def says(self, measured: Value) -> str:
-        allowed = f"{100 * self.relative:.3g} %" if self.relative is not None else shown(self.within)
-        exactly = "" if self.within == 0 else f" ± {allowed}"
+        exactly = "" if self.within == 0 else f" ± {self._allowed}"
         found, target = told_apart(measured, self.target, self.holds(centre(measured)))
         return f"measured {found}, predicted {target}{exactly}"
+
+    def told(self, measured: Value, by: Sources) -> str:
+        allowed = "must be equal" if self.within == 0 else f"may differ by {self._allowed}"
+        return f"{by.predicted} {shown(self.target)} and {by.gives(measured)}; they {allowed}"
+
+    @property
+    def _allowed(self) -> str:
+        return f"{100 * self.relative:.3g} %" if self.relative is not None else shown(self.within)
 
     def miss(self, measured: Value) -> str:
         gap = abs(centre(measured) - self.target)
         if math.isnan(gap):
             return "missing"
-        return f"off by {100 * gap / abs(self.target):.2g} %" if self.target else f"off by {shown(gap)}"
+        return f"off by {shown(float(f'{100 * gap / abs(self.target):.2g}'))} %" if self.target else f"off by {shown(gap)}"
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,9 @@ class AtMost:
     def says(self, measured: Value) -> str:
         found, bound = told_apart(measured, self.bound, self.holds(highest(measured)))
         return f"measured {found}, needed {'<' if self.strict else '≤'} {bound}"
+
+    def told(self, measured: Value, by: Sources) -> str:
+        return f"{by.gives(measured)}, and {'less than' if self.strict else 'at most'} {shown(self.bound)} is allowed"
 
     def miss(self, measured: Value) -> str:
         return f"{shown(highest(measured) - self.bound)} too high"
@@ -82,6 +102,9 @@ class AtLeast:
     def says(self, measured: Value) -> str:
         found, bound = told_apart(measured, self.bound, self.holds(lowest(measured)))
         return f"measured {found}, needed {'>' if self.strict else '≥'} {bound}"
+
+    def told(self, measured: Value, by: Sources) -> str:
+        return f"{by.gives(measured)}, and {'more than' if self.strict else 'at least'} {shown(self.bound)} is needed"
 
     def miss(self, measured: Value) -> str:
         return f"{shown(self.bound - lowest(measured))} too low"
@@ -107,6 +130,9 @@ class Between:
             found, high = told_apart(measured, self.high, False)
         return f"measured {found}, must lie in [{low}, {high}]"
 
+    def told(self, measured: Value, by: Sources) -> str:
+        return f"{by.gives(measured)}, and anything from {shown(self.low)} to {shown(self.high)} is allowed"
+
     def miss(self, measured: Value) -> str:
         too_low = lowest(measured) < self.low
         return f"{shown(self.low - lowest(measured))} too low" if too_low else f"{shown(highest(measured) - self.high)} too high"
@@ -128,9 +154,21 @@ class Exceptions:
         return 0, self.allowed
 
     def says(self, measured: Value) -> str:
+        if self.among == 0:
+            return "the rule was never put to the test"
         count = centre(measured)
         allowed = f", {self.allowed} allowed" if self.allowed else ""
         return f"{shown(count)} exception{'' if count == 1 else 's'} among {self.among}{allowed}"
+
+    def told(self, measured: Value, by: Sources) -> str:
+        true = self.among - centre(measured)
+        if math.isnan(true):
+            return "nothing was there to test it on"
+        if self.among == 1:
+            return f"{'true' if true else 'not true'} in the only case"
+        share = f"all {self.among}" if true == self.among else f"{shown(true) if true else 'none'} of {self.among}"
+        allowed = f", and {self.allowed} may be exceptions" if self.allowed else ""
+        return f"true in {share} cases{allowed}"
 
     def miss(self, measured: Value) -> str:
         return self.says(measured)
@@ -161,6 +199,10 @@ class Erratum:
         forms = f"{self.instead} formula {shown(self.corrected)}, {self.said} {shown(self.printed)}"
         return f"measured {shown(measured)}; {forms} (± {shown(self.within)})"
 
+    def told(self, measured: Value, by: Sources) -> str:
+        forms = f"the {self.instead} formula gives {shown(self.corrected)}, the one {self.said} {shown(self.printed)}"
+        return f"{by.gives(measured)}; {forms}"
+
     def miss(self, measured: Value) -> str:
         value = centre(measured)
         right = abs(value - self.corrected) <= self.within
@@ -175,13 +217,14 @@ class Judgement(NamedTuple):
     bounds: tuple[float, float]
     says: str
     miss: str
+    told: str
 
 
-def judged(relation: Relation, measured: Value) -> Judgement:
+def judged(relation: Relation, measured: Value, by: Sources) -> Judgement:
     """A relation held against a measurement; an interval must satisfy it from end to end, and NaN never does."""
     values = tuple(measured) if isinstance(measured, Interval) else (measured,)
     agrees = all(relation.holds(value) for value in values)
-    return Judgement(agrees, relation.bounds, relation.says(measured), relation.miss(measured))
+    return Judgement(agrees, relation.bounds, relation.says(measured), relation.miss(measured), relation.told(measured, by))
 
 
 def centre(measured: Value) -> float:

@@ -110,7 +110,7 @@ def as_bytes(text: str) -> bytes:
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
     """A table with a header; its columns are those of the first row unless they are named."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if columns is None else columns)
+    writer = csv.DictWriter(text, fieldnames=list(*rows[:1]) if columns is None else columns)
     writer.writeheader()
     writer.writerows(rows)
     write_text(path, text.getvalue())

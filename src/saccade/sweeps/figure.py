@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from saccade.errors import checked_choice
+from saccade.numerals import numeral
 from saccade.report.style import categorical
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def _heat_maps(values: xr.DataArray, axes: list[str], name: str, n_seeds: int) -
             loc="left",
         )
     label = _words(name) + (f", mean over {n_seeds} seeds" if n_seeds > 1 else "")
-    drawing.colorbar(cast(Any, mesh), ax=grid, label=label)
+    alike = [finite.min()] if finite.size and finite.min() == finite.max() else None  # no scale around one value
+    drawing.colorbar(cast(Any, mesh), ax=grid, label=label, ticks=alike)
     return drawing
 
 
@@ -171,4 +173,4 @@ def _label(axis: Any, labels: np.ndarray, is_number: bool) -> None:
 
 
 def _short(label: Any) -> str:
-    return f"{label:.3g}" if isinstance(label, float | np.floating) else str(label)
+    return numeral(float(label), ".3g") if isinstance(label, float | np.floating) else str(label)

@@ -26,7 +26,7 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import decoder_fo
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, by_cell, grid
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, by_cell, cell_rows, grid
 from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.observe import fits
 from saccade.observe.fits import Array
@@ -154,7 +154,14 @@ def _growth_claims(at: xr.Dataset, case: Case, stationary: Array, scale: float) 
     mu_0, per_fold = theory.condensation_rate(stationary=stationary), theory.condensation_slope(stationary=stationary)
     delays = [fits.slope(np.log(1 / at.init_scale), at.end_time.sel(seed=seed)) for seed in at.seed]
     later, first = "how much later stage I ends per e-fold of a smaller start", case.but(start=float(small.init_scale))
-    yield first.near(THEOREM_3_2, "growth rate of the embedding's first singular value", small.rate, mu_0, relative=0.005)
+    yield first.near(
+        THEOREM_3_2,
+        "growth rate of the embedding's first singular value",
+        small.rate,
+        mu_0,
+        relative=0.005,
+        sentence="From a small start the embedding grows at a rate that the token frequencies alone decide.",
+    )
     yield case.near(CONDENSATION_FROM_THE_START, later, delays, per_fold, relative=0.02)
     yield end.at_least(THEOREM_3_2, "|cos| of the embedding's token direction with π", read.embedding_cosine, 1 - 1e-4)
     control = case.but(start=LARGE, at="end of stage I").breaking("stage I, small start")
@@ -240,6 +247,7 @@ EXPERIMENT = Experiment(
         "embeddings grow at rate {growth rate*law paper*:.3f} (μ₀ within 0.5 %) along the predicted directions (to 1e-4); a start "
         "smaller by a factor e delays the end of the stage by {how much later*law paper*:.2f}"
     ),
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",
     time_unit=STEPS,

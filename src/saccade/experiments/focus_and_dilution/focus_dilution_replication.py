@@ -14,6 +14,7 @@ from saccade.records.events import Event
 from saccade.theory.condition import Condition, at_least
 from saccade.theory.focus_and_dilution.statements import CYCLE
 
+# Set after first results were seen: where the replication gives a range of times, 10 % is added at its ends.
 WITHIN_TIME, WITHIN_VALUE = 0.1, 0.02  # of the replication: its own seeds differ by 8 % and .01
 
 

@@ -24,7 +24,7 @@ from saccade.experiments.focus_and_dilution.embedded_gradients import gradient_g
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
 from saccade.observe import fits
 from saccade.observe.measures import effective_rank, singular_values
@@ -215,7 +215,14 @@ def _in_the_flow(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iter
     planted = case.but(start="unigram point")
     tiny, small = (case.but(start=f"random, {float(one.init_scale):g}") for one in (smallest, largest))
     slopes = [fits.slope(np.log(1 / at.init_scale), at.length.sel(seed=seed)) for seed in at.seed]
-    yield planted.near(ATTENTION_RATE, "growth rate of queries", at.grown_rate, abs(c), relative=0.005)
+    yield planted.near(
+        ATTENTION_RATE,
+        "growth rate of queries",
+        at.grown_rate,
+        abs(c),
+        relative=0.005,
+        sentence="Once embeddings have condensed, attention grows at a rate c that the chain alone decides.",
+    )
     yield tiny.near(ATTENTION_RATE, "growth rate of queries", smallest.rate, abs(c), relative=0.005)
     yield planted.near(THEOREM_3_5, "cosine of the attention logits with π πᵀ", at.grown_cosine, np.sign(c), within=1e-4)
     yield small.near(THEOREM_3_5, "cosine of the attention logits with π πᵀ", largest.cosine, np.sign(c), within=1e-4)
@@ -310,6 +317,7 @@ EXPERIMENT = Experiment(
         "queries grow at rate {growth rate of queries (law paper, start unigram point):.4f} (c within 0.5 %), and logits align "
         "with π πᵀ to 1e-4"
     ),
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",
     time_unit=STEPS,

@@ -179,7 +179,13 @@ def _sign_claims(at: xr.Dataset, start: str) -> Iterator[Claim]:
         sentence="The sign of one number of the chain tells whether attention first seeks frequent tokens or avoids them.",
     )
     gap = np.abs(at.rate.values / np.abs(c) - 1)
-    yield case.at_most(ATTENTION_RATE, "growth rate of queries against |c|, largest relative gap", gap, 0.005)
+    yield case.at_most(
+        ATTENTION_RATE,
+        "growth rate of queries against |c|, largest relative gap",
+        gap,
+        0.005,
+        sentence="On every chain attention grows at the rate |c|, whichever way it turns.",
+    )
     yield case.at_least(SIGN_RULE, "cosine of the logits with π πᵀ, times the sign of c", sign * at.logit_cosine, 1 - 1e-4)
     yield case.at_least(SIGN_RULE, "cosine of queries and keys, times the sign of c", sign * at.key_cosine, 1 - 1e-4)
 

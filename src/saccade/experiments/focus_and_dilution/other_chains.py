@@ -136,7 +136,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     yield case.none(OTHER_CHAINS, f"{', '.join(STAGES)} follow in this order", disorder)
     yield case.near(THEOREM_3_2, "rate of condensation, furthest chain", record.condensation_rate, mu_0, relative=0.005)
     gap = np.abs(record.focus_rate.values / np.abs(c) - 1)
-    yield case.at_most(ATTENTION_RATE, "growth rate of queries against each chain's |c|, largest relative gap", gap, 0.005)
+    yield case.at_most(
+        ATTENTION_RATE,
+        "growth rate of queries against each chain's |c|, largest relative gap",
+        gap,
+        0.005,
+        sentence="Chains with the same token frequencies focus at different rates, each at the rate that its transitions say.",
+    )
     shares = {base: float(base) ** -1 / sum(float(base) ** -k for k in range(1, 5)) for base in (2, 4)}
     forms: Any = {"number": "2.6", "printed": shares[2], "corrected": shares[4], "within": 0.005}
     published = case.but(given=[_as_replicated(settings)], against=PUBLISHED)
@@ -152,9 +158,20 @@ def _as_replicated(settings: Settings) -> Condition:
 def _replicated(record: xr.Dataset, case: Case, usual: Condition) -> Iterator[Claim]:
     c, random = record.c.values, np.array([str(name).startswith("random") for name in record.chain.values])
     same = case.but(given=[usual])
-    yield case.none(SIGN_RULE, "lazy and Metropolis chains have c > 0", c[~random] <= 0)
+    yield case.none(
+        SIGN_RULE,
+        "lazy and Metropolis chains have c > 0",
+        c[~random] <= 0,
+        sentence="On these chains attention turns to frequent tokens.",
+    )
     if random.any():
-        yield same.none(SIGN_RULE, "random chains have c > 0", c[random] <= 0, expected=FAILS)
+        yield same.none(
+            SIGN_RULE,
+            "random chains have c > 0",
+            c[random] <= 0,
+            expected=FAILS,
+            sentence="Random transitions with the same token frequencies can turn attention away from frequent tokens.",
+        )
     for query, value in enumerate(REPLICATED_FOCUS):
         found = record.focus.values[c > 0, query] if query < record.sizes["token"] else np.nan
         title = f"attention of query {query} on token 0 at |W_Q| = {READ_AT:g}, furthest chain with c > 0"

@@ -26,7 +26,7 @@ from saccade.errors import InputError, checked_list
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.lab.claim import CALCULUS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.lab.panel import DASHES, RINGS, Layout, Line, Lines
 from saccade.model.embedded import Weights, velocity
 from saccade.observe import fits
@@ -313,6 +313,7 @@ EXPERIMENT = Experiment(
         "paper):.3g} at the origin and {power of the displacement in the linear flow's error (point unigram point, law paper):.3g} "
         "at the unigram point; Lemma 3.1 lacks four hypotheses, each shown by a counterexample"
     ),
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",
     time_unit=STEPS,

@@ -10,22 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from saccade.experiments.real_text.every_run import same_answer
 from saccade.experiments.real_text.text_cycle_runs import Array
 from saccade.experiments.real_text.text_cycle_stages import Cycle
 from saccade.lab.claim import REPLICATION, Case, Claim
 from saccade.observe.events import OPEN
-from saccade.observe.fits import interval
+from saccade.observe.fits import first_time, interval
 from saccade.observe.measures import top_share
 from saccade.theory.questions import CYCLE_ON_TEXT
 
 WHOLE = 0.99  # attention that counts as all of it
-
-
-def _first(run: Cycle, is_there: NDArray[np.bool_]) -> float:
-    return float(run.step[is_there.argmax()]) if is_there.any() else np.nan
 
 
 def _left(run: Cycle) -> float:
@@ -61,12 +56,12 @@ _SERIES: dict[str, tuple[str, Callable[[Cycle], Array]]] = {
 _TIMES: dict[str, tuple[str, Callable[[Cycle], float]]] = {
     "reached": (
         f"step at which every query is above {WHOLE} on the most frequent token",
-        lambda run: _first(run, run.joint >= WHOLE),
+        lambda run: first_time(run.step, run.joint >= WHOLE),
     ),
     "left": (f"step at which the first query is below {WHOLE} again", _left),
     "opened": (
         f"step at which the second direction is open, s2 / s1 above {OPEN}",
-        lambda run: _first(run, (run.step > run.step[run.joint.argmax()]) & (run.ratio >= OPEN)),
+        lambda run: first_time(run.step, (run.step > run.step[run.joint.argmax()]) & (run.ratio >= OPEN)),
     ),
 }
 

@@ -24,7 +24,7 @@ from saccade.errors import checked_list
 from saccade.experiments.real_text.text_cycle_runs import Training, first_move, phi_scale, trained
 from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.lab.panel import DOTS, POINTS, RINGS, Layout, Line, Lines
 from saccade.observe.fits import agreement
 from saccade.processes import in_processes
@@ -215,6 +215,7 @@ EXPERIMENT = Experiment(
         "token*:.0%}"
     ),
     caveat="Another tokeniser or vocabulary: the sign of c depends on which pairs of tokens the text has.",
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="training on text, the embedded model",
     time_unit="updates",

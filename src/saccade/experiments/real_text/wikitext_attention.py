@@ -4,8 +4,6 @@ Transformers of one and three layers with the published notebook's settings (wid
 5, 10 in the MLP, gradients clipped at 0.5, dropout 0.3, streams of 35 tokens), measured on windows of validation text. Comments in
 the published code say that lower rates "concentrate on the diagonal"; so one claim asks that less than half of the attention is
 there. Expect: a few keys a row after some hundred updates, later with three layers than with one.
-Directions are the figure's, written down when trials of a few hundred updates had been seen. Half of an even row's entropy is our
-reading of its later maps, set when a trial had shown one layer far below it and three layers, 100 updates old, far above.
 """
 
 from __future__ import annotations
@@ -77,6 +75,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             "the largest weight of a row rises in every run": end.top_mass > start.top_mass,
             "fewer keys matter at the end in every run": end.effective_keys < start.effective_keys,
             "most of the attention is off the diagonal at the end of every run": end.self_mass < 0.5,
+            # Our reading of the figure's later maps, set when a trial had shown one layer far below it and three layers far above.
             "every run ends with relative entropy below 1/2": end.relative_entropy < 0.5,
         }
         for what, holds in shares.items():

@@ -77,7 +77,12 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         )
         correlations = np.array([rank_correlation(record.lr, of_seed) for of_seed in final.values.T])
         is_lower = final.isel(lr=-1) < final.isel(lr=0)
-        yield case.in_order(FIG_10, "mean entropy falls from each rate to the next", -final.mean("seed"))
+        yield case.in_order(
+            FIG_10,
+            "mean entropy falls from each rate to the next",
+            -final.mean("seed"),
+            sentence="The faster attention learns on text, the fewer tokens it ends on.",
+        )
         less = f"every seed has less entropy at rate {highest:g} than at rate {lowest:g}"
         yield every_run(case, FIG_10, less, is_lower.values, 1)
         yield every_run(case, FIG_10, "entropy falls with the rate (rank correlation) in every seed", correlations < 0, 1)

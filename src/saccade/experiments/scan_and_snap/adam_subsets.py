@@ -110,7 +110,14 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         if lr not in REPLICATED:
             continue
         seen, (rank, *means), at = _seen(record, rate, 0), REPLICATED[lr], case.but(against=REPLICATION, rate=float(lr))
-        yield at.near(FIG_5, "rank of the distinct token with most attention (1 = rarest)", seen.favoured, rank, within=2)
+        yield at.near(
+            FIG_5,
+            "rank of the distinct token with most attention (1 = rarest)",
+            seen.favoured,
+            rank,
+            within=2,
+            sentence="With Adam the learning rate decides whether rare, medium or frequent distinct tokens win attention.",
+        )
         names = ("attention on the favoured token", "attention on common tokens", "entropy among distinct tokens")
         values = (seen.peak, seen.common_mass, seen.entropy)
         for name, target, value, rounding in zip(names, means, values, _ROUNDING, strict=True):

@@ -165,7 +165,14 @@ def _at_finite_length(record: xr.Dataset, settings: Settings) -> Iterator[Claim]
         case = Case({"T": length}, [at_least(LONG_CONTEXTS, count, needed, "expected count of the rarest token")])
         bound, expected = 0.0 if count >= _OFTEN else _SELDOM_FALLING, OUTSIDE if length in _TOO_SHORT else HOLDS
         title = "share of distinct tokens that lose attention in SGD"
-        yield case.at_most(FINITE_LENGTH_FATES, title, share[i].mean(), bound, expected=expected)
+        yield case.at_most(
+            FINITE_LENGTH_FATES,
+            title,
+            share[i].mean(),
+            bound,
+            expected=expected,
+            sentence="In short contexts some rare distinct tokens lose attention; in endless ones, says the theory, all gain.",
+        )
     # What an independent replication saw; it stopped at an unknown step, but nothing here moves after the 48th.
     given = [at_least("updates, as in Fig. 4", settings.steps, Settings().steps)]
     for length, by_rank in zip(lengths, share, strict=True):

@@ -20,7 +20,7 @@ import xarray as xr
 import saccade
 from saccade.data.text.windows import Windows
 from saccade.lab.claim import CALCULUS, FAILS, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, padded
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
 from saccade.observe.fits import power
 from saccade.theory import scan_and_snap as theory
@@ -160,7 +160,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 def _law_claims(one: xr.Dataset, case: Case) -> Iterator[Claim]:
     early = one.isel(share=0)
-    yield case.at_most(FIRST_FORCE, "first force against the early flow: relative distance", apart(early.law, early.flow), _WITHIN)
+    yield case.at_most(
+        FIRST_FORCE,
+        "first force against the early flow: relative distance",
+        apart(early.law, early.flow),
+        _WITHIN,
+        sentence="One pass over the counts of the data tells how attention moves at first.",
+    )
     control = case.but(given=[met(UNIT_LENGTH, False)]).breaking(UNIT_LENGTH)
     title = "first force with attention not divided by its length: relative distance"
     yield control.at_most(FIRST_FORCE, title, apart(early.law, early.control), _WITHIN, expected=FAILS)
@@ -252,6 +258,7 @@ EXPERIMENT = Experiment(
         "token counts alone predict early attention logits to {first force against the early* (context 16 tokens):.1%}; "
         "where the predicted error is 10 %, the true one is {relative distance where* (context 16 tokens):.1%}"
     ),
+    table=cell_rows,
     variables={
         "clock": Variable("context", "steps", "time at which the next order is a tenth of the first force"),
         "flow": Variable("context share token", "1", "attention logits of the query in the flow, at shares of the clock"),

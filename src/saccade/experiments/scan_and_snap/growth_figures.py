@@ -160,7 +160,14 @@ def _fig_3(record: xr.Dataset) -> Iterator[Claim]:
 def _fig_9(at: xr.Dataset, panel: Published) -> Iterator[Claim]:
     case = Case({"M": panel.n_vocab, "η_Y / η_Z": panel.ratio[0]}, against=REPLICATION)
     heights = at.bound_at_snap.values
-    yield case.near(FIG_9, "growth bound at t0", float(heights.mean()), panel.at_snap, within=1e-3)
+    yield case.near(
+        FIG_9,
+        "growth bound at t0",
+        float(heights.mean()),
+        panel.at_snap,
+        within=1e-3,
+        sentence="When attention snaps, it has grown by an amount that depends on the vocabulary but not on the rates.",
+    )
     yield case.but(against=CALCULUS).at_most(THEOREM_4, "spread of the growth bound at t0 over rates", np.ptp(heights), 1e-6)
     for j, (rate, expected) in enumerate(zip(panel.lr_attention, panel.at_end, strict=True)):
         at_rate = case.but(η_Z=rate, t=panel.t_end)

@@ -21,7 +21,7 @@ import xarray as xr
 
 import saccade
 from saccade.lab.claim import CALCULUS, PUBLISHED, REPLICATION, SIMULATION, Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
 from saccade.lab.panel import LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.model.joint_layer import JointLayer
 from saccade.observe.fits import Array, reaching_time
@@ -207,7 +207,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         case = Case({"attention": name}, given)
         if kind == "softmax":
             correlation = np.corrcoef(at.logits, at.from_weights)[0, 1]
-            yield case.at_least(THEOREM_1, "correlation of logits with those predicted from the weights above", correlation, 0.9)
+            yield case.at_least(
+                THEOREM_1,
+                "correlation of logits with those predicted from the weights above",
+                correlation,
+                0.9,
+                sentence="The weights of the layer above tell where attention has moved.",
+            )
         else:
             law = THEOREM_1 if rate == 1 else RATES_LAW
             yield (case.breaking(broken) if broken else case).at_most(law, title, at.drift, 1e-6)
@@ -308,6 +314,7 @@ EXPERIMENT = Experiment(
         "logits correlate {correlation*:.2f} with the prediction; entropy falls to {*minimum, nats*:.3f} at step {step*:.0f} and "
         "ends at {*the end, nats*:.3f}"
     ),
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="B: population gradient flow",
     time_unit="steps of gradient descent at rate 1",

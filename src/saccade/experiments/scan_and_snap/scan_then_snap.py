@@ -230,7 +230,13 @@ def _slope(flow: Flow, side: str, case: Case) -> Iterator[Claim]:
             expected=HOLDS if side == "scanning" else FAILS,
         )
     gap = np.abs(flow.exponents["log"] / flow.exponents["theory"] - 1)[flow.inside[side]]
-    yield case.at_most(SELF_CONSISTENT_GROWTH, f"largest relative gap of the local exponent while {side}", gap, WITHIN)
+    yield case.at_most(
+        SELF_CONSISTENT_GROWTH,
+        f"largest relative gap of the local exponent while {side}",
+        gap,
+        WITHIN,
+        sentence="How fast attention grows at each moment is what the corrected theory says.",
+    )
 
 
 def _onset(flow: Flow, case: Case) -> Claim:
@@ -274,7 +280,7 @@ def _rates(flows: Mapping[tuple[str, str], Flow]) -> Iterator[Claim]:
         yield _joint(more, t=float(more.t[-1])).near(THEOREM_4, title, found, predicted, relative=WITHIN)
     title = "entropy (nats) that distinct tokens have lost when attention has frozen"
     for flow in one.values():
-        if flow.run.distinct_entropy[0] > 0:
+        if _has_entropy(flow):
             predicted = float(flow.run.entropy_lost_theory)
             yield _case(flow).near(FROZEN_ENTROPY, title, flow.entropy_lost, predicted, relative=WITHIN)
 
@@ -311,7 +317,13 @@ def panels(record: xr.Dataset) -> Layout:
     if not flows:
         return [Lines("no claim can be formed: see the caption", "", "", [])]
     title = "theory's flow (C): points flow, lines theory"
-    return [[growth_panel(flows, title, theory=True), _late_panel(flows)], [_exponent_panel(flows), _entropy_panel(flows)]]
+    entropy = [_entropy_panel(flows)] if _has_entropy(flows["rates", "base"]) else []
+    return [[growth_panel(flows, title, theory=True), _late_panel(flows)], [_exponent_panel(flows), *entropy]]
+
+
+def _has_entropy(flow: Flow) -> bool:
+    """Attention on a single distinct token is sparse from the start."""
+    return bool(flow.run.distinct_entropy[0] > 0)
 
 
 def _late_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
@@ -353,8 +365,8 @@ CAPTION = (
     "Log growth B of the most frequent distinct token. Panel 1: in the theory's flow (C) it rises in proportion to ln t until the "
     "dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t (panel 2: nearly straight in ln ln t). Points: the "
     "flow; lines: theory with the common token falling through all classes, which points need not meet where assumptions are not "
-    "met. Panel 3: the local exponent, with Theorem 4 as printed (dashed). Panel 4: entropy that distinct tokens have lost at the "
-    "end; scaling both rates up, or the decoder's down, leaves attention sparser, as the lines predict."
+    "met. Panel 3: the local exponent, with Theorem 4 as printed (dashed). Panel 4, if several distinct tokens share a class: the "
+    "entropy they have lost at the end. Scaling both rates up, or the decoder's down, leaves attention sparser, as the lines say."
 )
 
 EXPERIMENT = Experiment(

@@ -81,16 +81,20 @@ FOR_PLAIN = (FAST_DECODER, WEAK_OVERLAPS, EQUAL_CLASSES, *_SHAPE)
 FOR_THEOREM_4 = (*FOR_PLAIN[1:], SCANS_FIRST)
 
 
+_BUILT_IN = {"n_classes": 5, "common_feature": 0.2, "n_distinct": 4}  # not said in the settings, where a user's classes have others
+
+
 @dataclass(frozen=True)
 class CaseSettings:
     classes: str = ""
     """a CSV file with your own P(l|n): a row for each class, a column for each token; empty: one common token, one query"""
-    n_classes: int = 5
-    """classes"""
-    common_feature: float = 0.2
-    """f_nl(0) of the common token, in (0, 1); classes overlap by its square"""
-    n_distinct: int = 4
-    """distinct tokens per class; their probabilities rise linearly from 0.1 to 1 and are then normalised"""
+    n_classes: int | None = None
+    """classes; default: 5, or those of your own"""
+    common_feature: float | None = None
+    """f_nl(0) of the common token, in (0, 1); classes overlap by its square; default: 0.2, or that of your own classes"""
+    n_distinct: int | None = None
+    """distinct tokens per class, with probabilities that rise linearly from 0.1 to 1 before they are normalised; default: 4, or
+    those of your own classes"""
     n_vocab: int | None = None
     """size of the vocabulary; default: 1000, or the tokens that the file of your own classes names"""
     lr_decoder: float = 1.0
@@ -146,15 +150,16 @@ def rate_setups(settings: CaseSettings) -> list[Setup]:
 
 
 def built_in(settings: CaseSettings, **changed: Any) -> SequenceClasses:
-    names = ("n_classes", "common_feature", "n_distinct")
-    built = {name: getattr(settings, name) for name in names} | {"n_vocab": 1000 if settings.n_vocab is None else settings.n_vocab}
-    return one_common_token(**(built | changed))
+    n_vocab = 1000 if settings.n_vocab is None else settings.n_vocab
+    asked = {name: value for name in _BUILT_IN if (value := getattr(settings, name)) is not None}
+    return one_common_token(**(_BUILT_IN | {"n_vocab": n_vocab} | asked | changed))
 
 
 def _own(settings: CaseSettings) -> SequenceClasses:
     """A user's classes; unnamed tokens fill up the vocabulary to `n_vocab`. What only the built-in classes have is refused."""
-    of_built_in = ("n_classes", "common_feature", "n_distinct", "vocabularies", "other_n_classes", "other_common_features")
-    changed = [name for name in of_built_in if getattr(settings, name, None) != getattr(type(settings), name, None)]
+    varied = ("vocabularies", "other_n_classes", "other_common_features")
+    changed = [name for name in _BUILT_IN if getattr(settings, name) is not None]
+    changed += [name for name in varied if getattr(settings, name, None) != getattr(type(settings), name, None)]
     if changed:
         raise InputError(f"`{changed[0]}` is about the built-in classes; leave it out with `classes`, or leave out `classes`.")
     task = SequenceClasses.from_csv(settings.classes)

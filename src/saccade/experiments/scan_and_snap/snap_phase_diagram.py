@@ -104,8 +104,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     K = int(record.n_classes)
     weak = below(WEAK_OVERLAPS, (K - 1) * float(record.normaliser) ** -2, 1 / K, LARGEST)
     case = Case(given=[weak])
+    said = "How fast the decoder learns decides when attention snaps; how fast attention learns does not."
     for rate, power, expected in zip(("η_Y", "η_Z"), _powers(record, measured, scanned), (-1.0, 0.0), strict=True):
-        yield case.near(THEOREM_4, f"power of {rate} in the onset", power, expected, within=WITHIN)
+        yield case.near(THEOREM_4, f"power of {rate} in the onset", power, expected, within=WITHIN, sentence=said)
     scan, snap = _over_grid(record, lambda at: at.scan_time), _over_grid(record, lambda at: at.snap_time)
     title = "flows that scanned have their onset between t0' and t0"
     yield case.none(THEOREM_4, title, ~((measured > scan) & (measured < snap))[scanned])

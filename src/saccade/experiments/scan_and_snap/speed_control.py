@@ -21,7 +21,7 @@ import saccade
 from saccade.errors import InputError, checked_count, checked_number
 from saccade.experiments.scan_and_snap.decoder_descent import tied_features
 from saccade.lab.claim import Case, Claim
-from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
+from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid
 from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
@@ -232,6 +232,7 @@ EXPERIMENT = Experiment(
         "5 % (band) only from about 20 t₀ on."
     ),
     finding="the speed γ peaks at {highest speed (M 1000):.3f}, when t = {time of the highest speed over*:.2f} t₀' (M = 1000)",
+    table=cell_rows,
     variables=VARIABLES,
     dynamics="C: reduced flow of the theory, attention held still",
     time_unit="steps of SGD",
