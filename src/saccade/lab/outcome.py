@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from saccade.errors import shortened
 from saccade.lab.claim import UNDECIDED, Claim
-from saccade.records.claim_counts import counted, verdict_counts
+from saccade.records import claim_counts
 from saccade.records.json_files import parsed_json
 from saccade.theory import condition as conditions
 
@@ -33,7 +33,7 @@ class Outcome:
 
 def tally(claims: Sequence[Claim]) -> str:
     """`427 hold, 12 fail as expected (6 published), 4 controls, 14 replications`, as the README counts."""
-    return counted(verdict_counts([claim.as_dict() for claim in claims])) or "no claims"
+    return claim_counts.tally([claim.as_dict() for claim in claims]) or "no claims"
 
 
 def own_statement(outcome: Outcome, settings: Any, defaults: Any) -> str:

@@ -248,14 +248,14 @@ def told_apart(measured: Value, bound: float, agrees: bool) -> tuple[str, str]:
     """Both as text. Where they disagree, a single number has as many digits as it takes to see that they differ."""
     if not agrees and not isinstance(measured, Interval):
         for digits in range(4, 16):
-            pair = numeral(measured, f".{digits}g"), numeral(bound, f".{digits}g")
+            pair = shown(measured, f".{digits}g"), shown(bound, f".{digits}g")
             if pair[0] != pair[1]:
                 return pair
     return shown(measured), shown(bound)
 
 
-def shown(measured: Value) -> str:
+def shown(measured: Value, form: str = ".4g") -> str:
     """A number, or an interval as `0.43 [0.4, 0.47]`."""
     if not isinstance(measured, Interval):
-        return numeral(measured)
-    return f"{numeral(measured.mean)} [{numeral(measured.low)}, {numeral(measured.high)}]"
+        return numeral(measured, form)
+    return f"{numeral(measured.mean, form)} [{numeral(measured.low, form)}, {numeral(measured.high, form)}]"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from html import escape
 
-from saccade.records.claim_counts import counted, verdict_counts
+from saccade.records.claim_counts import tally
 from saccade.report.claims_table import KINDS, kind_of
 from saccade.report.sources import Result
 
@@ -65,5 +65,5 @@ def strip(result: Result) -> str:
     if not found:
         return ""
     pieces = "".join(f'<i class="strip-{kind}" style="flex-grow:{count}"></i>' for kind, count in found.items())
-    words = counted(verdict_counts(result.claims))
+    words = tally(result.claims)
     return f'<span class="strip" aria-hidden="true">{pieces}</span><span class="strip-words">{words}</span>'

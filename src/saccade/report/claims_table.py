@@ -20,7 +20,7 @@ from html import escape
 from typing import Any
 
 from saccade.numerals import numeral
-from saccade.records.claim_counts import counted, totals, verdict_counts
+from saccade.records.claim_counts import tally_by_kind
 from saccade.report.mathml import mathml
 from saccade.report.sources import Result
 
@@ -58,11 +58,10 @@ def _verdicts(results: list[Result]) -> str:
     if not found:
         return ""
     tiles = "".join(_tile(kind, found[kind]) for kind in KINDS if found[kind] or kind == "surprise")
-    counts = verdict_counts([claim for result in results for claim in result.claims])
-    kinds = ", ".join(f"{count} {name}" for name, count in totals([counts]).items() if count)
+    counted = tally_by_kind([claim for result in results for claim in result.claims])
     note = (
-        f"{found.total()} claims: {kinds}. Of these {counted(counts)}. Claims known to be false are expected to fail. A "
-        "control breaks one assumption on purpose and must fail. A claim outside its assumptions is neither confirmed nor refuted. "
+        f"{counted} Claims known to be false are expected to fail. A control breaks one assumption on purpose and must fail. "
+        "A claim outside its assumptions is neither confirmed nor refuted. "
         "Nothing can be told where two runs of the same thing agree less than the claim asks."
     )
     folded = f'<details class="note verdict-note"><summary>What these words mean</summary><p>{note}</p></details>'

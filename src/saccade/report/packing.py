@@ -43,8 +43,17 @@ def packed(values: Any, time_axis: int | None = None, *, log: bool = False) -> P
 
 
 def packed_times(times: Any) -> Packed:
-    """Times exactly: what is saved beside a number must be the moment it was taken at."""
-    return _wrapped(np.asarray(times, dtype=np.float64), "float64", None, {})
+    """Times exactly: what is saved beside a number must be the moment it was taken at. With whether they are spread over decades;
+    of runs with clocks of their own, whether the first run is.
+    """
+    array = np.asarray(times, dtype=np.float64)
+    return _wrapped(array, "float64", None, {"log": is_log(array.reshape(-1, array.shape[-1])[0])})
+
+
+def is_log(times: np.ndarray) -> bool:
+    """Whether times are spread over decades: half of them in the first tenth of the range."""
+    known = times[np.isfinite(times) & (times > 0)]
+    return bool(known.size > 3 and known.max() / known.min() >= 100 and np.median(known) < 0.1 * known.max())
 
 
 def packed_map(weights: Any) -> Packed:

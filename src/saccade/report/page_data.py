@@ -19,7 +19,7 @@ from saccade.report.maps import text_map
 from saccade.report.pace import pace
 from saccade.report.packing import Packed, packed, packed_text, packed_times
 from saccade.report.sources import Result
-from saccade.report.specs import Figure, figures, is_log, labels_of
+from saccade.report.specs import Figure, figures, labels_of
 from saccade.report.specs_watched import layer_names
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _record_data(place: int, result: Result, blobs: _Blobs) -> dict[str, Any] | 
     return {
         "result": place,
         "name": result.name,
-        "clock": _times(clock, blobs),
+        "clock": blobs.times(clock),
         "clockLabel": found[0]["time_label"] if found else "step",
         "pace": blobs.times(_pace(found, clock)),
         "events": _events_of(result.record, rows),
@@ -156,13 +156,8 @@ def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
     plain = {key: value for key, value in figure.items() if key not in ("values", "time")}
     return plain | {
         "values": blobs.add(packed(figure["values"], len(figure["choices"]), log=bool(figure["y"].get("log")))),
-        "time": _times(figure["time"], blobs),
+        "time": blobs.times(figure["time"]),
     }
-
-
-def _times(times: np.ndarray, blobs: _Blobs) -> dict[str, Any]:
-    """Packed, with whether they are spread over decades: of runs with clocks of their own, the first run's."""
-    return blobs.times(times) | {"log": is_log(times.reshape(-1, times.shape[-1])[0])}
 
 
 def _text_data(text: dict[str, Any], record: xr.Dataset, blobs: _Blobs) -> dict[str, Any]:

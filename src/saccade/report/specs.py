@@ -27,6 +27,7 @@ import numpy as np
 
 from saccade.errors import InputError, checked_choice
 from saccade.records.when import is_watched
+from saccade.report.packing import is_log
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -162,12 +163,6 @@ def times_of(record: xr.Dataset, clock: str, runs: Sequence[Any]) -> np.ndarray:
             missing = {axis: record.sizes[axis] for axis in runs if axis not in variable.dims}
             return variable.expand_dims(missing).transpose(*runs, clock).values.astype(np.float64)
     return np.arange(record.sizes[clock], dtype=np.float64)
-
-
-def is_log(times: np.ndarray) -> bool:
-    """Whether times are spread over decades: half of them in the first tenth of the range."""
-    known = times[np.isfinite(times) & (times > 0)]
-    return bool(known.size > 3 and known.max() / known.min() >= 100 and np.median(known) < 0.1 * known.max())
 
 
 def _shaped(figure: Figure) -> Figure:

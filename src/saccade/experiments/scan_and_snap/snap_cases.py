@@ -227,7 +227,8 @@ class Flow:
         self.n_classes, self.n_vocab = int(self.run.n_classes), int(self.run.n_vocab)
         self.scan_time, self.snap_time = float(self.run.scan_time), float(self.run.snap_time)
         self.whose = parsed_json(record.attrs["whose"])
-        self.given = {row["name"]: Condition.of(row) for row in parsed_json(str(self.run.conditions.values), [dict])}
+        told = parsed_json(str(self.run.conditions.values))
+        self.given = {row["name"]: Condition.of(row) for row in (*told["assumed"][0]["conditions"], *told["own"])}
         self.t, names = self.run.steps.values[1:], [name for name in record if str(name).endswith("_growth")]
         self.curves = {str(name).removesuffix("_growth"): self.run[name].values[1:] for name in names}
         self.exponents = {name: exponent(curve, self.t) for name, curve in self.curves.items()}

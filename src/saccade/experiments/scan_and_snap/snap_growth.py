@@ -19,7 +19,6 @@ from scipy.integrate import cumulative_trapezoid, solve_ivp
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import checked_count, checked_number
 from saccade.observe.measures import distinct_entropy
-from saccade.records.json_files import parsed_json
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_least
 
@@ -192,7 +191,6 @@ def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
         ),
         at_least(SCANS_FIRST, at.depth, DEPTH, "argument of growth's logarithm at t0', less 1"),
     )
-    given = [*parsed_json(path.attrs["assumptions"], list)[0]["conditions"], *map(asdict, own)]
     return growth(path)._asdict() | {
         "steps": t,
         "theory_growth": at.growth(t),
@@ -201,7 +199,7 @@ def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
         "entropy_lost_theory": at.entropy_lost(float(t[-1]), path.token_prob.values),
         **_ended(path),
         "stop_reason": str(path.stop_reason.values),
-        "conditions": json.dumps(given),
+        "conditions": f'{{"assumed": {path.attrs["assumptions"]}, "own": {json.dumps([*map(asdict, own)])}}}',
     }
 
 
