@@ -53,8 +53,7 @@ def scan_and_snap_attention() -> Figure:
 
 def scan_and_snap_growth() -> Figure:
     """Growth of the most frequent distinct token along flow (C), with the corrected theory."""
-    settings = Settings(vocabularies=(), other_n_classes=(), other_common_features=())
-    record = SCAN_THEN_SNAP.run(settings)
+    record = SCAN_THEN_SNAP.run(Settings())
     drawing = Figure(figsize=(WIDTH, 3.6), layout="constrained")
     axes = drawing.subplots()
     for i, role in enumerate(("faster decoder", "base", "slower decoder")):

@@ -72,7 +72,8 @@ def main(arguments: Sequence[str]) -> None:
     readme, kept, *folders = map(Path, arguments)
     outcomes = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     for result in sorted({path.parent for folder in folders for name in (CHECKSUMS, CLAIMS) for path in folder.glob(f"*/{name}")}):
-        outcomes[result.name] = outcome(result.name, load_claims(result))
+        if result.name in EXPERIMENTS or (result / CLAIMS).exists():  # not a page that was made from results
+            outcomes[result.name] = outcome(result.name, load_claims(result))
     ordered = {name: outcomes[name] for name in EXPERIMENTS if name in outcomes}
     kept.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     readme.write_text(with_tables(readme.read_text(encoding="utf-8"), ordered), encoding="utf-8")

@@ -112,7 +112,8 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
 
 def _claim_of(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     pattern, place = _picked(field)
-    found = [claim for claim in claims if fnmatchcase(claim["label"], pattern) and not claim.get("breaks")]
+    fits = [claim for claim in claims if fnmatchcase(claim["label"], pattern)]
+    found = [claim for claim in fits if not claim.get("breaks")] or fits  # a control is meant where nothing else is called so
     if len(found) != 1 and not (place and found):
         fitting = "".join(f"\n  {claim['label']}" for claim in found)
         raise ValueError(f"finding of {name}: the field `{field}` must fit one claim; it fits {len(found)}.{fitting}")
