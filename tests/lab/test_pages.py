@@ -129,7 +129,7 @@ def test_a_sharpened_statement_is_not_called_an_error_and_needs_no_printed_numbe
     statement = Statement("tian2023", "Lemma 1", "x", errata=(forms,))
     claim = Case().erratum(statement, "a", 0, number="0.1", printed=0.2, corrected=0, within=0.1)
     page = errata_page([claim]).partition("### Misprints")[0]
-    assert "- 0.1 a vanishes (Lemma 1; sharpened)" in page
+    assert "- [0.1 a vanishes](#erratum-0-1) (Lemma 1; sharpened)" in page
     assert "As printed, and true (tian2023, Lemma 1" in page
     assert "Sharpened:" in page
     assert "Corrected:" not in page
@@ -155,7 +155,7 @@ def test_a_page_of_findings_answers_its_question_with_the_numbers_it_names_and_h
     top, rest = page.split("# Every claim")
     assert "## Is all well?\n\n**The gain is 0.1 of 1.05.**\n\n![Is all well?](figures/text-fates.svg)" in top
     assert "What would change the answer: More noise." in top
-    assert "1 holds, 1 fails, 0 outside their assumptions, 1 cannot be told at this size" in top
+    assert "1 holds, 1 fails, 0 are outside their assumptions, 1 cannot be told at this size" in top
     assert [row[0] for row in rows(top)] == [r"sum of P(a\|b)", "gain"]
     assert [(row[0], row[3].partition(";")[0]) for row in rows(rest)] == [
         ("slope", FAILS),
