@@ -98,7 +98,7 @@ def _cell(width: float, height: float) -> _Cell:
 
 
 def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
-    axes.tick_params(labelsize=0.85 * cell.letters)
+    axes.tick_params(which="both", labelsize=0.85 * cell.letters)
     title, across, up = (
         textwrap.fill(str(words or ""), cell.fit(inches), max_lines=3, placeholder=" …")
         for words, inches in (
