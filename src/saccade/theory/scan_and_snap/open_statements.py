@@ -71,7 +71,7 @@ RATE_RATIO = _ours(
 )
 UNEQUAL_FATES = _ours(
     "rate ratio, classes not alike",
-    "A class whose distinct tokens are the weaker ones sees them fall, in the end",
+    "If classes are not alike, the distinct tokens of a class with a negative resting lead fall",
     (
         r"\frac{dz}{dL} = \frac{\eta_Z}{\eta_Y} L (b - C (z - \langle z \rangle)), \quad"
         r" C = \sum_n (\mathrm{diag}(f_n^2) - f_n^2 f_n^{2 \top}), \quad"

@@ -354,7 +354,7 @@ PLAIN_ORDER = _ours(
     "order under plain descent",
     "Frequent distinct tokens gain more attention under plain descent too",
     (r"P(l|n) > P(l'|n) \Rightarrow z_{ml}(t) > z_{ml'}(t)",),
-    (_PLAIN, "two distinct tokens of one class", _ZERO),
+    (_PLAIN, "two distinct tokens of one class", "classes alike", _ZERO),
     "extends tian2023, Theorem 2(a)",
 )
 PLAIN_RELATIVE_GAIN = _ours(
@@ -532,7 +532,7 @@ POSITIONAL_ORDER = _ours(
         r"\tilde P(l|n) > \tilde P(l'|n) \Rightarrow z_l(t) > z_{l'}(t)",
         r"\text{prior } -s d \text{: the nearer gains more if } s > \frac{1}{d' - d} \ln \frac{P(l'|n)}{P(l|n)}",
     ),
-    (_LONG, _PRIOR, _ZERO, "two distinct tokens of one class"),
+    (_LONG, _PRIOR, _ZERO, "two distinct tokens of one class", "classes alike, or the theory's flow"),
     "extends tian2023, Theorem 3",
 )
 POSITIONAL_CLOCK = _ours(
