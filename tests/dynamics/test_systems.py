@@ -370,3 +370,16 @@ def test_help_explains_every_argument_in_a_row_of_its_own(name):
     told = {word for row in rows for word in re.findall(r"`(\w+)`", row.split(" | ")[0])}
     assert set(inspect.signature(explained).parameters) <= told
     assert all(row.rstrip(" |").split(" | ")[-1].strip() for row in rows)
+
+
+@pytest.mark.parametrize("method", ["LSODA", "DOP853", "BDF"])
+def test_a_slope_that_is_not_a_number_at_the_start_is_a_sentence_whatever_the_solver(method):
+    class Steep(saccade.System):
+        def start(self, rng):
+            return jnp.zeros(3)
+
+        def loss(self, x):
+            return jnp.sum(jnp.sqrt(x - 1))
+
+    with pytest.raises(saccade.InputError, match="the velocity is not a number at the start"):
+        saccade.flow(Steep(), t1=1.0, method=method)

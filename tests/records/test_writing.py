@@ -21,7 +21,8 @@ from saccade import InputError, load_record, save_record
 from saccade.cli import main
 from saccade.records import writing
 from saccade.records.checksums import sealed_folder
-from saccade.records.writing import make_folder, set_aside, whole_file, write_csv, write_text
+from saccade.records.writing import make_folder, set_aside, whole_file, whole_folder, write_csv, write_text
+from saccade.report.page import is_page
 from saccade.report.sources import results_of
 
 SOURCE = Path(writing.__file__).parents[1]
@@ -408,3 +409,20 @@ def test_nothing_else_in_the_package_renames_or_opens_files_for_writing():
     files = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
     found = {(file, name) for file, tree in files.items() for name in writers_in(tree) if file != "records/writing.py"}
     assert found == EXCEPTIONS.keys()
+
+
+def test_a_reader_of_our_output_who_leaves_is_no_fault_of_a_folder(tmp_path):
+    with pytest.raises(BrokenPipeError), whole_folder(tmp_path / "results"):
+        raise BrokenPipeError
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_a_page_under_its_own_name_gives_way(tmp_path):
+    page = "<!doctype html><title>Saccade report: x</title>"
+    for name in ("report.html", "monday.html"):
+        with sealed_folder(tmp_path / "observed", is_drawn=is_page):
+            pass
+        (tmp_path / "observed" / name).write_text(page, encoding="utf-8")
+    with pytest.raises(InputError, match=r"monday\.html"), sealed_folder(tmp_path / "observed", is_drawn=is_page):
+        pass
+    assert (tmp_path / "observed" / "monday.html").read_text(encoding="utf-8") == page

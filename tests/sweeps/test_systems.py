@@ -122,8 +122,20 @@ def compiled(x):
     return helper(x) + helpers.deeper(x)
 
 
+@jax.custom_vjp
+def ruled(x):
+    return 0.0 * x
+
+
+ruled.defvjp(lambda x: (ruled(x), x), lambda x, slope: (0.25 * slope,))
+
+
 class Parent(saccade.System):
     offset = 0.0
+
+    @cached_property
+    def scale(self):
+        return 8.0
 
     def start(self, rng):
         return jnp.ones(()) + 0.0 * rng.random()
@@ -135,7 +147,8 @@ def made(closed, data, wrapped):
             self.steepness, self.data, self.wrapped = steepness, data, wrapped
 
         def loss(self, x):
-            return self.steepness * compiled(x) / 2 + closed + self.offset + self.data.sum() + self.wrapped(x)
+            own = self.steepness * compiled(x) / 2 + self.offset + self.data.sum() + self.wrapped(x)
+            return own + closed + self.scale * ruled(x)
 
         def batch(self, rng):
             return rng.choice(self.data)
@@ -170,6 +183,8 @@ CHANGES = {  # what differs -> what stands there, what stands there then
     "an array": ("np.zeros(3)", "np.eye(3)[2]"),
     "an argument that is bound": ("partial(helper, power=4)", "partial(helper, power=6)"),
     "a method that only training calls": ("rng.choice", "rng.permutation"),
+    "a slope that is given": ("0.25 * slope", "0.5 * slope"),
+    "a property that is kept": ("return 8.0", "return 9.0"),
     "a global of another module": ("FAR = 1.0", "FAR = 2.0"),
     "a method of an object in another module": ("FAR * x", "FAR + x"),
 }
@@ -231,3 +246,12 @@ def test_what_cannot_be_told_from_another_is_said_before_anything_is_kept(tmp_pa
 def test_systems_of_saccade_itself_are_told_apart_by_their_values(tmp_path):
     names = [system_identity(saccade.Pairwise(saccade.SequenceClasses.syn_small(), lr_decoder=rate)) for rate in (1.0, 1.0, 2.0)]
     assert names[0] == names[1] != names[2]
+
+
+def test_a_number_that_differs_between_cells_keeps_its_values():
+    class Told(Well):
+        def coordinates(self):
+            return {"twice": 2 * self.steepness}
+
+    found = saccade.sweep(Told, {"steepness": [1.0, 3.0]}, t1=1.0, n_times=5)
+    assert found.twice.values.tolist() == [2.0, 6.0]

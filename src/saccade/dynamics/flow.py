@@ -236,6 +236,8 @@ def integrate(
             on_progress(s / s_eval[-1])
             return np.asarray(right_hand_side(float(s), y, start, setting, unit))
 
+        if not np.isfinite(watched(0.0, y0)).all():  # explicit methods would look for a first step for ever
+            raise InputError("the velocity is not a number at the start: `loss` must have a slope there.")
         with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: np.asarray(jacobian(float(s), y, start, setting, unit))}
         # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
         with np.errstate(invalid="ignore", over="ignore"):

@@ -176,6 +176,8 @@ def recover(folder: Path) -> None:
 def _in_a_sentence(what: str) -> Iterator[None]:
     try:
         yield
+    except BrokenPipeError:  # of what is printed meanwhile: nothing is wrong with the file
+        raise
     except OSError as error:
         raise InputError(f"{what}: {error.strerror or error}.") from None
 

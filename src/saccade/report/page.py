@@ -46,6 +46,7 @@ _SCRIPTS = (
     "cards.js",
     "report.js",
 )
+_NAMES = "report.html", "saccade-report.html"  # the second where the first is somebody else's
 _OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, within so many bytes
 _STYLES = ("theme.css", "report.css")
 _NOT_FACTS = ("statement", "caption", "command", "part", "place", "picture")
@@ -65,13 +66,15 @@ def write_report(
 
 def write_page(out: str | Path, tell: Callable[[str], object] = warnings.warn) -> Path:
     """Write OUT/report.html from every result in OUT and return its path; beside a page of that name that is not ours, another."""
-    page = Path(out) / "report.html"
+    page, other = (Path(out) / name for name in _NAMES)
     is_free = not page.is_file() or is_page(page)  # what is no file is refused by the writer
-    return write_report(out, page if is_free else page.with_name("saccade-report.html"), tell)
+    return write_report(out, page if is_free else other, tell)
 
 
 def is_page(file: Path) -> bool:
-    """Whether a file is a page of Saccade, which can be drawn again."""
+    """Whether a file is a page of Saccade, under the name that Saccade gives it: it can be drawn again."""
+    if file.name not in _NAMES:
+        return False
     try:
         with regular_file(file) as page:
             return _OURS in page.read(_HEAD)

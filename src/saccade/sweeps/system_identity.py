@@ -18,7 +18,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -32,6 +32,7 @@ from saccade.experiments.identity import digest, library_version, written_code
 from saccade.model.system import System
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+_WITH_RULES, _RULES = (jax.custom_vjp, jax.custom_jvp), ("fwd", "bwd", "jvp")  # functions whose slope is given by others
 _NO_PART = ("_abc_impl", "_equations")  # of a class, of a system: what Python and Saccade keep there for themselves
 
 
@@ -111,8 +112,11 @@ class _Reached:
         """Anything else: a function in a wrapping of JAX's or Python's, or an object with what it holds."""
         if (name := _library(value)) is not None:
             return name
+        if isinstance(value, cached_property):  # before Python 3.12 it holds a lock
+            return self.told(value.func)
         if (inner := getattr(value, "__wrapped__", None)) is not None:
-            return self.told(inner)
+            rules = [getattr(value, name, None) for name in _RULES] if isinstance(value, _WITH_RULES) else []
+            return [self.told(inner), self.told(rules)]
         if is_dataclass(value) and _is_installed(type(value).__module__):  # which may keep more beside its fields
             return [self.told(type(value)), self.told({field.name: getattr(value, field.name, None) for field in fields(value)})]
         if isinstance(value, System):

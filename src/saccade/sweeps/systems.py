@@ -74,7 +74,7 @@ def _made(make: Callable[..., System], cell: dict[str, Any]) -> System:
 def _joined(records: list[xr.Dataset], name: str, values: Sequence[Any]) -> xr.Dataset:
     axis = xr.DataArray(list(values), dims=name, name=name)
     return xr.concat(
-        records, dim=axis, data_vars="all", coords="minimal", compat="override", join="outer", combine_attrs="drop_conflicts"
+        records, dim=axis, data_vars="all", coords="different", compat="equals", join="outer", combine_attrs="drop_conflicts"
     )
 
 
