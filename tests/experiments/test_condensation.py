@@ -9,7 +9,7 @@ import saccade
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import embedded_gradients
 from saccade.experiments.focus_and_dilution.condensation import EXPERIMENT, Settings
-from saccade.experiments.focus_and_dilution.stage_fits import chains
+from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.lab.claim import FAILS, HOLDS
 from saccade.theory import focus_and_dilution as theory
 from tests.experiments.default_runs import record_of
@@ -43,7 +43,7 @@ def test_queries_have_moved_at_the_end_of_the_stage_however_small_the_start(reco
 
 
 def test_the_linear_flow_of_the_theory_is_what_the_flow_does_while_weights_are_small():
-    chain = chains((0.3, 0.5))["zipf-6"]
+    chain = lazy_chains(("paper", "zipf-6"), (0.3, 0.5))["zipf-6"]
     run = saccade.flow(chain, t1=20.0, n_times=30, model=saccade.Embedded(init_scale=1e-5)).isel(seed=0)
     start = run.isel(time=0)
     linear = theory.linear_weights(run.time.values, start.embedding.values, start.projection.values, stationary=chain.stationary)
@@ -52,7 +52,7 @@ def test_the_linear_flow_of_the_theory_is_what_the_flow_does_while_weights_are_s
 
 def test_the_force_on_queries_is_of_fifth_order_in_the_weights():
     """Halving all weights divides it by 32, up to relative corrections of second order."""
-    chain, rng = chains((0.3, 0.5))["paper"], np.random.default_rng(1)
+    chain, rng = lazy_chains(("paper", "zipf-6"), (0.3, 0.5))["paper"], np.random.default_rng(1)
     weights = [rng.normal(size=shape) for shape in ((4, 5), (5, 3), (5, 3), (5, 4))]
     speed = [np.linalg.norm(embedded_gradients.velocity([size * w for w in weights], chain)[1]) for size in (2e-3, 1e-3)]
     assert speed[0] / speed[1] == pytest.approx(32, rel=1e-4)

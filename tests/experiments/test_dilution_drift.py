@@ -10,7 +10,6 @@ from saccade.experiments.focus_and_dilution.dilution_drift import (
     EXPERIMENT,
     UNIGRAM,
     Settings,
-    chains,
     followed,
     force_gap,
     numbers,
@@ -31,7 +30,7 @@ def record():
 @pytest.fixture(scope="module")
 def planted():
     """The path of the paper's chain from the unigram point."""
-    return followed(chains(Settings())["paper"], UNIGRAM, Settings(n_times=500))
+    return followed(Settings().chains["paper"], UNIGRAM, Settings(n_times=500))
 
 
 def verdicts(record, words):
@@ -106,7 +105,7 @@ def test_a_full_flow_that_leaves_the_manifold_is_seen(record):
 
 
 def test_a_force_off_by_a_millionth_is_seen_and_its_part_along_the_frequencies_does_not_count(record):
-    chain = chains(Settings())["paper"]
+    chain = Settings().chains["paper"]
     force = attention_force(chain)
     assert force_gap(force + 0.1 * chain.stationary, chain) < 1e-8
     assert force_gap(force + 1e-6 * np.eye(4)[2], chain) > 1e-7

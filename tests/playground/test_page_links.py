@@ -60,8 +60,7 @@ def test_the_link_follows_the_page_and_the_page_follows_the_link(visit):
     page.select_option("#field-optimiser", "adam")
     until(page, "location.hash.includes('optimiser=adam')")
     page.evaluate("location.hash = '#v=2&model=focus-and-dilution&stay=0.25'")
-    until(page, "Page.state.model === 'focus-and-dilution'")
-    assert page.evaluate("Page.run.settings.stay") == 0.25
+    until(page, "Page.state.model === 'focus-and-dilution' && Page.run.settings.stay === 0.25")
 
 
 def test_the_copied_link_is_the_page_s_own(visit):

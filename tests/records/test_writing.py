@@ -341,6 +341,7 @@ EXCEPTIONS = {
     ("report/timeline.py", "shown_timeline"): "into memory",
     ("sweeps/folder.py", "SweepFolder._add_line"): "a line more in a manifest, with its checksum; half a line is cut off",
     ("sweeps/folder.py", "SweepFolder.writing"): "the lock of a sweep, which holds nothing",
+    ("report/column.py", "write_figure"): "into a file of the writer's",
     ("sweeps/gathering.py", "write_summary"): "into a file of the writer's",
     ("sweeps/outcome_file.py", "as_bytes"): "into memory",
 }

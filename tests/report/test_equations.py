@@ -78,7 +78,7 @@ def test_a_claim_has_the_equations_of_its_statement():
 
 @pytest.mark.parametrize("statement, erratum", ERRATA, ids=[each.number for _, each in ERRATA])
 def test_a_claim_about_an_erratum_opens_to_both_of_its_forms(statement, erratum):
-    claim = Case().erratum(statement, "", 0.0, number=erratum.number, printed=1.0, corrected=0.0, within=0.1).as_dict()
+    claim = Case().erratum(statement, "x", 0.0, number=erratum.number, printed=1.0, corrected=0.0, within=0.1).as_dict()
     key, lines = equation_of(claim)
     assert key == f"{statement.key}, erratum {erratum.number}"
     names = [name for name, _ in lines]

@@ -117,7 +117,7 @@ def upgraded():
     """Another version of the libraries, in this process."""
 
     def upgrade():
-        patch.setattr(identity, "_version", lambda name: "another")
+        patch.setattr(identity, "library_version", lambda name: "another")
         for cached in (identity._code_version, identity.written_code):
             cached.cache_clear()
 

@@ -141,7 +141,8 @@ def _stages(time: ArrayLike, given: Mapping[str, ArrayLike | None], prominence: 
     directions = _new_directions(run)
     turns = _focus_and_dilution(run, prominence)
     events = [*_condensation(run), *_frozen(run), *_onset(run), *turns, *directions, *_next_cycles(directions, turns)]
-    events += [*_rank_collapse(run), *(_escape(run.time, run.loss) if run.loss is not None else [])]
+    if run.attention_on_frequent is None:  # where attention is seen, the stages of Focus and Dilution tell the same in its words
+        events += [*_rank_collapse(run), *(_escape(run.time, run.loss) if run.loss is not None else [])]
     if run.common_attention is not None and run.distinct_attention is not None:
         events += scan_events(run.time, run.common_attention, run.distinct_attention)
     return events

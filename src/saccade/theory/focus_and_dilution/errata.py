@@ -40,8 +40,8 @@ ERRATUM_1_3 = Correction(
         r"\text{Jordan block, } \dot x = x + y + x^2, \dot y = y: \quad t^2 - 2 t + 2 - 2 e^{-t}",
         r"\text{no growing mode, } \dot x = -x + x^2: \quad \frac{e^t - 1}{1 - \epsilon (1 - e^{-t})}",
     ),
-    "The proof needs an error below the linear flow, which the printed window does not ensure, and |e^(Jt)| ≤ K e^(μt). Without a"
-    " growing mode or a basis of modes the error over ε² e^(2μt) grows with t beyond any C; a C of ours stands in for it below.",
+    "The proof needs an error below the linear flow and |e^(Jt)| ≤ K e^(μt); without a growing mode or a basis of modes the error"
+    " over ε² e^(2μt) grows beyond any C (below, a C of ours).",
     title="Lemma 3.1 needs a growing mode, a diagonalisable J and a smaller window",
 )
 ERRATUM_1_4 = Correction(
