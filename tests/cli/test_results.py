@@ -52,7 +52,8 @@ def test_a_result_is_headed_with_the_finding_only_at_the_default_settings(reprod
     assert headed[0] == finding_of("syn-small-attention")
     assert headed[1].startswith("With ")
     assert "steps = 3" in headed[1]
-    assert headed[1].endswith(f"outside. At the default settings: {finding_of('syn-medium-entropy')}")
+    assert " outside" in headed[1]
+    assert headed[1].endswith(f". At the default settings: {finding_of('syn-medium-entropy')}")
 
 
 def test_every_file_of_a_result_is_there_and_nothing_else(reproduced, medium):

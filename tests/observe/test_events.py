@@ -174,8 +174,7 @@ def test_attention_that_moves_before_the_loss_was_never_frozen():
     time = np.linspace(0, 300, 3001)
     loss = 2 - 1 / (1 + np.exp(200 - time))
     attention = 0.4 + 0.2 / (1 + np.exp(100 - time))
-    (event,) = find_events(time, attention_on_frequent=attention[:, None], loss=loss)
-    assert (event.name, event.time) == ("escape", pytest.approx(200 - np.log(99), abs=0.11))
+    assert find_events(time, attention_on_frequent=attention[:, None], loss=loss) == []
 
 
 def test_the_next_cycle_is_the_first_focus_after_a_direction():

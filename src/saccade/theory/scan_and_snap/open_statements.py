@@ -71,7 +71,7 @@ RATE_RATIO = _ours(
 )
 UNEQUAL_FATES = _ours(
     "rate ratio, classes not alike",
-    "If classes are not alike, the distinct tokens of a class with a negative resting lead fall",
+    "Classes not alike: distinct tokens of a negative resting lead fall in the end",
     (
         r"\frac{dz}{dL} = \frac{\eta_Z}{\eta_Y} L (b - C (z - \langle z \rangle)), \quad"
         r" C = \sum_n (\mathrm{diag}(f_n^2) - f_n^2 f_n^{2 \top}), \quad"
