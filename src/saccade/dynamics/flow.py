@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax import Array
-from jax.flatten_util import ravel_pytree
 from scipy.integrate import solve_ivp
 
+from saccade.dynamics.flat_flow import FlatFlow
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.trajectory import trajectory
 from saccade.errors import InputError, checked_choice, checked_count, checked_list, checked_number
 from saccade.model.system import Equations, Solver, System, rates_by_leaf
 
 _METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
-_TIMES_AT_ONCE = 512  # numbers of times are rounded up to these, so that flows share compiled code
 _MOST_UNKNOWNS_FOR_A_JACOBIAN = 8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
 
 
@@ -219,100 +215,32 @@ def integrate(
     Compiled code is kept for each pair of functions, so pass the same ones for another setting of the same shape.
     """
     checked_choice("`method`", method, _METHODS)
-    with jax.enable_x64(True):
-        in_log_time, jacobian, looked_at = _compiled(equations.velocity, equations.loss)
-        start, setting = jax.tree.map(jnp.asarray, (start, equations.setting))
-        y0 = np.asarray(ravel_pytree(start)[0], dtype=np.float64)  # as SciPy gives it back, of a start in float32 too
-        if equations.without_jax is not None:
-            right_hand_side, looked_at = _in_numpy(equations.without_jax)
-        else:
-            right_hand_side = in_log_time.executable(0.0, y0, start, setting, unit)
-        if method == "auto":
-            stiff = "LSODA" if len(y0) <= most_for_lsoda else "BDF"
-            method = stiff if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
-        s_eval = np.log1p(times / unit)
+    flat = FlatFlow(equations, start)
+    y0, s_eval = flat.start, np.log1p(times / unit)
+    if method == "auto":
+        stiff = "LSODA" if len(y0) <= most_for_lsoda else "BDF"
+        method = stiff if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
 
-        def watched(s: float, y: np.ndarray) -> np.ndarray:
-            on_progress(s / s_eval[-1])
-            return np.asarray(right_hand_side(float(s), y, start, setting, unit))
+    def right_hand_side(s: float, y: np.ndarray) -> np.ndarray:
+        on_progress(s / s_eval[-1])
+        return unit * np.exp(s) * flat.velocity(y)
 
-        if not np.isfinite(watched(0.0, y0)).all():  # explicit methods would look for a first step for ever
-            raise InputError("the velocity is not a number at the start: `loss` must have a slope there.")
-        with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: np.asarray(jacobian(float(s), y, start, setting, unit))}
-        # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
-        with np.errstate(invalid="ignore", over="ignore"):
-            solved = solve_ivp(watched, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian)
-        path = _finite_part(solved.y.T, -(-len(times) // _TIMES_AT_ONCE) * _TIMES_AT_ONCE)
-        states, losses = jax.tree.map(lambda part: np.asarray(part)[: len(times)], looked_at(path, start, setting))
-    going = np.isfinite(path[: len(times)]).all(axis=1) & np.isfinite(losses)
+    if not np.isfinite(right_hand_side(0.0, y0)).all():  # explicit methods would look for a first step for ever
+        raise InputError("the velocity is not a number at the start: `loss` must have a slope there.")
+    with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: unit * np.exp(s) * flat.jacobian(y)}
+    # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
+    with np.errstate(invalid="ignore", over="ignore"):
+        solved = solve_ivp(
+            right_hand_side, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian
+        )
+    path = _finite_part(solved.y.T, len(times))
+    states = flat.tree(path)
+    losses = np.array([flat.evaluated(y)[1] if np.isfinite(y).all() else np.nan for y in path])
+    going = np.isfinite(path).all(axis=1) & np.isfinite(losses)
     n_reached = int(np.logical_and.accumulate(going).sum())
     reason = "finished" if n_reached == len(times) else "diverged" if solved.success else "solver failed"
     settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": len(y0), "n_evaluations": int(solved.nfev)}
     return Solution(times, states, losses, reason, float(times[max(n_reached - 1, 0)]), settings)
-
-
-class Compiled:
-    """A function compiled for every shape of its arguments that it meets; executables are kept, traces are not.
-
-    As long as a trace lives, JAX knows a NumPy array that is a constant in it by the precision of the trace, whatever its switch
-    says: behind `jax.jit`, a `loss` that reads a table would fail as soon as someone called it in another precision.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._executables: dict[Any, Callable[..., Any]] = {}
-
-    def __len__(self) -> int:
-        return len(self._executables)
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.executable(*arguments)(*arguments)
-
-    def executable(self, *arguments: Any) -> Callable[..., Any]:
-        """For arguments of these shapes, in the precision that JAX is set to."""
-        leaves, structure = jax.tree.flatten(arguments)
-        kinds = tuple((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
-        if (key := (structure, kinds, jnp.result_type(float))) not in self._executables:
-            traced_once = jax.jit(lambda *given: self._function(*given))  # another function each time: its traces end with it
-            self._executables[key] = traced_once.lower(*arguments).compile()
-        return self._executables[key]
-
-
-@lru_cache
-def _compiled(velocity: Callable[[Any, Any], Any], loss: Callable[[Any, Any], Any]) -> tuple[Compiled, Compiled, Any]:
-    """Right-hand side, Jacobian, and states with their losses; `start` tells the shapes of a flat state."""
-
-    def in_log_time(s: Array, y: Array, start: Any, setting: Any, unit: Array) -> Array:
-        state = ravel_pytree(start)[1](y)
-        return unit * jnp.exp(s) * ravel_pytree(velocity(state, setting))[0]
-
-    def looked_at(path: Array, start: Any, setting: Any) -> tuple[Any, Array]:
-        states = jax.vmap(ravel_pytree(start)[1])(path)
-        return states, jax.vmap(lambda state: loss(state, setting))(states)
-
-    return Compiled(in_log_time), Compiled(jax.jacfwd(in_log_time, argnums=1)), Compiled(looked_at)
-
-
-def _in_numpy(step: Callable[[Any], tuple[float, Any]]) -> tuple[Any, Any]:
-    """Right-hand side, and states with their losses, from a function that gives loss and velocity in NumPy."""
-
-    def in_log_time(s: float, y: np.ndarray, start: Any, setting: Any, unit: float) -> np.ndarray:
-        velocity = step(_tree(y, start))[1]
-        return unit * np.exp(s) * np.concatenate([np.ravel(part) for part in jax.tree.leaves(velocity)])
-
-    def looked_at(path: np.ndarray, start: Any, setting: Any) -> tuple[Any, np.ndarray]:
-        states = [_tree(y, start) for y in path]
-        losses = [step(state)[0] if np.isfinite(y).all() else np.nan for state, y in zip(states, path, strict=True)]
-        return jax.tree.map(lambda *parts: np.stack(parts), *states), np.array(losses)
-
-    return in_log_time, looked_at
-
-
-def _tree(y: np.ndarray, like: Any) -> Any:
-    """A flat state, in the order of `ravel_pytree`, in the shapes of another."""
-    leaves, structure = jax.tree.flatten(like)
-    ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
-    return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in zip(np.split(y, ends), leaves, strict=True)])
 
 
 def _finite_part(path: np.ndarray, n_times: int) -> np.ndarray:

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import expm
 
+from saccade.dynamics.flat_flow import Velocity, no_loss
 from saccade.dynamics.flow import integrate
-from saccade.dynamics.linearise import Velocity, is_symmetric, jacobian, modes
+from saccade.dynamics.linearise import is_symmetric, jacobian, modes
 from saccade.errors import InputError, checked_number
 from saccade.model.system import Equations
 
@@ -92,7 +93,7 @@ def _displaced_flow(
     velocity: Velocity, state: Any, displacement: Any, setting: Any, times: NDArray, *, rtol: float, atol: float
 ) -> NDArray[np.float64]:
     solution = integrate(
-        Equations(_around(velocity), _no_loss, (state, setting)),
+        Equations(_around(velocity), no_loss, (state, setting)),
         displacement,
         times=times,
         unit=float(times[-1]),
@@ -114,10 +115,6 @@ def _around(velocity: Velocity) -> Velocity:
         return velocity(jax.tree.map(jnp.add, state, displacement), setting)
 
     return displaced
-
-
-def _no_loss(displacement: Any, around: Any) -> float:
-    return 0.0
 
 
 def _first_above(times: NDArray, relative: NDArray, fraction: float) -> float:

@@ -8,23 +8,17 @@ Not here: the displaced flow against the linear one (`linear_validity.py`), the 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
-from jax import Array
-from jax.flatten_util import ravel_pytree
 from jax.tree_util import tree_flatten_with_path
 from numpy.typing import NDArray
 
-from saccade.dynamics.flow import Compiled
+from saccade.dynamics.flat_flow import FlatFlow, Velocity, no_loss
 from saccade.errors import checked_choice, checked_count, checked_number
-from saccade.model.system import leaf_name
+from saccade.model.system import Equations, leaf_name
 
-Velocity = Callable[[Any, Any], Any]
 _MOST_HALVINGS = 40  # of a step; 2^-40 of it is below what moves a state of size one by more than rounding
 _ASYMMETRY = 1e-12  # of the largest entry; rounding leaves about 1e-15 of it in the Jacobian of a gradient flow
 
@@ -84,7 +78,7 @@ def critical_point(
     """
     tolerance = checked_number("tolerance", tolerance, low=0.0, high=1.0, open_low=True)
     most_steps = checked_count("most_steps", most_steps, low=0)
-    flow = _FlatFlow(velocity, state, setting)
+    flow = _flat(velocity, state, setting)
     point, n_steps = flow.start, 0
     while not (reason := _stop_reason(flow.velocity(point), tolerance, n_steps, most_steps)):
         nearer = _slower_point(flow, point, _least_norm_step(flow.jacobian(point), flow.velocity(point)))
@@ -97,13 +91,13 @@ def critical_point(
 
 def jacobian(velocity: Velocity, state: Any, setting: Any) -> NDArray[np.float64]:
     """d velocity / d state, dense, with parameters in the order of `ravel_pytree`."""
-    flow = _FlatFlow(velocity, state, setting)
+    flow = _flat(velocity, state, setting)
     return flow.jacobian(flow.start)
 
 
 def speed(velocity: Velocity, state: Any, setting: Any) -> float:
     """Norm of the velocity: 0 at a critical point."""
-    flow = _FlatFlow(velocity, state, setting)
+    flow = _flat(velocity, state, setting)
     return flow.speed(flow.start)
 
 
@@ -160,7 +154,7 @@ def _least_norm_step(J: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[
     return -Vt.T @ (sigma / (sigma**2 + np.linalg.norm(v)) * (U.T @ v))
 
 
-def _slower_point(flow: _FlatFlow, point: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _slower_point(flow: FlatFlow, point: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """The first of whole, half, quarter ... step that makes the speed smaller."""
     for halvings in range(_MOST_HALVINGS):
         nearer: NDArray[np.float64] = point + 0.5**halvings * step
@@ -169,47 +163,13 @@ def _slower_point(flow: _FlatFlow, point: NDArray[np.float64], step: NDArray[np.
     return None
 
 
+def _flat(velocity: Velocity, state: Any, setting: Any) -> FlatFlow:
+    return FlatFlow(Equations(velocity, no_loss, setting), state)
+
+
 def _stop_reason(v: NDArray[np.float64], tolerance: float, n_steps: int, most_steps: int) -> str:
     if not np.isfinite(v).all():
         return "the velocity is not finite"
     if np.linalg.norm(v) <= tolerance:
         return "converged"
     return "" if n_steps < most_steps else f"gave up after {n_steps} steps"
-
-
-class _FlatFlow:
-    """A flow on flat states, in float64. Compiled code is kept for each velocity, so another setting of the same shape is free."""
-
-    def __init__(self, velocity: Velocity, state: Any, setting: Any) -> None:
-        self._velocity, self._jacobian = _compiled(velocity)
-        self._around = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), (state, setting))
-        leaves, self._structure = jax.tree.flatten(self._around[0])
-        self._shapes = [leaf.shape for leaf in leaves]
-        # NumPy, in the order of `ravel_pytree`: outside compiled code JAX would compile every reshape by itself
-        self.start: NDArray[np.float64] = np.concatenate([leaf.ravel() for leaf in leaves])
-
-    def velocity(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
-        with jax.enable_x64(True):
-            return np.asarray(self._velocity(point, *self._around))
-
-    def jacobian(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
-        with jax.enable_x64(True):
-            return np.asarray(self._jacobian(point, *self._around))
-
-    def speed(self, point: NDArray[np.float64]) -> float:
-        return float(np.linalg.norm(self.velocity(point)))
-
-    def tree(self, point: NDArray[np.float64]) -> Any:
-        ends = np.cumsum([math.prod(shape) for shape in self._shapes])[:-1]
-        leaves = [part.reshape(shape) for part, shape in zip(np.split(point, ends), self._shapes, strict=True)]
-        return jax.tree.unflatten(self._structure, leaves)
-
-
-@lru_cache
-def _compiled(velocity: Velocity) -> tuple[Any, Any]:
-    """Velocity and Jacobian of a flat state; `state` tells its shapes."""
-
-    def flat_velocity(point: Any, state: Any, setting: Any) -> Array:
-        return ravel_pytree(velocity(ravel_pytree(state)[1](point), setting))[0]
-
-    return Compiled(flat_velocity), Compiled(jax.jacfwd(flat_velocity))

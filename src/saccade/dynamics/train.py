@@ -20,7 +20,8 @@ import optax
 import xarray as xr
 from jax import Array, lax
 
-from saccade.dynamics.flow import Compiled, checked_parameters
+from saccade.dynamics.flat_flow import Compiled
+from saccade.dynamics.flow import checked_parameters
 from saccade.dynamics.optimiser import DIVERGED, Optimiser, checked_optimiser
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.schedule import save_steps
