@@ -61,7 +61,7 @@ class FlatFlow:
         # NumPy, not `ravel_pytree`: outside compiled code JAX would compile every reshape by itself
         self.start: NDArray[np.float64] = np.concatenate([leaf.ravel() for leaf in leaves])
         with jax.enable_x64(True):
-            self._around = jax.tree.map(jnp.asarray, (state, equations.setting))
+            self._around = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), (state, equations.setting))
 
     def evaluated(self, point: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Velocity and loss."""
