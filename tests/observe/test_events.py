@@ -8,7 +8,7 @@ import xarray as xr
 
 import saccade
 from saccade.errors import InputError
-from saccade.experiments.rank_collapse.stage_one import stage_one
+from saccade.experiments.rank_collapse.escape_clock import stage_one
 from saccade.observe.events import find_events
 from saccade.observe.turning_points import local_noise, smoothed
 from saccade.records.events import Event, stage_bands
@@ -346,8 +346,8 @@ def test_rank_collapses_where_the_second_singular_value_is_a_tenth_of_the_first(
 def test_a_record_of_a_classifier_shows_condensation_escape_and_rank_collapse_when_they_are_predicted():
     task, eps = theory.TwoClue(), 1e-3
     system = saccade.AttentionClassifier(saccade.LabelledSequences.two_clue(), init_scale=eps)
-    first, rate = stage_one(system.sequences, 0), np.linalg.norm(task.drive(task.beta_star), 2)
-    end, opening = first.time(eps), np.log(0.1 / eps) / rate
+    (_, unit_time), rate = stage_one(system.sequences, 0), np.linalg.norm(task.drive(task.beta_star), 2)
+    end, opening = unit_time / eps, np.log(0.1 / eps) / rate
     times = saccade.times_around(end, end + opening, until=end + 2 * opening, n_times=80)
     events = find_events(saccade.flow(system, times=times, seed=0, keep=["parameter_value", "parameter_query", "parameter_key"]))
     at = {event.name: event.time for event in events}

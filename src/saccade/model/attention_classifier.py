@@ -3,14 +3,6 @@ r"""One layer of attention with a value matrix and a two-layer readout of the la
 $$f = \sigma\Big(\sum_j a_j x_j W_V W_1\Big) W_2, \qquad a = \mathrm{softmax}_j(x_s W_Q R_j W_K^\top x_j^\top / \sqrt d), \qquad
 L = \sum_i p_i\, l(y_i f_i)$$
 
-| ours      | theirs  | axes          |
-|-----------|---------|---------------|
-| `value`   | W_V     | width, width  |
-| `hidden`  | W^[1]   | width, hidden |
-| `readout` | W^[2]   | hidden        |
-| `query`   | W_Q     | width, key    |
-| `key`     | W_K     | width, key    |
-
 Three factors multiply, so the origin has a zero Jacobian: nothing grows exponentially there, and `linearise` finds no mode. The
 matrix that drives attention, $F = -\partial L/\partial(W_Q W_K^\top)$, is the slope along a zero matrix added to the logits. The
 paper has no positions; ours can turn keys by $R_j$, an angle for each step back from the last token (RoPE).
@@ -33,21 +25,18 @@ from saccade.errors import InputError, checked_choice, checked_count, checked_ki
 from saccade.model.system import Equations, Seen, Solver, System, compiled, downhill
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"identity": lambda x: x, "tanh": jnp.tanh}
-_LOSSES: dict[str, Callable[[Array], Array]] = {
-    "exponential": lambda margin: jnp.exp(-margin),
-    "logistic": lambda margin: jax.nn.softplus(-margin),
-}
+_LOSSES: dict[str, Callable[[Array], Array]] = {"exponential": lambda q: jnp.exp(-q), "logistic": lambda q: jax.nn.softplus(-q)}
 OUTER, ATTENTION = ("value", "hidden", "readout"), ("query", "key")
 
 
 class Weights(NamedTuple):
-    """Parameters; axes in the table above."""
+    """Parameters: theirs, and their axes."""
 
-    value: Any
-    hidden: Any
-    readout: Any
-    query: Any
-    key: Any
+    value: Any  # W_V (width, width)
+    hidden: Any  # W^[1] (width, hidden)
+    readout: Any  # W^[2] (hidden)
+    query: Any  # W_Q (width, key)
+    key: Any  # W_K (width, key)
 
 
 class Setting(NamedTuple):

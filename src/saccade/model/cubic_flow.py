@@ -57,25 +57,25 @@ class CubicFlow(System):
         return Factors(w, A, b, np.zeros(len(w)))
 
     def loss(self, parameters: Factors) -> Any:
-        return _loss(parameters, None)
+        return _loss(parameters)
 
     def velocity(self, parameters: Factors) -> Factors:
-        return _velocity(parameters, None)
+        return _velocity(parameters)
 
     def equations(self) -> Equations:
         """Shared by all starts; in NumPy, where nothing has to be compiled for each number and width of them."""
-        return Equations(_velocity, _loss, None, without_jax=lambda factors: (_loss(factors, None), _velocity(factors, None)))
+        return Equations(_velocity, _loss, None, without_jax=lambda factors: (_loss(factors), _velocity(factors)))
 
     def observe(self, parameters: Factors) -> dict[str, Seen]:
         told = "root of a third of the sum of squares of w, A and b"
         return {"energy": Seen(("start",), energy(parameters), "1", "w A b"), "size": Seen(("start",), size(parameters), "1", told)}
 
 
-def _loss(factors: Factors, _: None) -> Any:
+def _loss(factors: Factors, _: None = None) -> Any:
     return -energy(factors).sum()
 
 
-def _velocity(factors: Factors, _: None) -> Factors:
+def _velocity(factors: Factors, _: None = None) -> Factors:
     w, A, b, _t = factors
     R = size(factors)
     outer = w[..., :, None] * b[..., None, :] / R[..., None, None]

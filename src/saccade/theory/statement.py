@@ -33,10 +33,13 @@ class Correction:
     instead: str = "corrected"
 
     @classmethod
-    def headed(cls, heading: str, printed: str, corrected: str, why: str, **others: str) -> Correction:
-        """One whose number and title stand in a heading: `3.1: A factor of one half in eq. 5`."""
-        number, _, title = heading.partition(": ")
-        return cls(number, (printed,), (corrected,), why, title=title, **others)
+    def headed(cls, heading: str, printed: str, corrected: str, why: str) -> Correction:
+        """One whose number, forms and title stand in a heading: `3.4 (as assumed; sharpened): Degenerate starts blow up too`."""
+        parts = re.fullmatch(r"(?P<number>[\d.]+)( \((?P<said>[^;)]+)(; (?P<instead>.+?))?\))?: (?P<title>.+)", heading)
+        if parts is None:
+            raise ValueError(f"a heading is NUMBER (SAID; INSTEAD): TITLE; got {heading!r}")
+        forms = {name: form for name, form in parts.groupdict().items() if form}
+        return cls(printed=(printed,), corrected=(corrected,), why=why, **forms)
 
 
 class Misprint(NamedTuple):

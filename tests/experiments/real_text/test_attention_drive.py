@@ -50,19 +50,26 @@ def test_wrong_forecasts_are_seen(record):
     assert verdicts(record.assign(query_cosine=0 * record.query_cosine), "queries' direction") == {FAILS}
 
 
-def test_a_stack_of_models_trains_as_each_would_alone():
-    settings = attention_drive.Settings(tasks=2, steps=60)
-    rng = np.random.default_rng(settings.seed)
-    batch, model = attention_drive.task(rng), None
-    model = attention_drive.Reader(rng, 0.5)
+def test_a_task_in_the_stack_forecasts_and_opens_as_it_would_alone(record):
+    told = record.isel(task=1).sel(optimiser="SGD", values="large values")
+    rng = np.random.default_rng(attention_drive.Settings().seed + 1)
+    batch, model = attention_drive.task(rng), attention_drive.Reader(rng, 0.5)
     descent = torch.optim.SGD(model.parameters(), lr=0.5)
-    for _ in range(40):
+    for _ in range(int(told.forecast_at)):
         descent.zero_grad()
         attention_drive.loss(model, batch).backward()
         descent.step()
     alone = saccade.attention_drive(model, attention_drive.loss, batch)
-    assert alone.rate.shape == (1, 3)
+    assert alone.first(0.5)[1] == int(told.told_first)
+    assert alone.wait(0.5)[0, int(told["first"])] == pytest.approx(float(told.told_wait), rel=1e-6)
     assert (alone.opened < 0.1).all()
+
+
+def test_under_adam_the_last_look_is_later_than_the_start(record):
+    runs = record.sel(optimiser="Adam")
+    assert np.isnan(runs.forecast_at).all()  # F never settles in time
+    assert (runs.wait < 20).all()
+    assert np.isfinite(runs.gradient_first).all()
 
 
 def test_the_figure_shows_waits_and_shares(record):

@@ -9,41 +9,34 @@ ERRATUM_3_1 = Correction.headed(
     "The exponential loss is 1 at the origin; the half belongs to the slope of the logistic loss.",
 )
 ERRATUM_3_2 = Correction.headed(
-    "3.2: Columns condense, rows need not",
+    "3.2 (as defined): Columns condense, rows need not",
     r"\text{rows of } W_V \text{ condense, equivalently its columns}",
     r"\text{columns of } W_V \to v \text{; row } k \to \pm w / |w| \text{ only if } v_k \ne 0",
     "W_V moves along v alone, so a row with v_k = 0 keeps the direction it started with.",
-    said="as defined",
 )
 ERRATUM_3_3 = Correction.headed(
-    "3.3: Proposition 1 needs labels that the mean token is correlated with",
+    "3.3 (as stated): Proposition 1 needs labels that the mean token is correlated with",
     r"1 - L = O(\epsilon^3) \text{ for any data}",
     r"1 - L = O(\epsilon^5) \text{ if } \sum_i y_i \sum_j X_{ij} = 0",
     "If the labels' mean tokens balance, the cubic term is zero and the proposition says nothing.",
-    said="as stated",
 )
 ERRATUM_3_4 = Correction.headed(
-    "3.4: Degenerate starts blow up too",
+    "3.4 (as assumed; sharpened): Degenerate starts blow up too",
     r"\text{the start is non-degenerate (eq. 10)}",
     r"\text{sufficient, not necessary: the exceptional starts have codimension } d \text{, eq. 10 has codimension one}",
     "Eq. 10 is a constant of motion; starts on its zero set with negative energy still blow up if the width exceeds one.",
-    said="as assumed",
-    instead="sharpened",
 )
 ERRATUM_3_5 = Correction.headed(
-    "3.5: Assumption 1 is superfluous",
+    "3.5 (as assumed; sharpened): Assumption 1 is superfluous",
     r"\text{Assumption 1 at some time}",
     r"\text{every blow-up condenses: } (w, A, b) \to (a, a c^\top, c) / (T^* - t)",
     "All critical points of E on the sphere with E > 0 are of rank one, so a random start ends inside Assumption 1 by itself.",
-    said="as assumed",
-    instead="sharpened",
 )
 ERRATUM_3_6 = Correction.headed(
-    "3.6: W_V does not stay on v",
+    "3.6 (as read): W_V does not stay on v",
     r"W_V \text{ condenses to } v",
     r"\text{only while eq. 7 holds; then its direction turns to } \beta^* \text{, where } \tilde L_1 \text{ is least}",
     "The cubic flow ends when the loss begins to fall, and from there on the minimum of the uniform loss draws W_V.",
-    said="as read",
 )
 ERRATUM_3_7 = Correction.headed(
     "3.7: Eq. 39 holds from some time on, not for all times",
@@ -52,12 +45,10 @@ ERRATUM_3_7 = Correction.headed(
     "A start of small positive energy blows up as fast as any other, while the printed bound lets it wait for ever.",
 )
 ERRATUM_3_8 = Correction.headed(
-    "3.8: With tanh there is no critical plateau",
+    "3.8 (as assumed; true): With tanh there is no critical plateau",
     r"\text{outer gradients } O(\delta^2) \text{ on the plateau, tanh in its linear regime}",
     r"\text{linear activation: } \min |\nabla_{out} L| \sim \epsilon^{2\rho / (\rho + 2 s_1)} \text{; tanh: } \epsilon^0",
     "With tanh the outer weights never come to rest: they keep growing slowly, at the same speed for every initial scale.",
-    said="as assumed",
-    instead="true",
 )
 ERRATUM_3_9 = Correction.headed(
     "3.9: Assumption 2* gives outer gradients of order δ",
@@ -85,9 +76,7 @@ MISPRINTS = (
     Misprint("App. A.1.2", "2E|W^[1]|² in the derivative of |Ẇ_v|²", "2E|W^[2]|²"),
     Misprint("Definition 5, Proposition 5(ii)", "angle of W_v,i W_i^[1] and W_v,j W_i^[1]", "W_v,i W_i^[1] and W_v,j W_j^[1]"),
     Misprint(
-        "Proposition 4, third display",
-        "Ẇ_v,i² + Σ W_v,i W_v,j ⟨W^[1],j, W^[1],i⟩",
-        "Ẇ_i^[2]² + Σ W_i^[2] W_j^[2] ⟨W^[1],j, W^[1],i⟩",
+        "Proposition 4, third display", "Ẇ_v,i² + Σ W_v,i W_v,j ⟨A^j, A^i⟩", "Ẇ_i^[2]² + Σ W_i^[2] W_j^[2] ⟨A^j, A^i⟩, A = W^[1]"
     ),
     Misprint("Proposition 6", "W^[2] twice in the numerator, which is then zero; an undefined index", "Ẇ^[2] twice; Ẇ_i^[1]"),
     Misprint("Proposition 6", "the inequality of means", "the inequality of Cauchy and Schwarz"),

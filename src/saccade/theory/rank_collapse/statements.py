@@ -13,8 +13,10 @@ _FLOW, _CUBIC, _BLOW_UP = "gradient flow, one rate", "the cubic flow, eq. 7", "A
 _PLATEAU = (_FLOW, "linear activation", "labels that the mean token does not separate")
 _stated = partial(Statement.headed, "chen2025")
 _defined = partial(_stated, hypotheses=("a definition, not a result",))
+_cubic = partial(_stated, hypotheses=(_CUBIC,))
 _late = partial(_stated, hypotheses=(_CUBIC, _BLOW_UP))
 _ours = partial(Statement.headed, "saccade", kind=OURS)
+_of_plateau = partial(_ours, hypotheses=_PLATEAU)
 
 DEFINITION_1 = _defined(
     "Definition 1 (section 3): Condensation: all rows of a matrix turn to one direction",
@@ -40,10 +42,9 @@ PROPOSITION_1 = _stated(
     hypotheses=("leading order in ε",),
     errata=(errata.ERRATUM_3_3,),
 )
-PROPOSITION_2 = _stated(
+PROPOSITION_2 = _cubic(
     "Proposition 2 (section 4.2, eq. 9, App. A.1.1): Conservation: squares of the factors keep their differences, index by index",
     r"w_k^2 - \sum_{k'} A_{k k'}^2, \quad b_k^2 - \sum_{k'} A_{k' k}^2 \text{ constant}",
-    hypotheses=(_CUBIC,),
 )
 DEFINITION_4 = _defined(
     "Definition 4 (section 4.2, eq. 10): Non-degenerate start",
@@ -51,8 +52,7 @@ DEFINITION_4 = _defined(
     errata=(errata.ERRATUM_3_4,),
 )
 THEOREM_1 = _stated(
-    "Theorem 1 (section 4.2, eqs. 11, 12 and 16 to 19, App. A.1.2): Blow-up: the energy of a random start is infinite after a"
-    " finite time",
+    "Theorem 1 (section 4.2, eqs. 11, 12, 16 to 19, App. A.1.2): Blow-up: a random start is infinite after a finite time",
     r"E = w A b \to \infty \text{ for } t \to T^* < \infty",
     r"\dot E = |\dot w|^2 + |\dot b|^2 + |w|^2 |b|^2 \ge 3 E^{4/3}, \quad E(0) > 0: E \ge (E(0)^{-1/3} - t)^{-3}",
     r"E(0) \le 0: E \ge -((-E(0))^{-1/3} + t)^{-3}",
@@ -94,10 +94,9 @@ THEOREM_3 = _stated(
     r"\frac{W_Q}{|W_Q|}, \frac{W_K}{|W_K|} \to \text{rank} \le k, \quad k \text{ the multiplicity of } s_1(F)",
     hypotheses=("eq. 14 with constant F", "F ≠ 0"),
 )
-PROPOSITION_4 = _stated(
+PROPOSITION_4 = _cubic(
     "Proposition 4 (App. A.2): Assumption 1 is never lost again",
     r"\text{Assumption 1 at } t_0 \Rightarrow \text{at every } t \in (t_0, T^*)",
-    hypotheses=(_CUBIC,),
 )
 DEFINITION_5 = _defined(
     "Definition 5 (App. A.2): Angles between the weighted rows, the readout and its velocity",
@@ -109,10 +108,7 @@ PROPOSITION_5 = _late(
     r"\cos \xi_{ij} \to 1, \quad \frac{|\dot b|}{|w|^2}, \frac{|\dot b|}{|b|^2} \to 1",
     r"q (1 - u)^2 = \text{constant}, \quad q = w_i^2 w_j^2, \quad u = \frac{\langle w_i A_i, w_j A_j \rangle}{q}",
 )
-COROLLARY_1 = _late(
-    "Corollary 1 (App. A.2, eq. 34): The readout's velocity aligns with every weighted row",
-    r"\cos \psi_i \to 1",
-)
+COROLLARY_1 = _late("Corollary 1 (App. A.2, eq. 34): The readout's velocity aligns with every weighted row", r"\cos \psi_i \to 1")
 PROPOSITION_6 = _late(
     "Proposition 6 (App. A.2): The readout stays on one side of every weighted row",
     r"\cos \phi_i \ge \cos \Theta_1 > 0 \text{ on } (T_1, T^*)",
@@ -141,8 +137,7 @@ ANCHOR_TASK = _stated(
     errata=(errata.ERRATUM_3_12,),
 )
 MATRIX_LAWS = _ours(
-    "matrix laws (extends chen2025, Proposition 2; its off-diagonal entries are eq. 27): Both conservation laws are laws of whole"
-    " matrices, in the network too",
+    "matrix laws (extends chen2025, Proposition 2 and eq. 27): Both conservation laws are laws of matrices, in the network too",
     r"w^\top w - A A^\top, \quad A^\top A - b b^\top \text{ constant (eq. 7)}",
     r"W_V^\top W_V - W_1 W_1^\top, \quad W_1^\top W_1 - W_2 W_2^\top, \quad W_Q^\top W_Q - W_K^\top W_K \text{ constant}",
     hypotheses=(_FLOW, "the second of the network: linear activation"),
@@ -154,14 +149,12 @@ BLOW_UP_TIME = _ours(
     hypotheses=(_CUBIC, "w = x a, A = y a cᵀ, b = z c"),
 )
 SELF_SIMILAR = _ours(
-    "asymptotics of the blow-up (sharpens chen2025, Propositions 5 and 8): Near the end all three factors are of one size and of"
-    " rank one",
+    "asymptotics of the blow-up (sharpens chen2025, Propositions 5 and 8): All three factors end with one size and rank one",
     r"(w, A, b) \to \frac{(a, a c^\top, c)}{T^* - t}, \quad E^{1/3} (T^* - t) \to 1, \quad \frac{\dot E}{E^{4/3}} \to 3",
     hypotheses=(_CUBIC, "any blow-up"),
 )
 CONDITION_SIZE = _ours(
-    "size at which Assumption 1 is met (qualifies chen2025, Assumption 1): Assumption 1 is met only after the weights have grown by"
-    " a power of the width",
+    "size at which Assumption 1 is met (qualifies chen2025, Assumption 1): It is met once weights have grown by a power of width",
     r"R \sim d^{1.8} \text{, measured, not derived}",
     hypotheses=(_CUBIC, "Gaussian start"),
 )
@@ -176,11 +169,10 @@ ESCAPE_CLOCK = _ours(
     r"g(r^3) = -\frac{d \tilde L_1}{d \beta} \text{ along } v, \quad \tilde L_1(r_1^3) = \text{level}",
     hypotheses=(_FLOW, "small random start", "β stays along v"),
 )
-WAITING_TIMES = _ours(
+WAITING_TIMES = _of_plateau(
     "waiting times (sharpens chen2025, section 4): Three small factors wait 1/ε, two wait ln(1/ε), and so does stage II",
     r"t_I = \frac{T^*}{\epsilon g_0}, \quad t_{II} = \frac{1}{s_1(F)} \ln \frac{1}{\epsilon}, \quad \text{readout of size one: }"
     r" t_I = \frac{1}{g_0 |b|} \ln \frac{1}{\epsilon}",
-    hypotheses=_PLATEAU,
 )
 DRIVE_ANY_LOSS = _ours(
     "drive of query and key (extends chen2025, Proposition 3): For any loss and at any weights one matrix drives query and key",
@@ -188,11 +180,10 @@ DRIVE_ANY_LOSS = _ours(
     r"F = -\frac{\partial L}{\partial (W_Q W_K^\top)}",
     hypotheses=("logits x W_Q W_Kᵀ xᵀ: no rotation, no normalisation of queries and keys",),
 )
-OPENING = _ours(
+OPENING = _of_plateau(
     "opening of attention (sharpens chen2025, Theorem 3): How fast, towards what and how late attention opens on the plateau",
     r"\dot a = s_1 a, \quad a = \frac{1}{2} |u_1^\top W_Q + v_1^\top W_K|, \quad W_Q \to u_1 r, \quad W_K \to v_1 r",
     r"r \propto u_1^\top W_Q(0) + v_1^\top W_K(0)",
-    hypotheses=_PLATEAU,
 )
 TURNED_KEYS = _ours(
     "opening with turned keys (extends chen2025, Theorem 3): With rotary positions attention opens with rank two",
@@ -200,15 +191,13 @@ TURNED_KEYS = _ours(
     r"\frac{s_2}{s_1}(W_Q) \to \sqrt{\frac{1 - |u_1^\top u_1|}{1 + |u_1^\top u_1|}}, \quad \frac{s_3}{s_1}(W_Q) \to 0",
     hypotheses=(*_PLATEAU, "one pair c has the largest singular value"),
 )
-RESIDUAL_RANK = _ours(
+RESIDUAL_RANK = _of_plateau(
     "residual rank (sharpens chen2025, Theorem 3): How near to rank one attention is when it opens",
     r"\frac{s_2}{s_1}(W_Q) \sim \epsilon^{1 - s_2(F) / s_1(F)}",
-    hypotheses=_PLATEAU,
 )
-PLATEAU_DEPTH = _ours(
+PLATEAU_DEPTH = _of_plateau(
     "depth of the plateau (sharpens chen2025, Assumption 2): How nearly the outer weights come to rest before attention opens",
     r"\min |\nabla_{out} L| \sim \epsilon^{2 \rho / (\rho + 2 s_1)}, \quad \rho \text{ the slowest outer relaxation}",
-    hypotheses=_PLATEAU,
 )
 FIRST_HEAD = _ours(
     "first head (after chen2025, Theorem 3): Does F tell which head of a Transformer opens first, when, and towards what?",
