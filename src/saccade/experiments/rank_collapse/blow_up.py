@@ -271,12 +271,12 @@ def _roots(record: xr.Dataset) -> Lines:
     left, roots = (part.values[:30] for part in (record.curve_time, record.curve_root))  # more would cover each other
     names, lines = ["E(0) > 0", "E(0) < 0"], []
     for i in np.argsort(roots[:, 0] < 0, kind="stable"):
-        tone, drawn = int(roots[i, 0] < 0), (roots[i] > 0) & (left[i] > 1e-4)
+        tone, drawn = int(roots[i, 0] < 0), (roots[i] > 0) & (left[i] > 1e-2)
         lines.append(Line(left[i, drawn], roots[i, drawn], names[tone], tone=tone))
         names[tone] = ""
-    lines.append(Line([1e-4, 2.0], [1e-4, 2.0], "equal", DASHES, None))
+    lines.append(Line([1e-2, 2.0], [1e-2, 2.0], "equal", DASHES, None))
     title = f"every start ends on one line, width {int(record.width[1])}"
-    return Lines(title, "time left, T* - t", "E^(-1/3)", lines, log="xy", xlim=(1e-4, 2), ylim=(1e-4, 20))
+    return Lines(title, "time left, T* - t", "E^(-1/3)", lines, log="xy", xlim=(1e-2, 2), ylim=(1e-2, 10))
 
 
 EXPERIMENT = Experiment(

@@ -76,7 +76,9 @@ MISPRINTS = (
     Misprint("App. A.1.2", "2E|W^[1]|² in the derivative of |Ẇ_v|²", "2E|W^[2]|²"),
     Misprint("Definition 5, Proposition 5(ii)", "angle of W_v,i W_i^[1] and W_v,j W_i^[1]", "W_v,i W_i^[1] and W_v,j W_j^[1]"),
     Misprint(
-        "Proposition 4, third display", "Ẇ_v,i² + Σ W_v,i W_v,j ⟨A^j, A^i⟩", "Ẇ_i^[2]² + Σ W_i^[2] W_j^[2] ⟨A^j, A^i⟩, A = W^[1]"
+        "Proposition 4, third display",
+        "Ẇ_v,i² + Σ W_v,i W_v,j ⟨W^[1],j, W^[1],i⟩",
+        "Ẇ_i^[2]² + Σ W_i^[2] W_j^[2] ⟨W^[1],j, W^[1],i⟩",
     ),
     Misprint("Proposition 6", "W^[2] twice in the numerator, which is then zero; an undefined index", "Ẇ^[2] twice; Ẇ_i^[1]"),
     Misprint("Proposition 6", "the inequality of means", "the inequality of Cauchy and Schwarz"),
