@@ -7,7 +7,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments import experiment
-from saccade.lab.claim import FAILS, HOLDS
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
@@ -86,6 +86,15 @@ def test_another_rank_with_turned_keys_and_a_second_stage_that_is_long_are_seen(
     assert verdicts("rank-collapse", record.assign(turned=record.turned + np.array([0, 0, 0.2])), "s₃/s₁ of W_Q") == {FAILS}
     long = record.assign(wait=record.wait / record.scale)
     assert verdicts("rank-collapse", long, "stage II over stage I") == {FAILS}
+
+
+def test_orders_decide_nothing_on_separable_labels_and_a_square_that_is_lost_is_seen():
+    record = record_of("rank-collapse")
+    assert verdicts("rank-collapse", record.assign(is_separable=0 * record.is_separable + 1), "order of the outer") == {OUTSIDE}
+    squared = record.assign(separable_power=2 * record.separable_power)
+    assert verdicts("rank-collapse", squared, "power of the outer gradient in δ") == {FAILS}
+    driven = record.assign(still=record.still * [1, 0, 10])
+    assert verdicts("rank-collapse", driven, "(data equal tokens)") == {HOLDS}  # a control that holds is a surprise
 
 
 @pytest.mark.parametrize("name", NAMES)
