@@ -26,9 +26,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-_NEWTON_STEPS = (
-    40  # each doubles the digits once the loss is nearly quadratic; labels that separate drive beta up by about one a step
-)
+_NEWTON_STEPS = 40  # each doubles the digits once the loss is nearly quadratic; separable labels drive beta up by one a step
 
 
 class QueryKey(NamedTuple):
@@ -44,7 +42,6 @@ def uniform_loss(beta: ArrayLike, tokens: Array, label: Array, weight: Array) ->
 def uniform_optimum(tokens: Array, label: Array, weight: Array) -> Array:
     r"""$\beta^*$, where $\tilde L_1$ is least; there stage I ends. Only if no direction of the mean token separates the labels."""
     margins = label[:, None] * tokens.mean(axis=1)
-
     beta = np.zeros(tokens.shape[2])
     for _ in range(_NEWTON_STEPS):
         odds = weight * np.exp(-margins @ beta)
