@@ -4,8 +4,9 @@ Our theory: under Adam the rows of the decoder start out equal for all distinct 
 is best; tokens above a critical feature lose attention. Later the rows of tokens that gained attention lead. Each row of the
 decoder is one number; Adam on these numbers and on the attention logits predicts what noise-free Adam does on Syn-Small (equal
 rates, as in Fig. 5 of Scan and Snap, where training takes 100 updates). Expect: the first move of every distinct token, the
-favoured token and the entropy at every rate from .02 to 2 and for 100 to 1000 updates; not with SGD, not in short contexts, and
-not in long training if all rows are taken to be equal. Momentum acts like a clock 1/(1 - μ) times as fast while rates are small,
+favoured token and the entropy at every rate from .02 to 2 and for 30 to 3000 updates; not with SGD, not in short contexts, and
+not in long training if all rows are taken to be equal. What counts as a tie (.95) was fixed after a run on Syn-Small, so the same
+is asked of other classes, on which nothing was fixed. Momentum acts like a clock 1/(1 - μ) times as fast while rates are small,
 with (1 + μ)/(1 - μ) times the error of plain descent; at the published rate it does not.
 """
 
@@ -21,7 +22,7 @@ import xarray as xr
 
 import saccade
 from saccade.errors import InputError, checked_list
-from saccade.lab.claim import Case, Claim
+from saccade.lab.claim import FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.lab.settings import Range
@@ -35,14 +36,19 @@ ROWS = "rows of the decoder may differ"
 SMOOTH = "gradients outlast the memory of momentum"
 LONG_ENOUGH = 127  # tokens of a context: the published length, at which the theory's favourite is within two ranks
 _TIE = 0.95  # tokens whose attention differs by less share the first place: attention is nearly flat
+ALL_LENGTHS = "all lengths"
+_MISSED = (1000, ALL_LENGTHS)  # where the rank is missed by two at one rate: a finding; attention is nearly flat there
 _SHARE = 0.1  # of the most that flattening could add to the entropy: the error allowed
 # By name: optimiser, tokens of a context, and the assumption that it breaks.
 CONTROLS = {"SGD": ("sgd", math.inf, ADAM), "Adam, 32 tokens": ("adam", 32, LONG)}
+OTHER = "16 common, 7 distinct tokens"  # as many tokens as Syn-Small has, so that the same program trains both
 VARIABLES = {
     "token_share": Variable("distinct", "1", "frequency of each distinct token of class 1, rarest first"),
     "first_move": Variable("rate distinct", "1", "attention logit of each distinct token after its first step"),
     "attention": Variable("update rate distinct", "1", "attention on each distinct token after so many updates, no noise"),
     "predicted": Variable("update rate distinct", "1", "the same by theory: each row of the decoder one number"),
+    "other_attention": Variable("update rate other_distinct", "1", f"the first on classes with {OTHER}"),
+    "other_predicted": Variable("update rate other_distinct", "1", f"the second on classes with {OTHER}"),
     "rows_alike": Variable("update rate distinct", "1", "the same if all rows are one number"),
     "critical": Variable("distinct", "1/step", "rate below which theory says that a token first loses attention"),
     "control_attention": Variable("control distinct", "1", "the same with an assumption broken, at the rate of the controls"),
@@ -61,8 +67,10 @@ class Settings:
     """highest rate of Adam"""
     n_rates: Annotated[int, Range(2, 1000)] = 21
     """rates, log-spaced"""
-    updates: tuple[int, ...] = (100, 300, 1000)
-    """lengths of training with Adam, updates; the first is that of the figure and of the negative controls"""
+    updates: tuple[int, ...] = (30, 100, 300, 1000, 3000)
+    """lengths of training with Adam, updates"""
+    published: Annotated[int, Range(3, 100_000)] = 100
+    """one of them, that of the paper's figure: panel 1 shows it, and the negative controls have it"""
     control_rate: Annotated[float, Range(1e-4, 1e3)] = 0.1
     """rate of the negative controls"""
     control_seeds: Annotated[int, Range(1, 1000)] = 5
@@ -76,22 +84,38 @@ class Settings:
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
-    task = saccade.SequenceClasses.syn_small()
+    task, other = saccade.SequenceClasses.syn_small(), other_classes()
     rates = np.geomspace(settings.lowest, settings.highest, settings.n_rates)
-    own = np.flatnonzero(task.distinct[0])
+    own, others = np.flatnonzero(task.distinct[0]), np.flatnonzero(other.distinct[0])
     updates = [int(each) for each in checked_list("updates", settings.updates, low=3.0, high=1e5)]
     if sorted(set(updates)) != updates:
         raise InputError("`updates` must rise from one to the next.")
-    run = _without_noise(task, rates, updates[-1], [2, *updates])
+    if settings.published not in updates:
+        raise InputError(f"`published` must be one of `updates`; got {settings.published}.")
+    run, beside = (_without_noise(each, rates, updates[-1], [2, *updates]) for each in (task, other))
     values = _predicted(task, own, rates, settings) | {
         "token_share": task.token_prob[0, own],
         "first_move": run.attention_logits.isel(time=0, query=0).values[:, own],
-        "attention": run.attention.isel({"class": 0}).transpose("time", "rate", ...).values[1:][..., own],
+        "attention": _attention(run, own),
+        "other_attention": _attention(beside, others),
+        "other_predicted": _limit(other, others, rates, updates),
         "control_attention": [_control(task, own, kind, length, settings) for kind, length, _ in CONTROLS.values()],
     }
     values |= _momentum(task, settings, stretch(on_progress, 0.5, 1.0))
     coords = {"update": updates, "rate": rates, "control": list(CONTROLS), "momentum_rate": list(settings.momentum_rates)}
     return Measured(values, coords)
+
+
+def other_classes() -> saccade.SequenceClasses:
+    """Two classes with a query each, of other sizes than Syn-Small's."""
+    weight, rising = np.ones((2, 30)), np.linspace(0.1, 1, 7)
+    weight[:, 16:] = np.kron(np.eye(2), rising)
+    return saccade.SequenceClasses(weight, query=[30, 31], n_vocab=34, normalise=True, name="other-2")
+
+
+def _attention(run: xr.Dataset, own: Any) -> Array:
+    """On the distinct tokens of class 1 after each length of training (update, rate, token)."""
+    return run.attention.isel({"class": 0}).transpose("time", "rate", ...).values[1:][..., own]
 
 
 def _without_noise(task: saccade.SequenceClasses, rates: Any, steps: int, save: list[int], **options: Any) -> xr.Dataset:
@@ -101,29 +125,30 @@ def _without_noise(task: saccade.SequenceClasses, rates: Any, steps: int, save: 
     return record.mean("seed", keep_attrs=True)[kept]
 
 
-def _predicted(task: saccade.SequenceClasses, own: Any, rates: Array, settings: Settings) -> dict[str, Any]:
-    """By theory, of class 1 alone: its tokens, and how many there are of everything else."""
+def _limit(task: saccade.SequenceClasses, own: Any, rates: Any, updates: list[int], rows_alike: bool = False) -> Array:
+    """Attention by theory, of class 1 alone: its tokens, and how many there are of everything else (update, rate, token)."""
     seen = np.flatnonzero(task.token_prob[0])
     prob, distinct = task.token_prob[0, seen], np.isin(seen, own)
     sizes: dict[str, Any] = {"n_vocab": task.n_vocab, "n_classes": task.n_classes}
+    path = theory.adam_limit(prob, distinct, lr=rates, steps=updates[-1], rows_alike=rows_alike, **sizes)
+    return theory.limit_attention(prob, path.logits[updates])[..., distinct]
 
-    def attention(rate: float, updates: tuple[int, ...], rows_alike: bool = False) -> Array:
-        path = theory.adam_limit(prob, distinct, lr=rate, steps=updates[-1], rows_alike=rows_alike, **sizes)
-        return theory.limit_attention(prob, path.logits[list(updates)])[:, distinct]
 
-    feature = theory.normalised_feature(prob)
-    sums = {"own": feature[distinct].sum(), "shared": feature[~distinct].sum()}
+def _predicted(task: saccade.SequenceClasses, own: Any, rates: Array, settings: Settings) -> dict[str, Any]:
+    feature, updates = theory.normalised_feature(task.token_prob[0]), list(settings.updates)
+    sums = {"own": feature[own].sum(), "shared": feature.sum() - feature[own].sum()}
+    sizes: dict[str, Any] = {"n_vocab": task.n_vocab, "n_classes": task.n_classes}
     return {
-        "predicted": np.stack([attention(rate, settings.updates) for rate in rates], axis=1),
-        "rows_alike": np.stack([attention(rate, settings.updates, rows_alike=True) for rate in rates], axis=1),
-        "critical": np.array([theory.critical_rate(f, **sums, **sizes) for f in feature[distinct]]),
-        "control_predicted": attention(settings.control_rate, settings.updates[:1])[0],
+        "predicted": _limit(task, own, rates, updates),
+        "rows_alike": _limit(task, own, rates, updates, rows_alike=True),
+        "critical": np.array([theory.critical_rate(f, **sums, **sizes) for f in feature[own]]),
+        "control_predicted": _limit(task, own, settings.control_rate, [settings.published])[0],
     }
 
 
 def _control(task: saccade.SequenceClasses, own: Any, kind: str, length: float, settings: Settings) -> Array:
     noise: dict[str, Any] = {} if math.isinf(length) else {"batch": 128, "context": length, "seeds": settings.control_seeds}
-    steps = settings.updates[0]
+    steps = settings.published
     run = _without_noise(task, [settings.control_rate], steps, [steps], optimiser=kind, **noise)
     return run.attention.isel(rate=0, time=0).isel({"class": 0}).values[own]
 
@@ -173,26 +198,32 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         (record.first_move.values > 0) != gains,
         sentence="The critical rate of a distinct token tells which way its first step goes.",
     )
-    published = record.isel(update=0)
-    yield case.but(updates=int(published["update"])).none(
-        ADAM_LIMIT,
-        "favoured distinct token is predicted to within one rank",
-        np.abs(favoured(published.attention) - favoured(published.predicted)) > 1,
-    )
     for updates in record["update"].values.tolist():
-        at, trained = record.sel(update=updates), case.but(updates=updates)
-        title = "attention on the predicted favourite / on the actual one, smallest"
-        yield trained.at_least(ADAM_LIMIT, title, _hit(at.attention, at.predicted), _TIE)
-        gap = np.abs(entropy(at.attention) - entropy(at.predicted))
+        at = record.sel(update=updates)
+        yield from _told(at.attention, at.predicted, case.but(updates=updates))
         most = np.log(record.sizes["distinct"]) - entropy(record.token_share / record.token_share.sum())
-        title = "entropy among distinct tokens: largest error of theory, nats"
-        yield trained.at_most(ADAM_LIMIT, title, gap, _SHARE * float(most))
-    title = "attention on the predicted favourite / on the actual one, smallest"
+        gap, title = (
+            np.abs(entropy(at.attention) - entropy(at.predicted)),
+            "entropy among distinct tokens: largest error of theory, nats",
+        )
+        yield case.but(updates=updates).at_most(ADAM_LIMIT, title, gap, _SHARE * float(most))
+    yield from _told(record.other_attention, record.other_predicted, case.but(updates=ALL_LENGTHS, classes=OTHER))
     if _hit(at.predicted, at.rows_alike).min() < _TIE:  # after a short training theory itself says that rows do not matter
-        alike = trained.but([met(ROWS, False)], theory="all rows equal").breaking(ROWS)
-        yield alike.at_least(ADAM_LIMIT, title, _hit(at.attention, at.rows_alike), _TIE)
+        alike = case.but([met(ROWS, False)], updates=updates, theory="all rows equal").breaking(ROWS)
+        yield alike.at_least(ADAM_LIMIT, _PICK, _hit(at.attention, at.rows_alike), _TIE)
     yield from _controls(record)
     yield from _clock(record)
+
+
+_PICK = "attention on the predicted favourite / on the actual one, smallest"
+
+
+def _told(attention: xr.DataArray, predicted: xr.DataArray, case: Case) -> Iterator[Claim]:
+    """The favourite: its rank, and what it costs to name another."""
+    off = np.abs(favoured(attention) - favoured(predicted))
+    expected = FAILS if case.settings["updates"] in _MISSED else HOLDS
+    yield case.none(ADAM_LIMIT, "favoured distinct token is predicted to within one rank", off > 1, expected=expected)
+    yield case.at_least(ADAM_LIMIT, _PICK, _hit(attention, predicted), _TIE)
 
 
 def _controls(record: xr.Dataset) -> Iterator[Claim]:
@@ -221,7 +252,7 @@ def _clock(record: xr.Dataset) -> Iterator[Claim]:
 def panels(record: xr.Dataset) -> Layout:
     rate, place = "rate (per step)", "distinct token, rarest first"
     entropies, winners = [], []
-    for tone, updates in enumerate(record["update"].values.tolist()):
+    for tone, updates in enumerate(_shown(record)):
         at = record.sel(update=updates)
         for values, name, style in ((at.predicted, "theory", LINE), (at.attention, f"Adam, {updates} updates", POINTS)):
             label = name if tone == 0 or style == POINTS else ""
@@ -237,7 +268,7 @@ def panels(record: xr.Dataset) -> Layout:
     return [
         [
             Lines(
-                f"attention after {int(record['update'][0])} updates",
+                f"attention after {EXPERIMENT.settings_of(record).published} updates",
                 place,
                 "share of attention on distinct tokens",
                 _shares(record),
@@ -252,12 +283,19 @@ def panels(record: xr.Dataset) -> Layout:
     ]
 
 
+def _shown(record: xr.Dataset) -> list[int]:
+    """Three lengths of training: the published one, the longest, and the one in the middle of those beyond it."""
+    longer = [each for each in record["update"].values.tolist() if each >= EXPERIMENT.settings_of(record).published]
+    return sorted({longer[0], longer[len(longer) // 2], longer[-1]})
+
+
 def _shares(record: xr.Dataset) -> list[Line]:
+    at = record.sel(update=EXPERIMENT.settings_of(record).published)
     ranks, rates = np.arange(1, record.sizes["distinct"] + 1), record.rate.values
     lines = [Line(ranks, record.token_share / record.token_share.sum(), "before training", tone=None)]
     for tone, published in enumerate((0.1, 0.5, 1.0)):
         i = int(np.argmin(np.abs(np.log(rates / published))))
-        found, said = (values[0, i] / values[0, i].sum() for values in (record.attention, record.predicted))
+        found, said = (values[i] / values[i].sum() for values in (at.attention, at.predicted))
         lines += [Line(ranks, said, f"theory, rate {rates[i]:.2g}", LINE, tone), Line(ranks, found, "", POINTS, tone)]
     return lines
 
@@ -288,9 +326,9 @@ EXPERIMENT = Experiment(
         "rate of 1 momentum does not act as a faster clock."
     ),
     finding=(
-        "after 100 updates the favoured token is predicted to within one rank, with {favoured*:.0f} exceptions among 21 rates; "
-        "up to 1000 updates, where the rarest token wins at low rates, the entropy is predicted to {entropy*updates 1000):.3f} "
-        "nats; momentum's error is {error of momentum*:.1f} times that of plain descent (predicted 19)"
+        "after 100 updates the favoured token is predicted to within one rank, with {favoured*updates 100):.0f} exceptions among "
+        "21 rates; after 3000, where the rarest token wins at low rates, with {favoured*updates 3000):.0f}, and the entropy to "
+        "{entropy*updates 3000):.3f} nats; momentum's error is {error of momentum*:.1f} times that of plain descent (predicted 19)"
     ),
     variables=VARIABLES,
     dynamics="A: training without noise",

@@ -5,11 +5,12 @@ extended Theorem 3, common tokens favoured, one class favoured, random of two si
 starts that make classes unequal should break Theorem 2 in the plain flow (B), as `break-conditions` has it, and not in the
 theory's flow (C). Y(0): a decoder taught the opposite of the truth, with several strengths. Expect Theorem 3 with z(0) to hold to
 1e-6 in (C) and fail without it, the forecast winner in (C) and (B), fates in (B) as the theory of plain descent has them, and a
-recovery time that grows like e^(S²).
+recovery time that grows like e^(S²). The 10 % allowed to that was fixed on Syn-Medium, so it is asked of other classes too.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,6 +39,7 @@ _LEARNT = 0.1  # nats: a loss below it is far from guessing among two classes, l
 _ROUNDING = 1e-6  # of logits that two flows give, each followed to 1e-9
 _FLED = 2.0  # fall of a distinct logit at its deepest from which its attention is small, e^-6 of that on common tokens here
 _FAVOURED = "class 1 favoured"
+SYN_MEDIUM, OTHER = "Syn-Medium", "16 common, 7 distinct tokens"
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,14 @@ def starts(settings: Settings) -> dict[str, Array]:
     }
 
 
+def wrong_tasks() -> dict[str, saccade.SequenceClasses]:
+    """Two classes of one query; the others have as many tokens as Syn-Medium, so that the same program follows both."""
+    weight, rising = np.ones((2, 30)), np.linspace(0.1, 1, 7)
+    weight[:, 16:] = np.kron(np.eye(2), rising)
+    other = saccade.SequenceClasses(weight, n_vocab=33, normalise=True, name="other-2")
+    return {SYN_MEDIUM: saccade.SequenceClasses.syn_medium(1), OTHER: other}
+
+
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     task, listed = saccade.SequenceClasses.syn_medium(1), starts(settings)
     occurs = task.token_prob.any(axis=0)
@@ -101,8 +111,8 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         "token_prob": task.token_prob[:, occurs],
     }
     on_progress(0.6)
-    values |= _wrong(task, settings)
-    coords = {"start": list(listed), "time": path.time.values, "depth": list(settings.depths)}
+    values |= _wrong(settings)
+    coords = {"classes": [SYN_MEDIUM, OTHER], "start": list(listed), "time": path.time.values, "depth": list(settings.depths)}
     return Measured(values, coords | {"wrong_rate": list(settings.wrong_rates), "seed": [0, 1, 2]})
 
 
@@ -127,29 +137,30 @@ def _expected(task: saccade.SequenceClasses, t1: float) -> Array:
     return theory.plain_attention_logits([0.0, t1], **told, lr_decoder=1.0, lr_attention=1.0)[-1, 0]
 
 
-def _wrong(task: saccade.SequenceClasses, settings: Settings) -> dict[str, Any]:
+def _wrong(settings: Settings) -> dict[str, Any]:
     """Flows from wrong decoders, to a thousand times e^X, X the exponent that theory gives, and SGD from one."""
-    top, found = int(np.argmax(np.where(task.distinct[0], task.token_prob[0], 0.0))), []
-    for depth in settings.depths:
-        for rate in settings.wrong_rates:
-            exponent = recovery_exponent(task, depth)
-            start: dict[str, Any] = {"decoder": wrong_decoder(task, np.sqrt(depth / rate))}
-            path = saccade.flow(task, t1=1e3 * np.exp(exponent) / rate, n_times=80, lr_attention=rate, start=start)
-            t, common = path.time.values[1:], measures.mass(path.attention.values[1:, 0], task.common)
-            log_time = reaching_time(np.log(t), -np.log(path.loss.values[1:]), -np.log(_LEARNT))
-            found.append((log_time, path.attention_logits.values[:, 0, top].min(), t, common))
-    parts = [np.array(part).reshape(len(settings.depths), len(settings.wrong_rates), -1) for part in zip(*found, strict=True)]
-    options: dict[str, Any] = {
-        "steps": settings.steps,
-        "start": {"decoder": wrong_decoder(task, settings.sgd_strength)},
-        "seeds": 3,
-    }
+    found, tasks = [], wrong_tasks()
+    for task in tasks.values():
+        top = int(np.argmax(np.where(task.distinct[0], task.token_prob[0], 0.0)))
+        for depth in settings.depths:
+            for rate in settings.wrong_rates:
+                until = 1e3 * np.exp(recovery_exponent(task, depth)) / rate
+                start: dict[str, Any] = {"decoder": wrong_decoder(task, np.sqrt(depth / rate))}
+                path = saccade.flow(task, t1=until, n_times=80, lr_attention=rate, start=start)
+                t, common = path.time.values[1:], measures.mass(path.attention.values[1:, 0], task.common)
+                log_time = reaching_time(np.log(t), -np.log(path.loss.values[1:]), -np.log(_LEARNT))
+                found.append((log_time, path.attention_logits.values[:, 0, top].min(), t, common))
+    shape = (len(tasks), len(settings.depths), len(settings.wrong_rates), -1)
+    recovery, deepest, steps, mass = (np.array(part).reshape(shape) for part in zip(*found, strict=True))
+    task = tasks[SYN_MEDIUM]
+    start = {"decoder": wrong_decoder(task, settings.sgd_strength)}
+    trained = saccade.train(task, steps=settings.steps, start=start, seeds=3, save=[settings.steps])
     return {
-        "recovery": parts[0][..., 0],
-        "deepest": parts[1][..., 0],
-        "wrong_steps": parts[2],
-        "wrong_mass": parts[3],
-        "wrong_sgd_loss": saccade.train(task, save=[settings.steps], **options).loss.values[:, -1],
+        "recovery": recovery[..., 0],
+        "deepest": deepest[..., 0],
+        "wrong_steps": steps[0],
+        "wrong_mass": mass[0],
+        "wrong_sgd_loss": trained.loss.values[:, -1],
     }
 
 
@@ -222,10 +233,11 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _recovery(record: xr.Dataset) -> Iterator[Claim]:
-    task, used, depths = saccade.SequenceClasses.syn_medium(1), EXPERIMENT.settings_of(record), record.depth.values
-    exponents = np.array([recovery_exponent(task, depth) for depth in depths])
-    for rate in record.wrong_rate.values:
-        at, case = record.sel(wrong_rate=rate), Case({"flow": "B", "η_Z": float(rate)})
+    used, depths, tasks = EXPERIMENT.settings_of(record), record.depth.values, wrong_tasks()
+    for name, rate in itertools.product(tasks, record.wrong_rate.values):
+        at, case = record.sel(classes=name, wrong_rate=rate), Case({"flow": "B", "η_Z": float(rate)})
+        case = case if name == SYN_MEDIUM else case.but(classes=name)
+        exponents = np.array([recovery_exponent(tasks[name], depth) for depth in depths])
         yield case.none(WRONG_DECODER, "flows that do not recover from a wrong decoder", ~np.isfinite(at.recovery.values))
         for i, depth in enumerate(depths[:-1]):
             given = at_least("attention on wrong tokens becomes small", depth, _FLED, "fall of their logits")
@@ -291,7 +303,7 @@ def _recovery_panel(record: xr.Dataset) -> Lines:
     depths, task = record.depth.values, saccade.SequenceClasses.syn_medium(1)
     exponents, lines = np.array([recovery_exponent(task, depth) for depth in depths]), []
     for tone, rate in enumerate(record.wrong_rate.values):
-        found = record.recovery.sel(wrong_rate=rate).values
+        found = record.recovery.sel(classes=SYN_MEDIUM, wrong_rate=rate).values
         told = found[-1] + exponents - exponents[-1]
         lines += [
             Line(depths, np.exp(found), f"flow (B), η_Z = {rate:g}", POINTS, tone),
@@ -329,10 +341,10 @@ EXPERIMENT = Experiment(
         ),
         "token_prob": Variable("class token", "1", "P(l|n) over the tokens that occur"),
         "recovery": Variable(
-            "depth wrong_rate", "1", "ln of the time at which the loss is below 0.1, flow (B) from a wrong decoder"
+            "classes depth wrong_rate", "1", "ln of the time at which the loss is below 0.1, flow (B) from a wrong decoder"
         ),
-        "deepest": Variable("depth wrong_rate", "1", "lowest logit of the most frequent distinct token on the way"),
-        "wrong_steps": Variable("depth wrong_rate sample", "steps of SGD", "time of each sample of these flows"),
+        "deepest": Variable("classes depth wrong_rate", "1", "lowest logit of the most frequent distinct token on the way"),
+        "wrong_steps": Variable("depth wrong_rate sample", "steps of SGD", "time of each sample of these flows, Syn-Medium"),
         "wrong_mass": Variable("depth wrong_rate sample", "1", "attention on common tokens, the same"),
         "wrong_sgd_loss": Variable("seed", "nats", "loss at the end of SGD from a wrong decoder"),
     },

@@ -27,11 +27,11 @@ __all__ = ["AdamLimit", "OutputError", "adam_limit", "critical_feature", "critic
 class OutputError(NamedTuple):
     """Of a decoder of signs: 1 - alpha_n, and the share of it on tokens that never follow."""
 
-    error: float
-    unused_share: float
+    error: NDArray[np.float64]
+    unused_share: NDArray[np.float64]
 
 
-def sign_error(height: float, *, own: float, shared: float, n_vocab: int, n_classes: int) -> OutputError:
+def sign_error(height: float, *, own: ArrayLike, shared: ArrayLike, n_vocab: int, n_classes: int) -> OutputError:
     r"""Output error of a decoder of signs and height a: logits are $a(D + C)$ for n, $a(C - D)$ for the other classes' next tokens,
     $-a(D + C)$ for the rest; $q = 1/(1 + \frac{K-1}{M-K} e^{2aC})$.
 
@@ -42,10 +42,10 @@ def sign_error(height: float, *, own: float, shared: float, n_vocab: int, n_clas
     | height      | a      |
     | own, shared | D, C   |
     """
-    M, K, a = n_vocab, n_classes, height
-    others = np.log([K - 1, M - K]) + a * np.array([shared - own, -own - shared]) - a * (own + shared)  # against n
-    wrong = np.logaddexp(*others)
-    return OutputError(float(1 / (1 + np.exp(-wrong))), float(np.exp(others[1] - wrong)))
+    M, K, a, D, C = n_vocab, n_classes, height, np.asarray(own, float), np.asarray(shared, float)
+    other, unused = np.log(K - 1) - 2 * a * D, np.log(M - K) - 2 * a * (D + C)  # against n
+    wrong = np.logaddexp(other, unused)
+    return OutputError(1 / (1 + np.exp(-wrong)), np.exp(unused - wrong))
 
 
 def critical_feature(unused_share: float, *, own: float, shared: float) -> float:
@@ -84,8 +84,8 @@ def critical_rate(feature: float, *, own: float, shared: float, n_vocab: int, n_
 class AdamLimit(NamedTuple):
     """After 0, 1, ... steps."""
 
-    height: NDArray[np.float64]  # step, token
-    logits: NDArray[np.float64]  # step, token
+    height: NDArray[np.float64]  # step, rate (if several), token
+    logits: NDArray[np.float64]  # step, rate (if several), token
 
 
 def adam_limit(
@@ -94,7 +94,7 @@ def adam_limit(
     *,
     n_vocab: int,
     n_classes: int,
-    lr: float,
+    lr: ArrayLike,
     steps: int,
     decay: tuple[float, float] = (0.9, 0.999),
     rows_alike: bool = False,
@@ -103,9 +103,9 @@ def adam_limit(
     $\dot a_l \propto f_l (1 - \alpha_n)$ and $\dot z_l \propto (1 - \alpha_n) f_l (G_l - f_l\, f \cdot G)$, with $G_l = a_l$ for
     distinct tokens and $q a_l$ for common ones.
 
-    Ours. `token_prob` and `distinct` are those of one class over its tokens; the other classes are alike. `lr` moves both parts.
-    With `rows_alike` all rows are one number, $\dot a \propto 1 - \alpha_n$: so it is while attention has hardly moved since
-    the gradients that Adam remembers, about the first hundred steps.
+    Ours. `token_prob` and `distinct` are those of one class over its tokens; the other classes are alike. `lr` moves both parts;
+    several rates are followed at once. With `rows_alike` all rows are one number, $\dot a \propto 1 - \alpha_n$: so it is while
+    attention has hardly moved since the gradients that Adam remembers, about the first hundred steps.
 
     | ours                 | letter                     |
     |----------------------|----------------------------|
@@ -114,19 +114,21 @@ def adam_limit(
     | decay                | beta_1, beta_2             |
     | rows_alike           | a_l = a                    |
     """
-    prob, own = np.asarray(token_prob, float), np.asarray(distinct, bool)
-    n = len(prob)
-    height, logits, memory = [np.zeros(n)], [np.zeros(n)], np.zeros((2, 2 * n))
+    prob, own, rate = np.asarray(token_prob, float), np.asarray(distinct, bool), np.asarray(lr, float)[..., None]
+    n, zero = len(prob), np.zeros((*rate.shape[:-1], len(prob)))
+    height, logits, memory = [zero], [zero], np.zeros((2, *rate.shape[:-1], 2 * n))
     for step in range(1, steps + 1):
         a, z = height[-1], logits[-1]
         f = normalised_feature(limit_attention(prob, z))
-        sums = {"own": (f * a)[own].sum(), "shared": (f * a)[~own].sum()}
-        found = sign_error(1.0, **sums, n_vocab=n_vocab, n_classes=n_classes)
-        G = np.where(own, 1.0, found.unused_share) * a
-        slope = found.error * np.append(np.ones(n) if rows_alike else f, f * (G - f * (f @ G)))
-        move, memory = _normalised(slope, memory, step, decay)
-        height.append(a + lr * move[:n])
-        logits.append(z + lr * move[n:])
+        sums = {"own": (f * a)[..., own].sum(axis=-1), "shared": (f * a)[..., ~own].sum(axis=-1)}
+        error, unused_share = (part[..., None] for part in sign_error(1.0, **sums, n_vocab=n_vocab, n_classes=n_classes))
+        G = np.where(own, 1.0, unused_share) * a
+        push = f * (G - f * np.sum(f * G, axis=-1, keepdims=True))
+        move, memory = _normalised(
+            error * np.concatenate([np.ones_like(f) if rows_alike else f, push], axis=-1), memory, step, decay
+        )
+        height.append(a + rate * move[..., :n])
+        logits.append(z + rate * move[..., n:])
     return AdamLimit(np.array(height), np.array(logits))
 
 
@@ -134,7 +136,7 @@ def _normalised(
     slope: NDArray[np.float64], memory: NDArray[np.float64], step: int, decay: tuple[float, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Adam's step at rate 1: the mean gradient over its root mean square, each over its own memory; 0 where none was ever felt."""
-    rates = np.array(decay)[:, None]
+    rates = np.reshape(decay, (2,) + (1,) * slope.ndim)
     memory = rates * memory + (1 - rates) * np.stack([slope, slope**2])
     mean, square = memory / (1 - rates**step)
     return np.divide(mean, np.sqrt(square), out=np.zeros_like(mean), where=square > 0), memory
