@@ -38,8 +38,7 @@ class Entry(NamedTuple):
 SCAN_AND_SNAP = {
     "syn-small-attention": Entry("scan_and_snap", "syn_small_attention", "Fig. 4: attention on Syn-Small", 4),
     "adam-subsets": Entry("scan_and_snap", "adam_subsets", "Fig. 5: Adam", 4),
-    "syn-medium-entropy": Entry("scan_and_snap", "syn_medium_entropy", "Fig. 6: entropy, 640 runs", 8),
-    "syn-medium-recall": Entry("scan_and_snap", "syn_medium_recall", "Figs. 11 and 12: recall", 9),
+    "syn-medium-entropy": Entry("scan_and_snap", "syn_medium_entropy", "Figs. 6, 11, 12: entropy and recall, 640 runs", 9),
     "momentum-and-start": Entry("scan_and_snap", "momentum_and_start", "momentum and initialisation (errata)", 7),
     "long-context-limit": Entry("scan_and_snap", "long_context_limit", "Lemmas 1, 2, 18: long contexts", 4),
     "decoder-dynamics": Entry("scan_and_snap", "decoder_dynamics", "Lemmas 3, 5, 7, Fig. 8: decoder logits", 2),

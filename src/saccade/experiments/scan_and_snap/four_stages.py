@@ -23,6 +23,7 @@ from saccade.lab.claim import FAILS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.film import Film
 from saccade.lab.panel import LINE, POINTS, RINGS, Layout, Line, Lines
+from saccade.numerals import numeral
 from saccade.observe import measures
 from saccade.observe.fits import Array
 from saccade.observe.scan_events import scan_events
@@ -160,10 +161,11 @@ def _pictures(record: xr.Dataset, flow: str) -> Lines:
     for i, (name, t) in enumerate(zip(names, (0.0, *course.event_time.values), strict=True)):
         if np.isfinite(t):
             at = int(np.argmin(np.abs(steps - t)))
-            label = name if i == 0 else f"{name}, t = {t:.2g}"
+            label = name if i == 0 else f"{name}, t = {numeral(t, '.2g')}"
             lines.append(Line(np.arange(attention.shape[1]) + 1, attention[at], label, LINE, i / 3))
     title = "Syn-Medium, equal rates: theory's flow (C)" if flow == "C" else "the same, plain flow (B)"
-    return Lines(title, "token: 10 common, then distinct by frequency", "attention", lines, ylim=(0, 0.4))
+    kinds = {5.5: "common", 15.5: "distinct, rare to frequent"}
+    return Lines(title, "tokens of one class", "attention", lines, ylim=(0, 0.4), ticks=kinds)
 
 
 def _leads(record: xr.Dataset) -> Lines:
@@ -175,8 +177,8 @@ def _leads(record: xr.Dataset) -> Lines:
             Line(at.ratio, at.expected_lead[:, 0], "theory of plain descent" if tone == 0 else "", LINE, tone),
             Line(at.ratio, at.lead.sel(flow="C"), f"{task}, flow (C)", RINGS, tone),
         ]
-    y = "largest share of the top distinct token / at the start"
-    return Lines("is there a winner?", "η_Y / η_Z", y, lines, "xy", levels={1.25: "a winner"})
+    y, room = "largest share of the top distinct token / at the start", 3 * float(record.lead.max())  # for the legend
+    return Lines("is there a winner?", "η_Y / η_Z", y, lines, "xy", ylim=(None, room), levels={1.25: "a winner"})
 
 
 def _ends(record: xr.Dataset) -> Lines:
@@ -185,7 +187,9 @@ def _ends(record: xr.Dataset) -> Lines:
         for flow, style in (("B", POINTS), ("C", RINGS)):
             times = record.event_time.sel(task=task, flow=flow, stage="attention_snapped").values
             lines.append(Line(record.ratio, times, f"{task}, flow ({flow})", style, tone))
-    return Lines("when attention freezes, if it does", "η_Y / η_Z", "t (steps)", lines, "xy", xlim=_span(record))
+    room = (None, 1e5 * EXPERIMENT.settings_of(record).t1)  # for the legend
+    title = "when attention freezes, if it does"
+    return Lines(title, "η_Y / η_Z", "t (steps)", lines, "xy", xlim=_span(record), ylim=room)
 
 
 def _span(record: xr.Dataset) -> tuple[float, float]:

@@ -287,11 +287,16 @@ def _flow_panel(record: xr.Dataset) -> Lines:
         if i < len(c.prob) - 1:
             ceiling = np.full_like(t, 0.5 * np.log1p(1 / c.initial[i]))
             lines += [
-                Line(t, theory.follower_logit_gain(c.logits[1:, -1], c.initial[i]), tone=shade),
-                Line(t, ceiling, "", DOTS, shade),
+                Line(
+                    t,
+                    theory.follower_logit_gain(c.logits[1:, -1], c.initial[i]),
+                    "predicted from the top one" if i == 0 else "",
+                    tone=shade,
+                ),
+                Line(t, ceiling, "ceiling of each" if i == 0 else "", DOTS, shade),
             ]
-        lines.append(Line(t[dots], c.logits[1:, i][dots], f"P = {p:.3f}", POINTS, shade))
-    title, ylim = "flow (C): the frequent gain faster", (None, 1.5 * max(np.max(line.y) for line in lines))  # room for the legend
+        lines.append(Line(t[dots], c.logits[1:, i][dots], f"frequency {p:.2f}", POINTS, shade))
+    title, ylim = "flow (C): the frequent gain faster", (None, 1.9 * max(np.max(line.y) for line in lines))  # room for the legend
     return Lines(title, "t (steps of SGD)", "attention logit z", lines, "x", xlim=(1, t[-1]), ylim=ylim)
 
 
@@ -308,12 +313,19 @@ def _lag_panel(record: xr.Dataset) -> Lines:
 
 def _sgd_panel(record: xr.Dataset) -> Lines:
     lines = [
-        Line(c.prob, c.logits.mean(axis=0), f"class {n + 1}", tone=n, low=c.logits.min(axis=0), high=c.logits.max(axis=0))
+        Line(
+            c.prob,
+            c.logits.mean(axis=0),
+            f"class {n + 1}, mean and range over seeds",
+            tone=n,
+            low=c.logits.min(axis=0),
+            high=c.logits.max(axis=0),
+        )
         for n, c in enumerate(sgd_leads(record))
     ]
     order, length = sgd_order(record), EXPERIMENT.settings_of(record).context + 1
     title = f"SGD, T = {length}: rank correlation ≥ {order.min():.3f}"
-    return Lines(title, "P(l|n) of a distinct token", "attention logit z", lines, levels={0.0: ""})
+    return Lines(title, "frequency of a distinct token", "attention logit z", lines, levels={0.0: ""})
 
 
 EXPERIMENT = Experiment(

@@ -21,7 +21,6 @@ import xarray as xr
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.snap_cases import (
-    BOTH,
     DECODERS,
     FEWEST,
     FOR_THEOREM_2,
@@ -316,9 +315,25 @@ def panels(record: xr.Dataset) -> Layout:
     flows = flows_of(record)
     if not flows:
         return [Lines("no claim can be formed: see the caption", "", "", [])]
-    title = "theory's flow (C): points flow, lines theory"
-    entropy = [_entropy_panel(flows)] if _has_entropy(flows["rates", "base"]) else []
-    return [[growth_panel(flows, title, theory=True), _late_panel(flows)], [_exponent_panel(flows), *entropy]]
+    title = "growth bends at the snap"
+    return [
+        [_attention_panel(flows["rates", "base"]), growth_panel(flows, title, theory=True)],
+        [_late_panel(flows), _exponent_panel(flows)],
+    ]
+
+
+def _attention_panel(flow: Flow) -> Lines:
+    """Where attention goes, in one class of the base case."""
+    top, common = flow.run.top_attention.values[1:], flow.run.common_attention.values[1:]
+    lines = [
+        Line(flow.t, top, "most frequent distinct token", tone=0),
+        Line(flow.t, 1 - top - common, "other distinct tokens", tone=2),
+        Line(flow.t, common, "common token", tone=1),
+    ]
+    room = 1.5 * max(float(line.y.max()) for line in lines)  # for the legend
+    marks = {flow.scan_time: "t0': scanned", flow.snap_time: "t0: snapped"}
+    title = "attention scans, then snaps"
+    return Lines(title, "t (steps)", "attention of one class", lines, "x", xlim=(1e-1, None), ylim=(0, room), marks=marks)
 
 
 def _has_entropy(flow: Flow) -> bool:
@@ -350,23 +365,12 @@ def _exponent_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     return Lines(title, "t / t0'", y, lines, "xy", xlim=(1e-2, None), ylim=(1e-3, 1), marks=marks)
 
 
-def _entropy_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
-    lines = []
-    for i, (roles, name) in enumerate(((BOTH, "both rates scaled"), (DECODERS, "η_Y alone scaled"))):
-        three = [flows["rates", role] for role in roles]
-        rates = [one.lr_decoder for one in three]
-        lines.append(Line(rates, [one.entropy_lost for one in three], name, POINTS, i))
-        lines.append(Line(rates, [float(one.run.entropy_lost_theory) for one in three], "", tone=i))
-    title, y = "entropy that distinct tokens have lost", "entropy lost by the end (nats), flow (C)"
-    return Lines(title, "η_Y (per step)", y, lines, "x", ylim=(0, None))
-
-
 CAPTION = (
-    "Log growth B of the most frequent distinct token. Panel 1: in the theory's flow (C) it rises in proportion to ln t until the "
-    "dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t (panel 2: nearly straight in ln ln t). Points: the "
-    "flow; lines: theory with the common token falling through all classes, which points need not meet where assumptions are not "
-    "met. Panel 3: the local exponent, with Theorem 4 as printed (dashed). Panel 4, if several distinct tokens share a class: the "
-    "entropy they have lost at the end. Scaling both rates up, or the decoder's down, leaves attention sparser, as the lines say."
+    "Panel 1: attention of one class along the theory's flow (C). While it scans, the common token loses attention to the distinct "
+    "ones, most to the most frequent; after the snap hardly anything moves. Panel 2: log growth B of that token at three decoder "
+    "rates. It rises in proportion to ln t until the dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t "
+    "(panel 3: nearly straight in ln ln t). Points: the flow; lines: theory with the common token falling through all classes; "
+    "they need not meet where assumptions are not met. Panel 4: growth per unit of ln t, with Theorem 4 as printed (dashed)."
 )
 
 EXPERIMENT = Experiment(

@@ -56,6 +56,8 @@ VARIABLES = {
     "distinct_entropy": Variable(
         ALONG, "nats", "entropy of attention among the distinct tokens of the same class, rescaled to one"
     ),
+    "top_attention": Variable(ALONG, "1", "attention of the same class on its most frequent distinct token"),
+    "common_attention": Variable(ALONG, "1", "attention of the same class on common tokens"),
     "stop_reason": Variable("case", "", "why a flow ended"),
     "conditions": Variable("case", "", "assumptions of the theory, each with its number and bound, as JSON"),
     "factor_growth": Variable(ALONG, "1", "B of theory with the factor K mended and nothing else"),

@@ -58,6 +58,8 @@ class Growth(NamedTuple):
     common_logit: NDArray[np.float64]  # z of the class's most frequent common token, NaN without one
     common_share: NDArray[np.float64]  # f^2 summed over common tokens
     distinct_entropy: NDArray[np.float64]  # nats
+    top_attention: NDArray[np.float64]  # on the leader
+    common_attention: NDArray[np.float64]  # on all common tokens
 
 
 class Fates(NamedTuple):
@@ -233,6 +235,8 @@ def growth(record: xr.Dataset) -> Growth:
         common_logit=z[:, np.argmax(np.where(common, own, 0.0))] if common.any() else np.full(len(z), np.nan),
         common_share=np.sum(feature[:, common] ** 2, axis=1),
         distinct_entropy=distinct_entropy(attention, found.distinct),
+        top_attention=attention[:, found.token],
+        common_attention=attention[:, common].sum(axis=1),
     )
 
 

@@ -21,7 +21,7 @@ from saccade.errors import InputError, checked_count, checked_number
 from saccade.experiments.scan_and_snap.snap_growth import DEPTH, SnapTheory, exponent, growth, one_common_token, onset
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
-from saccade.lab.panel import POINTS, RINGS, Heat, Layout, Line, Lines, Panel
+from saccade.lab.panel import POINTS, RINGS, Heat, Layout, Line, Lines
 from saccade.numerals import numeral
 from saccade.theory.condition import below
 from saccade.theory.scan_and_snap.assumptions import LARGEST, WEAK_OVERLAPS
@@ -155,32 +155,26 @@ def panels(record: xr.Dataset) -> Layout:
     t, unit = EXPERIMENT.settings_of(record).horizon, _theory(record, 1.0, 1.0)
     x, y = record.lr_decoder.values, record.lr_attention.values
     many, snapping = np.geomspace(x[0], x[-1], 60), {unit.scan_time / t: f"t0' = {t:g}", unit.snap_time / t: f"t0 = {t:g}"}
-    scanned, exponents, grown, onsets = _scanned(record), [], [], []
+    scanned, grown, onsets = _scanned(record), [], []
     for j, rate in enumerate(y):
         tone, name = (j + 1) / len(y), f"η_Z = {rate:.3g}" if j in (0, len(y) // 2, len(y) - 1) else ""
         cells = record.isel(lr_attention=j)
         for chosen, style in ((scanned[:, j], POINTS), (~scanned[:, j], RINGS)):
             label = name if style == POINTS else ""
-            exponents.append(Line(x, np.where(chosen, cells.exponent, np.nan), label, style, tone))
             grown.append(Line(x, np.where(chosen, cells.log_growth, np.nan), label, style, tone))
         grown.append(Line(many, [float(_theory(record, each, float(rate)).growth(t)) for each in many], "", tone=tone))
         onsets.append(Line(x, np.where(scanned[:, j], cells.onset * x / unit.scan_time, np.nan), name, POINTS, tone))
     columns, rows = ([numeral(rate, ".2g") for rate in rates] for rates in (x, y[::-1]))
     shown = record.exponent.values.T[::-1]
     eta_Y = "η_Y (per step)"
-    room = 1.35 * float(record.log_growth.max())  # for the names of the vertical lines
+    room = 1.7 * float(record.log_growth.max())  # for the legend
     levels = {1.0: "t0' = K ln M / η_Y", unit.snap_time / unit.scan_time: "t0 = 2(1 + ω_1) t0'"}
-    rows_of_panels: list[list[Panel]] = [
-        [
-            Heat(f"local exponent dB/d ln t at t = {t:g}", eta_Y, "η_Z (per step)", shown, columns, rows),
-            Lines("the same against η_Y", eta_Y, "local exponent dB/d ln t", exponents, "x", ylim=(0, None), marks=snapping),
-        ],
-        [
-            Lines(f"log growth at t = {t:g}: lines theory", eta_Y, "log growth B", grown, "x", ylim=(0, room), marks=snapping),
-            Lines("onset of the flows that scanned", eta_Y, "onset / t0'", onsets, "x", ylim=(0, None), levels=levels),
-        ],
+    title = f"log growth at t = {t:g}: lines theory"
+    return [
+        Heat(f"bright: scanning, dark: frozen (dB/d ln t at t = {t:g})", eta_Y, "η_Z (per step)", shown, columns, rows),
+        Lines(title, eta_Y, "log growth B", grown, "x", ylim=(0, room), marks=snapping),
+        Lines("onset of the flows that scanned", eta_Y, "onset / t0'", onsets, "x", ylim=(0, 4.0), levels=levels),
     ]
-    return rows_of_panels
 
 
 EXPERIMENT = Experiment(
@@ -190,11 +184,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panels 1 and 2: the local exponent dB/d ln t of the theory's flow (C) at the horizon, over both rates. High: still "
-        "scanning, low: frozen; theory puts the change between the vertical lines t0' = horizon and t0 = horizon, whatever η_Z "
-        "is. Rings: it freezes before it has moved. Panel 3: log growth then, with theory's curves; for a given attention rate it"
-        " is largest where the run has just snapped. Panel 4: the onset of every flow that scanned, in units of t0': between t0' "
-        "and t0, and level, so it goes as 1 / η_Y and does not depend on the attention rate."
+        "Panel 1: growth per unit of ln t of the theory's flow (C) at the horizon, over both rates. Bright: still scanning, dark: "
+        "frozen. The border is upright: the decoder's rate alone decides. Panel 2: log growth then, points, with theory's curves; "
+        "for a given attention rate it is largest where the run has just snapped, between the lines t0' = horizon and t0 = "
+        "horizon. Rings: it freezes before it has moved. Panel 3: the onset of every flow that scanned, in units of t0': between "
+        "t0' and t0, and level, so it goes as 1 / η_Y and does not depend on the attention rate."
     ),
     finding="the onset of the snap scales as η_Y^{power of η_Y in the onset:.2f} η_Z^{power of η_Z in the onset:.2f}",
     variables=VARIABLES,
