@@ -40,8 +40,8 @@ def test_the_help_shows_how_one_seed_is_typed(capsys):
 
 def test_one_chosen_seed_is_run(tmp_path):
     small = ("--n-queries", "1", "--ratios", "1", "--lr-attention", "0.5", "1", "--steps", "2", "--batch", "1", "--context", "5")
-    main(["run", "syn-medium-recall", *small, "--seeds", "7,", "--out", str(tmp_path)])
-    assert load_record(tmp_path / "syn-medium-recall" / "record.zarr").seed.values.tolist() == [7]
+    main(["run", "syn-medium-entropy", *small, "--seeds", "7,", "--out", str(tmp_path)])
+    assert load_record(tmp_path / "syn-medium-entropy" / "record.zarr").seed.values.tolist() == [7]
 
 
 def test_every_experiment_with_seeds_takes_them_so():

@@ -7,7 +7,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments.scan_and_snap.positional_prior import EXPERIMENT, OWN, PLACED, Settings, placed_classes
-from saccade.lab.claim import FAILS, HOLDS
+from saccade.lab.claim import HOLDS
 from saccade.model.placed_pairwise import PlacedPairwise
 from tests.experiments.default_runs import record_of
 
@@ -18,7 +18,7 @@ def record():
 
 
 def failing(record):
-    return [claim.title for claim in EXPERIMENT.claims(record) if claim.verdict == FAILS and not claim.breaks]
+    return [claim.title for claim in EXPERIMENT.claims(record) if not claim.as_expected and not claim.breaks]
 
 
 def test_fates_and_order_follow_frequency_times_prior(record):
@@ -53,6 +53,13 @@ def test_fates_that_depend_on_the_ratio_of_the_rates_are_seen(record):
 def test_distinct_tokens_that_gained_where_a_prior_makes_classes_unequal_would_contradict_us(record):
     risen = record.assign(apart_late=abs(record.apart_late))
     assert {claim.title for claim in EXPERIMENT.claims(risen) if not claim.as_expected} == {"distinct tokens gain attention"}
+
+
+def test_memory_theory_that_held_under_a_steep_prior_would_be_seen(record):
+    """It is known to fail there; only a change of 4 % brings it back."""
+    assert failing(record.assign(apart_late=record.apart_expected)) == [
+        "logits by plain-descent theory with effective frequencies, largest error over the largest logit"
+    ]
 
 
 def test_distances_of_common_tokens_lose_and_those_of_distinct_ones_gain(record):

@@ -38,5 +38,6 @@ def test_a_start_that_did_not_act_like_frequencies_would_be_seen(record):
 
 
 def test_recovery_that_took_as_long_from_any_strength_or_never_came_would_be_seen(record):
-    for wrong in (0 * record.recovery + 5, record.recovery.where(record.depth < record.depth.max()), 1.2 * record.recovery):
+    other = record.recovery.where(record.classes == "Syn-Medium", 1.2 * record.recovery)
+    for wrong in (other, 0 * record.recovery + 5, record.recovery.where(record.depth < record.depth.max()), 1.2 * record.recovery):
         assert unexpected(record.assign(recovery=wrong)) == {"wrong decoder"}

@@ -30,13 +30,6 @@ CONFIGS = {
             {"lr_attention": (0.5,), "ratios": (3.0,), "seeds": 1},
         )
     ],
-    "syn-medium-recall": [
-        SMALL | {"n_queries": (1,)} | own
-        for own in (
-            {"lr_attention": (1.0,), "ratios": (10.0, 1.0), "seeds": (5,)},
-            {"lr_attention": (0.5,), "ratios": (2.0,), "seeds": 2},
-        )
-    ],
 }
 
 

@@ -173,11 +173,11 @@ def _leads(record: xr.Dataset) -> Lines:
     for tone, task in enumerate(record.task.values.tolist()):
         at = record.sel(task=task)
         lines += [
-            Line(at.ratio, at.lead.sel(flow="B"), f"{task}, flow (B)", POINTS, tone),
-            Line(at.ratio, at.expected_lead[:, 0], "theory of plain descent" if tone == 0 else "", LINE, tone),
-            Line(at.ratio, at.lead.sel(flow="C"), f"{task}, flow (C)", RINGS, tone),
+            Line(at.ratio, at.lead.sel(flow="B"), f"{task} (B)", POINTS, tone),
+            Line(at.ratio, at.expected_lead[:, 0], "theory of (B)" if tone == 0 else "", LINE, tone),
+            Line(at.ratio, at.lead.sel(flow="C"), f"{task} (C)", RINGS, tone),
         ]
-    y, room = "largest share of the top distinct token / at the start", 3 * float(record.lead.max())  # for the legend
+    y, room = "share of the top token / at the start", 3 * float(record.lead.max())  # for the legend
     return Lines("is there a winner?", "η_Y / η_Z", y, lines, "xy", ylim=(None, room), levels={1.25: "a winner"})
 
 
@@ -186,7 +186,7 @@ def _ends(record: xr.Dataset) -> Lines:
     for tone, task in enumerate(record.task.values.tolist()):
         for flow, style in (("B", POINTS), ("C", RINGS)):
             times = record.event_time.sel(task=task, flow=flow, stage="attention_snapped").values
-            lines.append(Line(record.ratio, times, f"{task}, flow ({flow})", style, tone))
+            lines.append(Line(record.ratio, times, f"{task} ({flow})", style, tone))
     room = (None, 1e5 * EXPERIMENT.settings_of(record).t1)  # for the legend
     title = "when attention freezes, if it does"
     return Lines(title, "η_Y / η_Z", "t (steps)", lines, "xy", xlim=_span(record), ylim=room)

@@ -257,7 +257,7 @@ def headlines(record: xr.Dataset) -> dict[str, float]:
 def panels(record: xr.Dataset) -> Layout:
     """Entropy of each task, then recall: along the thresholds of the first task, and how far it falls in all."""
     tasks = record.n_queries.values.tolist()
-    return [[_of_task(record.sel(n_queries=n), n) for n in tasks[i : i + 2]] for i in range(0, len(tasks), 2)] + [
+    return [[_of_task(record.sel(n_queries=n), n, n == tasks[0]) for n in tasks[i : i + 2]] for i in range(0, len(tasks), 2)] + [
         [_recall_panel(record.isel(n_queries=0, ratio=0)), _fall_panel(record)]
     ]
 
@@ -266,15 +266,17 @@ def _named(n: int) -> str:
     return f"{n} quer{'y' if n == 1 else 'ies'}"
 
 
-def _of_task(record: xr.Dataset, n: int) -> Lines:
+def _of_task(record: xr.Dataset, n: int, named: bool) -> Lines:
     lines = []
     for i, rate in enumerate(record.lr_attention.values):
         entropy = record.entropy.sel(lr_attention=rate).dropna("ratio", how="all")  # no dot where all diverged
         mean, spread = entropy.mean("seed"), entropy.std("seed")
         shade = (i + 1) / record.sizes["lr_attention"]
-        lines.append(Line(entropy.ratio, mean, f"η_Z = {rate:g}", tone=float(shade), low=mean - spread, high=mean + spread))
+        lines.append(
+            Line(entropy.ratio, mean, f"η_Z = {rate:g}" if named else "", tone=float(shade), low=mean - spread, high=mean + spread)
+        )
     for i, means in enumerate(PUBLISHED_ENTROPY.get(n, ([], []))[0]):
-        lines.append(Line(PUBLISHED_RATIOS, means, "published" if i == 0 else "", RINGS, None))
+        lines.append(Line(PUBLISHED_RATIOS, means, "published" if i == 0 and named else "", RINGS, None))
     lost = int((record.stop_reason == "diverged").sum())
     title = f"{_named(n)}, {2 * n} classes" + (f", {lost} runs diverged" if lost else "")
     ticks = {float(ratio): f"{ratio:g}" for ratio in record.ratio.values}
