@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
-from scipy.special import exprel, logsumexp
+from scipy.special import exprel
 
 from .features import class_coupling
 
@@ -40,9 +40,12 @@ def sent_back(a: NDArray[np.float64], gram: NDArray[np.float64], n_rest: int) ->
     logits = gram @ a
     gap = logits - np.diag(logits)[:, None]
     np.fill_diagonal(gap, -np.inf)
-    total = logsumexp(gap, axis=1, b=size, keepdims=True)
+    # A logarithm of a sum of exponentials by hand: this is called at every step of a solver, where SciPy's took half of the time.
+    top = gap.max(axis=1, keepdims=True)
+    total = top + np.log(np.exp(gap - top) @ size)[:, None]
     wrong = np.exp(gap - np.logaddexp(0.0, total))  # p_nj of one token of each kind
-    return wrong, (wrong * size).sum(axis=1)[:, None] * a[:, :K].T - (wrong * size) @ a.T
+    counted = wrong * size
+    return wrong, counted.sum(axis=1)[:, None] * a[:, :K].T - counted @ a.T
 
 
 def plain_coupling(t: ArrayLike, *, overlap: ArrayLike, class_weight: ArrayLike, n_vocab: int, lr_decoder: float) -> PlainCoupling:

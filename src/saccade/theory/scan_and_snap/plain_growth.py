@@ -62,6 +62,7 @@ def plain_attention_logits(
     prob, weight, times = np.asarray(token_prob, float), np.asarray(class_weight, float), np.asarray(t, float)
     (K, T), (_, row) = prob.shape, np.unique(query, return_inverse=True)
     n_rest, n_queries, held = n_vocab - K, int(row.max()) + 1, prob > 0
+    of_query = (row == np.arange(n_queries)[:, None]).astype(float)  # query, class
     sizes = np.cumsum([K * (K + 1), n_queries * T])
 
     def velocity(s: float, flat: NDArray[np.float64]) -> NDArray[np.float64]:  # in s = ln(1 + eta_Y t)
@@ -74,8 +75,7 @@ def plain_attention_logits(
         wrong, product = sent_back(a, f @ past.T, n_rest)
         a_dot, h = taught(wrong, weight, n_rest), product @ past
         by_class = lr_attention / lr_decoder * weight[:, None] * f * (h - f * np.sum(f * h, axis=1, keepdims=True))
-        z_dot = np.zeros((n_queries, T))
-        np.add.at(z_dot, row, by_class)
+        z_dot = of_query @ by_class
         return np.exp(s) * np.concatenate([a_dot.ravel(), z_dot.ravel(), (np.diag(a_dot[:, :K])[:, None] * f)[held]])
 
     s_eval = np.log1p(times * lr_decoder)
