@@ -38,8 +38,8 @@ CAPTION = (350, 550)  # updates between which, by the caption, attention of all 
 REPLICATED = (110, 210)  # the same in an independent replication at the printed settings
 CAPTION_MARKS = {350.0: "", 550.0: "350 to 550: rise by the caption"}
 STEP, VALUE = 0.15, 0.02  # by how much of itself a step, and by how much a value, may differ from the replication's
-# With nine seeds, 0 to 8, these three fail and 105 of the other 111 hold (six are still undecided): the ranges are those of runs on all
-# sequences, and with the noise of mini-batches rare tokens are learnt later. Three seeds decide three in four.
+# With nine seeds, 0 to 8, these three fail and 105 of the other 111 hold (six are still undecided): the ranges are those of runs on
+# all sequences, and with the noise of mini-batches rare tokens are learnt later. Three seeds decide three in four.
 LATE = {("loss after token 2", 1000), ("loss after token 2", 1500), ("loss after token 3", 1500)}
 CAPTION_HOLDS = {("start 1/m², logits over √m", 350), ("rate / 3", 550)}  # the only numbers that a variant gives
 
@@ -508,9 +508,9 @@ EXPERIMENT = Experiment(
         "start, focused, diluted, and at the end, each token on itself."
     ),
     finding=(
-        "all queries give token 0 at least {least attention on token 0 at the peak*full*:.3f} of their attention at step {joint focus "
-        "at its peak*full*:.0f}, then dilute and open new directions in order of frequency; the printed settings give a rise from step "
-        "{step*begins to rise (furthest*:.0f} to {step*at its peak (furthest*:.0f}, not the caption's 350 to 550"
+        "all queries give token 0 at least {least attention on token 0 at the peak*full*:.3f} of their attention at step "
+        "{joint focus at its peak*full*:.0f}, then dilute and open new directions in order of frequency; the printed settings give a "
+        "rise from step {step*begins to rise (furthest*:.0f} to {step*at its peak (furthest*:.0f}, not the caption's 350 to 550"
     ),
     variables=VARIABLES,
     dynamics="A: mini-batch training, embedded model",

@@ -38,7 +38,9 @@ LINEAR = 1e-3  # strength up to which the linear law is asked
 # ... or less, where a token's γ has moved before by this share of itself, or of γ₁ - γ_l if that is smaller. What the linear law
 # leaves out is of the order of that share: on 28 laws of 3 to 12 tokens its closed form is off by at most 1.2 of it, eq. 159 by 4.
 MOVED = 5e-4
-ROUNDING = 1e-10  # that the solver leaves between equal tokens: 1e-15 on most laws, 5e-11 where a flow takes millions of steps of time
+ROUNDING = (
+    1e-10  # that the solver leaves between equal tokens: 1e-15 on most laws, 5e-11 where a flow takes millions of steps of time
+)
 EARLY = 0.4  # 2ct at which e^{2ct} and e^{2ct} - 1 are told apart
 SIZES, STAYS = (2, 3, 4, 5, 6, 10, 30, 100), (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)  # of the map of directions
 EXCESS = np.linspace(0.05, 0.95, 19)  # how far π₁ is from 1/d to 1
@@ -225,9 +227,7 @@ def _of_contrast(at: xr.Dataset, case: Case, one: EqualLow) -> Iterator[Claim]:
     grown, early = (fits.between(strength[1:], 0.1 * top, top) for top in (last, last * stay))
     name = "(1 - π₁)γ₁ - (d - 1)π₁γ_l"
     yield case.near(THEOREM_3_7, f"growth rate of {name}, twice the c of Proposition 3.4", at.rate, rate, relative=0.01)
-    yield case.at_most(
-        THEOREM_3_7, f"{name} against eq. 159, largest relative gap", np.abs(contrast / path - 1)[early], 5e-3
-    )
+    yield case.at_most(THEOREM_3_7, f"{name} against eq. 159, largest relative gap", np.abs(contrast / path - 1)[early], 5e-3)
     yield case.at_most(
         CONTRAST, f"{name} against its closed form, largest relative gap", np.abs(contrast / closed - 1)[grown], 1e-3
     )

@@ -36,12 +36,14 @@ from saccade.theory.focus_and_dilution.stage_four import CRITICAL_STAY, ESCAPE_T
 
 APART = 0.1  # spread at which low tokens count as parted
 OPEN = 0.2  # s2 / s1 of the embedding at which the flow counts as having left
-PARTING = (2e-3, 2e-2)  # spreads between which its growth is fitted
+PARTING = (1e-3, 5e-3)  # spreads between which its growth is fitted, on a line to zero
 NEARNESS = (1 / 3, 2 / 3)  # two of the degenerate points; the critical stay is the same at each
 GRID_STAYS = tuple(np.linspace(0.03, 0.98, 20).tolist())
 STRONG = 60.0  # exponent by which attention between token 0 and the others is suppressed: e^-60 is below rounding
 BELOW = "stage IV, stay below the critical one"
-LATEST = 1.5  # by which share of the predicted time a flow must have left: ln(1 / start) e-folds in each stage, and half as many again
+LATEST = (
+    1.5  # by which share of the predicted time a flow must have left: ln(1 / start) e-folds in each stage, and half as many again
+)
 FOLDS = 5.0  # of the decay of differences between low tokens, whose square is what the loss sees
 
 STEPS = "steps of gradient descent at rate 1"
@@ -148,7 +150,7 @@ def _run(run: xr.Dataset, chain: saccade.MarkovChain, stay: float) -> dict[str, 
     parted, opened = fits.first_index(np.where(risen, spread, 0.0), APART), fits.rise_index(ratio, OPEN)
     at = _point(chain, stay, attention[np.argmax(inside)] if inside.any() else (1 + chain.stationary[0]) / 2)
     return {
-        "parting_rate": fits.growth_rate(time, spread, inside),
+        "parting_rate": _growth_at_rest(time, spread, inside),
         "parting_predicted": theory.parting_rate(at),
         "parting_time": time[parted] if spread[parted] >= APART else np.nan,
         "parting_ratio": ratio[parted],
@@ -162,6 +164,14 @@ def _run(run: xr.Dataset, chain: saccade.MarkovChain, stay: float) -> dict[str, 
         "curve_ratio": ratio,
         "curve_gap": run.loss.values - chain.optimal_loss,
     }
+
+
+def _growth_at_rest(time: Array, spread: Array, inside: Array) -> float:
+    """d ln(spread) / dt, on a straight line in the spread to zero: with three or more low tokens the next order is linear in it,
+    and near the critical stay, where the rate itself is small, it is not small beside it.
+    """
+    rates = np.gradient(np.log(spread), time)
+    return float(np.polyfit(spread[inside], rates[inside], 1)[1]) if inside.sum() > 2 else np.nan
 
 
 def _point(chain: saccade.MarkovChain, stay: float, attention: float) -> theory.DegeneratePoint:
