@@ -509,8 +509,8 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "all queries give token 0 at least {least attention on token 0 at the peak*full*:.3f} of their attention at step "
-        "{joint focus at its peak*full*:.0f}, then dilute and open new directions in order of frequency; the printed settings give a "
-        "rise from step {step*begins to rise (furthest*:.0f} to {step*at its peak (furthest*:.0f}, not the caption's 350 to 550"
+        "{joint focus at its peak*full*:.0f}, then dilute and open new directions in order of frequency; the printed settings give "
+        "a rise from step {step*begins to rise (furthest*:.0f} to {step*at its peak (furthest*:.0f}, not the caption's 350 to 550"
     ),
     variables=VARIABLES,
     dynamics="A: mini-batch training, embedded model",

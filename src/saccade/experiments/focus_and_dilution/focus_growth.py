@@ -71,9 +71,9 @@ for _name, _unit, _meaning in (
     VARIABLES[f"curve_{_name}"] = Variable("law init_scale seed sample", _unit, f"{_meaning}, from a random start")
 
 
-# Tolerances were set with the derivations, before any run: 1e-8, 1e-14, 0.5 %, 1e-4, 2 %; the second is now 1e-13 for the
-# closed form of the gradient, since ten tokens round to 1.5e-14. The plateau's loss is held to three digits and the effective rank to two, as a replication has them, powers to 0.05. Not here: all modes around the point
-# (`next_direction`).
+# Tolerances were set with the derivations, before any run: 1e-8, 1e-14, 0.5 %, 1e-4, 2 %; the second is now 1e-13 for the closed
+# form of the gradient, since ten tokens round to 1.5e-14. The plateau's loss is held to three digits and the effective rank to
+# two, as a replication has them, powers to 0.05. Not here: all modes around the point (`next_direction`).
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("paper", "zipf-6", "0.6 of 4")

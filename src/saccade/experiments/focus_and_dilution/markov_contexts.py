@@ -4,8 +4,8 @@ Draws contexts of the lazy chain and holds them against Definition 2.1 and Propo
 2.2 position by position and compares it with the table that the theory uses; and compares the gradient over drawn contexts with the
 population gradient of Proposition 2.3 as contexts become longer.
 Expect: powers of P and times of return exactly, the model to rounding, a gradient's gap that falls with the length (the paper
-states no rate). Ours: the distance of token frequencies to π and the law of the last token at finite length; at the paper's own settings
-its rarest token is 43 % too frequent.
+states no rate). Ours: the distance of token frequencies to π and the law of the last token at finite length; at the paper's own
+settings its rarest token is 43 % too frequent.
 """
 
 from __future__ import annotations
