@@ -357,8 +357,8 @@ EXPERIMENT = Experiment(
     caption=(
         "Panel 1: attention on the frequent token in the population gradient flow, a line for each query: the first focus is "
         "small. Panel 2: Adam with mini-batches, the median over seeds and nine looks: every query goes to the one token, then "
-        "they part. Panels 3 and 4: the least attention of any query, a line for each seed. With mini-batches all seeds focus early and "
-        "dilute; without noise many stay frozen at the token's share for thousands of steps. "
+        "they part. Panels 3 and 4: the least attention of any query, a line for each seed. With mini-batches all seeds focus "
+        "early and dilute; without noise many stay frozen at the token's share for thousands of steps. "
         "Panel 5: when attention first moves, against the gradient that theory gives for "
         "the queries while the embedding condenses; dots: to the frequent token, rings: away from it, or not moved by the end. "
         "Without noise that gradient is below Adam's epsilon and the wait is long; a smaller epsilon, a larger start or the noise "
