@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
+from saccade.experiments.focus_and_dilution import degenerate_stall
 from saccade.experiments.focus_and_dilution.degenerate_stall import EXPERIMENT, Settings
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from saccade.records.schema import with_settings
@@ -57,6 +58,21 @@ def test_escape_times_that_do_not_know_the_asymmetry_fail(record):
     flat = record.assign(escape_time=record.escape_time.mean("asymmetry") + 0 * record.escape_time)
     assert verdicts(flat, "power of the asymmetry in the escape time") == {FAILS}
     assert verdicts(flat, "per e-fold of a smaller start") == {FAILS}
+
+
+def test_a_flow_that_has_not_left_by_its_deadline_fails(monkeypatch):
+    """Stages predicted ten times too short: no flow has left by then."""
+    true = degenerate_stall._time_per_fold
+    monkeypatch.setattr(degenerate_stall, "_time_per_fold", lambda *chain: true(*chain) / 10)
+    stuck = EXPERIMENT.run(Settings(**SMALL | {"t1": 200.0, "n_times": 60}))
+    assert np.isinf(stuck.escape_time).all()
+    assert verdicts(stuck, "escape time") == {FAILS}
+
+
+def test_powers_are_not_asked_where_the_rates_themselves_are_no_first_power(record):
+    bent = record.assign(escape_rate=record.escape_rate * (1 + 20 * record.asymmetry))
+    assert verdicts(bent, "power of the asymmetry in the escape time") == {OUTSIDE}
+    assert verdicts(bent, "per e-fold of a smaller start") == {FAILS}
 
 
 def test_a_stay_beyond_the_critical_one_is_outside_the_claims_of_the_stall(record):

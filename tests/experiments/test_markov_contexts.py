@@ -35,6 +35,10 @@ def test_a_gap_is_seen(record, name, part):
     assert verdicts(record.assign({name: record[name] + 10}), part) == {FAILS}
 
 
+def test_frequencies_three_percent_off_their_exact_distance_are_seen(record):
+    assert verdicts(record.assign(frequency_spread=1.03 * record.frequency_spread), "root mean square distance") == {FAILS}
+
+
 def test_a_gradient_that_keeps_its_gap_is_seen(record):
     assert verdicts(record.assign(gradient_gap=0 * record.gradient_gap + 0.1), "gradient's gap") == {FAILS}
 

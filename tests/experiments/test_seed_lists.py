@@ -31,7 +31,6 @@ TINY = {
         "highs": (0.75, 0.6),
         "stays": (0.8, 0.5),
         "t1": 300.0,
-        "t_escape": 300.0,
         "n_times": 80,
         "tokens": (3,),
         "masses": (0.6,),

@@ -32,6 +32,20 @@ def test_a_path_along_the_direction_of_rank_one_weights_gives_back_their_pattern
     np.testing.assert_allclose(path.scores[0], -0.06 * np.outer(gamma, gamma), atol=1e-12)
 
 
+def test_the_linear_regime_ends_where_tokens_have_moved_by_a_hundredth_of_how_far_they_are_apart():
+    """Nearly equal tokens move long before attention is strong, and a gamma that only grows does not count."""
+    chain = saccade.MarkovChain.lazy([0.36, 0.34, 0.3], 0.5)
+    start = stage_fits.near_unigram(chain, 1e-4, 0)
+    run = saccade.flow(chain, t1=1.0, n_times=3, start=start).isel(seed=0)
+    grown = run.assign(embedding=run.embedding * (1 + 0.1 * run.time))
+    assert stage_fits.along(grown).moved.max() < 1e-6
+    one, half = np.zeros(run.embedding.shape), np.ptp(stage_fits.along(run).gamma[0]) / 2
+    one[-1, 0] = 0.02 * half * stage_fits.top_direction(run.embedding.values[0])
+    path = stage_fits.along(run.assign(embedding=run.embedding + one))
+    assert path.departure[-1] == pytest.approx(0.02, rel=0.4)
+    assert stage_fits.linear_end(path) == len(path.time) - 1
+
+
 def test_gradients_agree_with_differences_and_with_the_closed_form_on_a_chain_that_is_not_reversible():
     law = np.array([0.41, 0.29, 0.17, 0.08, 0.05])
     gaps = embedded_gradients.gradient_gaps(saccade.MarkovChain.random(law, 3), seed=5)

@@ -8,7 +8,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import degenerate_points
 from saccade.experiments.focus_and_dilution.symmetric_escape import EXPERIMENT, Settings
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.lab.claim import FAILS, HOLDS
 from saccade.theory import focus_and_dilution as theory
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
@@ -83,11 +83,21 @@ def test_the_figure_has_a_panel_for_each_number_of_tokens(record):
     assert verdicts(record, "never both there and stable") == {HOLDS}
 
 
-def test_a_flow_that_has_not_left_decides_nothing(record):
-    """Neither of the escape, nor as the control that must fail."""
-    stuck = record.assign(opening_time=np.nan * record.opening_time, parting_rate=np.nan * record.parting_rate)
-    assert verdicts(stuck, "d 4, π₁ 0.75, λ 0.8") == {OUTSIDE}
-    assert not any(claim.is_surprise for claim in EXPERIMENT.claims(stuck) if "λ 0.8" in claim.label)
+def test_a_flow_that_has_not_left_by_its_deadline_fails(monkeypatch):
+    """Rates twenty times too large set the deadline twenty times too early: the escape is a failure, and the control a surprise."""
+    law = {"n_vocabs": (3,), "highs": (0.75,), "stays": (0.8,), "seeds": 1, "tokens": (3,), "masses": (0.6,), "n_times": 100}
+    parting, opening = theory.parting_rate, theory.parted_opening_rate
+    monkeypatch.setattr(theory, "parting_rate", lambda point: 20 * parting(point))
+    monkeypatch.setattr(theory, "parted_opening_rate", lambda point, **chain: 20 * opening(point, **chain))
+    stuck = EXPERIMENT.run(Settings(**law))
+    assert verdicts(stuck, "growth rate of the spread") == verdicts(stuck, "separate before a direction") == {FAILS}
+    assert verdicts(stuck, "time at which the flow leaves") == {FAILS}
+    assert [claim.is_surprise for claim in EXPERIMENT.claims(stuck) if claim.breaks and "λ 0.8" in claim.label] == [True]
+
+
+def test_a_flow_that_leaves_twice_as_late_as_predicted_fails(record):
+    late = record.assign(opening_time=2 * record.opening_time)
+    assert verdicts(late, "time at which the flow leaves") == {FAILS}
 
 
 def test_tables_have_rates_times_and_the_critical_stay_of_every_flow_and_seed(record):

@@ -26,8 +26,8 @@ def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     surprises = sum(claim["verdict"] not in (claim["expected"], *_UNDECIDED) for claim in claims)
     apart = {"controls": len(claims) - len(plain), "replications": kinds["replication"], "failed replications": failed}
     apart["surprises"] = surprises
-    if idle := sum(claim["verdict"] in _UNDECIDED for claim in claims if claim["breaks"]):
-        apart["idle controls"] = idle
+    idle = Counter("controls" if claim["breaks"] else f"{claim['against']}s" for claim in claims if claim["verdict"] in _UNDECIDED)
+    apart |= {f"idle {word}": idle[word] for word in ("controls", "replications") if idle[word]}
     return {verdict: found[verdict] for verdict in _WORDS} | {kind: kinds[kind] for kind in _KINDS} | apart
 
 

@@ -5,7 +5,8 @@ stalls at finite attention, and the rates at which it leaves them, across the ra
 exact symmetry; transverse rates proportional to the asymmetry, none along the manifold. Tolerances come from theory: 0.05 on
 powers, 1e-4 on a closed form. Escape takes 1 / asymmetry times a logarithm (growth from the start until s₂² is of the order of the
 asymmetry), so its power of the asymmetry is -1 plus about 1 / (2 ln(1 / start)), and the tolerance is twice that. The time per
-e-fold of the start has no such term; its tolerance is 2 %.
+e-fold of the start has no such term; its tolerance is 2 %. A flow that has not left by one and a half times the predicted sum of
+its stages' times fails.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from saccade.experiments.focus_and_dilution import stage_fits
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
-from saccade.model.rank_one import RankOne
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import at_most, below, met
+from saccade.theory.condition import at_most, below
 from saccade.theory.focus_and_dilution.stage_four import AVERAGES, DEGENERATE_POINT, ESCAPE_TIME
 
-FIRST_ORDER = 0.25  # relative gap up to which powers of the asymmetry are asked
-ESCAPED = 0.2  # s2 / s1 of the embedding at which the flow counts as having left
+POWER = 0.05  # by which a fitted power may be off. Escape takes 1 / s₁(B): where s₁(B) itself is further from a first power of the
+# asymmetry, the asymmetries are too large, or the stay too near the critical one, for powers of the time.
+LATEST = 1.5  # by which share of the predicted time a flow must have left
+ESCAPED = 0.05  # s2 / s1 at which the flow counts as having left; the next plateau may be at 0.16, of the order of √asymmetry
 
 STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
     "escape_time": Variable("asymmetry init_scale", STEPS, f"when s2 / s1 of the embedding rises through {ESCAPED:g}"),
     "escape_rate": Variable("asymmetry", "1/time", "s1(B) at the rank-one critical point of the chain"),
-    "escape_predicted": Variable("asymmetry", "1/time", "the same to first order in the asymmetry, at the attention of that point"),
     "curve_time": Variable("curve sample", STEPS, "times of the curves"),
     "curve_ratio": Variable("curve sample", "1", "s2 / s1 of the embedding"),
     "curve_loss": Variable("curve sample", "nats", "loss above the optimum"),
@@ -115,13 +116,13 @@ class Escape(NamedTuple):
 
 
 def _left(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t1: float) -> Escape:
-    """To time t1, by which theory has it leave; longer if it has not, with as many samples kept."""
+    """To time t1, by which theory has it leave; half as long again if it has not, with as many samples kept."""
     found = stage_fits.until_left(
         lambda end, n_times: _escape(settings, chain, init_scale, end, n_times),
         lambda one: bool(np.isfinite(one.escape_time)),
         t1,
         settings.n_times,
-        max(t1, settings.t1),
+        LATEST * t1,
     )
     kept = np.linspace(0, len(found.time) - 1, settings.n_times + 1).astype(int)
     return Escape(found.escape_time, found.time[kept], found.ratio[kept], found.loss_gap[kept])
@@ -157,17 +158,10 @@ def _escapes(settings: Settings, on_progress: Progress) -> dict[str, Any]:
     return {
         "escape_time": [[one.escape_time for one in of_chain] for of_chain in runs],
         "escape_rate": rates,
-        "escape_predicted": [_first_order(settings, stay, *pair) for pair in zip(chains, at_rest, strict=True)],
         "curve_time": [one.time for one in curves],
         "curve_ratio": [one.ratio for one in curves],
         "curve_loss": [one.loss_gap for one in curves],
     }
-
-
-def _first_order(settings: Settings, stay: float, chain: saccade.MarkovChain, point: RankOne) -> float:
-    """The rate at which an asymmetry opens a direction, to first order, at the degenerate point of equal attention."""
-    ideal, even = settings.degenerate_point(stay, points.self_attention(chain, point)), settings.chain(stay)
-    return theory.transverse_rate(ideal, asymmetry=chain.stationary[1:] - even.stationary[1:])
 
 
 def _time_per_fold(chain: saccade.MarkovChain, rate: float) -> float:
@@ -203,11 +197,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     stalls = Case({}, [below("stage IV, stay below the critical one", flows, limit)])
     yield from _of_stall(record, settings, stalls)
     yield from _of_points(record, Case({}, [below("stage IV, stay below the critical one", at_points, limit)]))
-    # Near the critical stay a small asymmetry moves the point far: its rate is no longer proportional, and the theory is another.
-    off = float(np.abs(record.escape_rate / record.escape_predicted - 1).max())
-    left = met("every flow leaves by the end of its run", bool(np.isfinite(record.escape_time).all()))
-    small = at_most("asymmetries small", off, FIRST_ORDER, "relative gap of a rate to first order")
-    yield from _of_escapes(record, settings, stalls.but(given=[*stalls.given, small, left]))
+    yield from _of_escapes(record, settings, stalls)
 
 
 def _of_stall(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
@@ -230,7 +220,7 @@ def power(asymmetry: ArrayLike, values: ArrayLike) -> float:
 def _of_points(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     asymmetry, title = record.point_asymmetry, "power of the asymmetry in the transverse rate"
     smallest = record.isel(point_asymmetry=int(np.argmin(asymmetry.values)))
-    yield case.near(DEGENERATE_POINT, title, power(asymmetry, record.transverse), 1, within=0.05)
+    yield case.near(DEGENERATE_POINT, title, power(asymmetry, record.transverse), 1, within=POWER)
     yield case.but(asymmetry=smallest.point_asymmetry.item()).near(
         DEGENERATE_POINT, "transverse rate", smallest.transverse, float(smallest.transverse_predicted), relative=1e-4
     )
@@ -241,9 +231,11 @@ def _of_points(record: xr.Dataset, case: Case) -> Iterator[Claim]:
 
 def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
     asymmetry, (larger, smaller) = record.asymmetry.values, record.init_scale.values
+    off = abs(power(asymmetry, record.escape_rate) - 1)
+    small = case.but(given=[*case.given, at_most("asymmetries small", off, POWER, "|power of the asymmetry in s₁(B) - 1|")])
     for scale in record.init_scale.values:
         found = power(asymmetry, record.escape_time.sel(init_scale=scale))
-        yield case.but(start=scale).near(
+        yield small.but(start=scale).near(
             ESCAPE_TIME, "power of the asymmetry in the escape time", found, -1, within=1 / np.log(1 / scale)
         )
     later = record.escape_time.sel(init_scale=smaller) - record.escape_time.sel(init_scale=larger)
@@ -259,12 +251,12 @@ def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
         sentence="Making the start smaller by a factor e delays the escape by the sum of the e-folding times of all three stages.",
     )
     of_opening = per_fold - (predicted - 1 / rates)
-    yield case.near(
+    yield small.near(
         ESCAPE_TIME,
         "power of the asymmetry in the opening's part of the escape time",
         power(asymmetry, of_opening),
         -1,
-        within=0.05,
+        within=POWER,
     )
 
 
@@ -296,7 +288,7 @@ def _curves(record: xr.Dataset) -> Lines:
     at = [record.sel(curve=name) for name in record.curve.values]
     lines = [Line(one.curve_time, one.curve_ratio, one.curve.item(), tone=tone) for one, tone in zip(at, tones, strict=True)]
     title = f"stall and escape, start {record.init_scale.values[0]:g}"
-    return Lines(title, "time", "s₂ / s₁ of the embedding", lines, "xy", ylim=(1e-3, 1.2))
+    return Lines(title, "time", "s₂ / s₁ of the embedding", lines, "xy", (20, None), (1e-3, 1.2))  # before it, condensation
 
 
 def _times(record: xr.Dataset) -> Lines:
@@ -306,7 +298,7 @@ def _times(record: xr.Dataset) -> Lines:
         scaled = np.exp(np.mean(np.log(times * asymmetry)))
         lines += [
             Line(asymmetry, times, f"start {scale:g}", POINTS, i),
-            Line(asymmetry, scaled / asymmetry, "~ 1 / asymmetry", DASHES, i),
+            Line(asymmetry, scaled / asymmetry, "" if i else "~ 1 / asymmetry", DASHES, i),
         ]
     ticks = {value: f"{value:g}" for value in asymmetry}
     return Lines("when the flow leaves", "asymmetry of the low tokens", "escape time", lines, "xy", ticks=ticks)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.ndimage import median_filter
 
 import saccade
 from saccade.dynamics.randomness import checked_seeds
@@ -292,30 +293,38 @@ def panels(record: xr.Dataset) -> Layout:
     share = {float(record.share): "share of the token"}
     noisy = record.on_frequent.sel(regime="mini-batch").transpose("time", "seed", "query").values
     flowed, frequent = record.flow_on_frequent.values[1:, None, :], "attention on the frequent token"
-    level, n = joint(record.sel(regime="noise-free")), record.sizes["seed"]
     least = "least attention of any query on it"
-    seeds = [Line(record.time, level[i], "", tone=i / max(1, n - 1)) for i in range(n)]
-    stirred = joint(record.sel(regime="mini-batch"))
-    stirred_seeds = [Line(record.time, stirred[i], "", tone=i / max(1, n - 1)) for i in range(n)]
     drawn: dict[str, Any] = {"ylim": (0, 1.02), "levels": share}
     by_query = _queries(record.flow_time[1:], flowed)
     return [
         [
             Lines("population gradient flow", "time of the flow", frequent, by_query, "x", (10, None), **drawn),
             Lines("Adam, mini-batches: median of the seeds", "updates", frequent, _queries(record.time, noisy), **drawn),
-            Lines("Adam, mini-batches: each seed", "updates", least, stirred_seeds, **drawn),
+            Lines("Adam, mini-batches: each seed", "updates", least, _seeds(record.sel(regime="mini-batch")), **drawn),
         ],
         [
-            Lines("Adam, no noise: each seed", "updates", least, seeds, **drawn),
+            Lines("Adam, no noise: each seed", "updates", least, _seeds(record.sel(regime="noise-free")), **drawn),
             _first_moves(record),
         ],
     ]
 
 
 def _queries(time: Any, attention: Array) -> list[Line]:
-    """Attention (time, seed, query): its median over seeds."""
-    n, middle = attention.shape[-1], np.median(attention, axis=1)
+    """Attention (time, seed, query): its median over seeds, without the jitter of single batches."""
+    n, middle = attention.shape[-1], _calm(np.median(attention, axis=1))
     return [Line(time, middle[:, q], f"query {q}", tone=q / max(1, n - 1)) for q in range(n)]
+
+
+def _seeds(runs: xr.Dataset) -> list[Line]:
+    """All in one colour: which is which does not matter, and no band hides that runs are in one of two places."""
+    levels = joint(runs).transpose("time", "seed").values
+    label = f"one of {runs.sizes['seed']} seeds"
+    return [Line(runs.time, level, "" if i else label, tone=0) for i, level in enumerate(levels.T)]
+
+
+def _calm(values: Array) -> Array:
+    """Running median over time, nine looks wide."""
+    return median_filter(values, (9, 1), mode="nearest")
 
 
 def _first_moves(record: xr.Dataset) -> Lines:
@@ -347,9 +356,9 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: attention on the frequent token in the population gradient flow, a line for each query: the first focus is "
-        "small. Panel 2: Adam with mini-batches, the median over seeds: every query goes to the one token, then they part. "
-        "Panels 3 and 4: the least attention of any query, a line for each seed. With mini-batches all seeds focus early and "
-        "dilute; without noise many stay frozen at the token's share for thousands of steps. "
+        "small. Panel 2: Adam with mini-batches, the median over seeds and nine looks: every query goes to the one token, then "
+        "they part. Panels 3 and 4: the least attention of any query, a line for each seed. With mini-batches all seeds focus "
+        "early and dilute; without noise many stay frozen at the token's share for thousands of steps. "
         "Panel 5: when attention first moves, against the gradient that theory gives for "
         "the queries while the embedding condenses; dots: to the frequent token, rings: away from it, or not moved by the end. "
         "Without noise that gradient is below Adam's epsilon and the wait is long; a smaller epsilon, a larger start or the noise "

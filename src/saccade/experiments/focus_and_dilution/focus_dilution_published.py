@@ -21,13 +21,12 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import published_observables as observables
 from saccade.experiments.focus_and_dilution.published_events import AT_STEP, COSINES, EVENTS, OPENING, ORDER, PEAK
-from saccade.lab.claim import FAILS, HOLDS, OUTSIDE, PUBLISHED, REPLICATION, Case, Claim
+from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import Heat, Line, Lines, Panel, over_seeds
 from saccade.model.embedded import weights_of
-from saccade.observe.fits import furthest
+from saccade.observe.fits import Interval, furthest, interval
 from saccade.observe.measures import entropy
-from saccade.theory.condition import met
 from saccade.theory.focus_and_dilution.statements import FIG_2
 
 EVERY = 10  # updates between states that are kept
@@ -39,6 +38,9 @@ CAPTION = (350, 550)  # updates between which, by the caption, attention of all 
 REPLICATED = (110, 210)  # the same in an independent replication at the printed settings
 CAPTION_MARKS = {350.0: "", 550.0: "350 to 550: rise by the caption"}
 STEP, VALUE = 0.15, 0.02  # by how much of itself a step, and by how much a value, may differ from the replication's
+# With nine seeds, 0 to 8, these three fail and 105 of the other 111 hold (six are still undecided): the ranges are those of runs on
+# all sequences, and with the noise of mini-batches rare tokens are learnt later. Three seeds decide three in four.
+LATE = {("loss after token 2", 1000), ("loss after token 2", 1500), ("loss after token 3", 1500)}
 CAPTION_HOLDS = {("start 1/m², logits over √m", 350), ("rate / 3", 550)}  # the only numbers that a variant gives
 
 VARIABLES = {
@@ -63,11 +65,10 @@ VARIABLES = {
 
 
 # Bounds are the ranges of an independent replication, 15 % wider in steps and 0.02 in values: over six runs, and over the three on
-# all sequences for values at a step, which are asked of mini-batches too. A range is that of a few runs, and another run may well
-# lie off it: the mean over seeds is held to it. A value at a step may come 15 % earlier or later; where the run ends before and the
-# value has not come, nothing is decided. Bounds on what the figure shows without numbers (cosine maps, principal components,
-# attention maps) are held by every run and were set after runs had been seen; one was relaxed, attention of token 0 on itself from
-# .95 to .9 when it came out as .919.
+# all sequences for values at a step, which are asked of mini-batches too. Student's interval over seeds is held to them, for each
+# batch size by itself: all of it inside holds, all of it outside fails, and across a bound three seeds cannot tell. Bounds on what
+# the figure shows without numbers (cosine maps, principal components, attention maps) are held by every run and were set after runs
+# had been seen; one was relaxed, attention of token 0 on itself from .95 to .9 when it came out as .919.
 @dataclass(frozen=True)
 class Settings:
     stationary: tuple[float, ...] = (0.75, 0.19, 0.05, 0.01)
@@ -186,11 +187,8 @@ def _trained(runs: Runs, settings: Settings, on_progress: Progress) -> xr.Datase
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     published = EXPERIMENT.as_published(record, "seeds")
     case = Case({}, [published], REPLICATION)
-    of_runs = case.but(**{"mean of": f"{record.onset.size} runs"})
-    for what, event in EVENTS.items():
-        low, high = (event.low * (1 - STEP), event.high * (1 + STEP)) if event.is_step else (event.low - VALUE, event.high + VALUE)
-        yield of_runs.between(FIG_2, what, float(np.mean(record.event.sel(what=what).values)), low, high)
-    yield from _values_at_steps(record, case)
+    for batch in map(str, record.batch.values):
+        yield from _of_replication(record.sel(batch=batch), case.but(batch=batch))
     of_paper = Case({}, [published], PUBLISHED)
     yield of_paper.in_order(
         FIG_2,
@@ -364,35 +362,27 @@ def _attention_maps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     )
 
 
-def _values_at_steps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
-    """The replication's values at single steps, of the mean over seeds: at the step, or within 15 % of it."""
-    record = record.assign(probe_entropy=_probe_entropy(record))
-    for batch in map(str, record.batch.values):
-        for title, step, path, (low, high) in _table(record.sel(batch=batch)):
-            value, reached = _nearest(path.mean("seed"), step, low - VALUE, high + VALUE)
-            at, seen = case.but(batch=batch, step=step), met("the run lasts until the value comes, or 15 % longer", reached)
-            yield at.but(given=[*case.given, seen]).between(
-                FIG_2,
-                f"{title}, mean of seeds, within 15 % of the step",
-                value,
-                low - VALUE,
-                high + VALUE,
-                expected=HOLDS if reached else OUTSIDE,
-                sentence="" if reached else "The run ends before the value has come: mini-batches learn rare tokens later.",
-            )
+def _of_replication(runs: xr.Dataset, case: Case) -> Iterator[Claim]:
+    """Events, and values at a step, of the runs of one batch size."""
+    for what, event in EVENTS.items():
+        low, high = (event.low * (1 - STEP), event.high * (1 + STEP)) if event.is_step else (event.low - VALUE, event.high + VALUE)
+        yield case.between(FIG_2, what, _over_seeds(runs.event.sel(what=what)), low, high)
+    for title, step, path, (low, high) in _table(runs.assign(probe_entropy=_probe_entropy(runs))):
+        late = case.settings["batch"] != "full" and (title, step) in LATE
+        yield case.but(step=step).between(
+            FIG_2,
+            title,
+            _over_seeds(path.sel(time=step)),
+            low - VALUE,
+            high + VALUE,
+            expected=FAILS if late else HOLDS,
+            sentence="With the noise of mini-batches rare tokens are learnt later than on all sequences at once." if late else "",
+        )
 
 
-def _nearest(path: xr.DataArray, step: int, low: float, high: float) -> tuple[float, bool]:
-    """The value at the step, or that within 15 % of it which is nearest to the bounds if this one is off them; and whether the run
-    was long enough to tell.
-    """
-    then, latest = float(path.sel(time=step)), step * (1 + STEP)
-    if low <= then <= high:
-        return then, True
-    near = path.sel(time=slice(step * (1 - STEP), latest)).values
-    off = np.maximum(low - near, near - high)
-    least = int(np.argmin(np.nan_to_num(off, nan=np.inf)))
-    return float(near[least]), bool(off[least] <= 0 or path.time[-1] >= latest)
+def _over_seeds(values: xr.DataArray) -> float | Interval:
+    """Missing if an event did not come in every run; of a single run, its number."""
+    return float(values.mean(skipna=False)) if values.size == 1 or values.isnull().any() else interval(values)
 
 
 def _table(runs: xr.Dataset) -> Iterator[tuple[str, int, xr.DataArray, tuple[float, float]]]:
@@ -518,9 +508,9 @@ EXPERIMENT = Experiment(
         "start, focused, diluted, and at the end, each token on itself."
     ),
     finding=(
-        "all queries give token 0 at least {least attention on token 0 at the peak*:.3f} of their attention at step {joint focus "
-        "at its peak*:.0f}, then dilute and open new directions in order of frequency; the printed settings give a rise from step "
-        "{step*begins to rise (furthest*:.0f} to {step*at its peak (furthest*:.0f}, not the caption's 350 to 550"
+        "all queries give token 0 at least {least attention on token 0 at the peak*full*:.3f} of their attention at step "
+        "{joint focus at its peak*full*:.0f}, then dilute and open new directions in order of frequency; the printed settings give "
+        "a rise from step {step*begins to rise (furthest*:.0f} to {step*at its peak (furthest*:.0f}, not the caption's 350 to 550"
     ),
     variables=VARIABLES,
     dynamics="A: mini-batch training, embedded model",

@@ -4,8 +4,8 @@ Starts the reduced flow on the rank-one manifold at the second critical point wi
 low tokens, and compares it with each step of Theorem 3.7: the velocities of eqs. 149 to 156 at random states, the growth of the
 contrast (1 - π₁)γ₁ - (d - 1)π₁γ_l (eqs. 157 to 159), and our closed form of it. Then asks what the sentence "γ₁ and γ_l cannot move
 in the same direction" says of chains with more tokens, and what becomes of eq. 20 where queries and keys differ in size.
-Expect: the closed form to 1e-3 while the strength is below 1e-3, eq. 159 to 0.5 % while it is below 1e-3 λ (its rate is of order
-λ, what it leaves out is not); a γ₁ that falls with γ_l, from five tokens on (at five only for small λ).
+Expect: the closed form to 1e-3 while attention is weak and tokens have hardly moved, eq. 159 to 0.5 % up to λ times that strength
+(its rate is of order λ, what it leaves out is not); a γ₁ that falls with γ_l, from five tokens on (at five only for small λ).
 """
 
 from __future__ import annotations
@@ -31,12 +31,16 @@ from saccade.lab.settings import Range
 from saccade.model.rank_one import RankOne, velocity
 from saccade.observe import fits
 from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import Condition, at_most
 from saccade.theory.focus_and_dilution.statements import CONTRAST, PROPOSITION_3_6, THEOREM_3_7, TOKEN_DRIFT
 
 UNEQUAL = EqualLow(0.6, 4, 0.5)  # where queries and keys differ in size
 LINEAR = 1e-3  # strength up to which the linear law is asked
-HARDLY = 0.005  # relative move of a token's embedding by then; the linear law is off by a share of it
+# ... or less, where a token's γ has moved before by this share of itself, or of γ₁ - γ_l if that is smaller. What the linear law
+# leaves out is of the order of that share: on 28 laws of 3 to 12 tokens its closed form is off by at most 1.2 of it, eq. 159 by 4.
+MOVED = 5e-4
+ROUNDING = (
+    1e-10  # that the solver leaves between equal tokens: 1e-15 on most laws, 5e-11 where a flow takes millions of steps of time
+)
 EARLY = 0.4  # 2ct at which e^{2ct} and e^{2ct} - 1 are told apart
 SIZES, STAYS = (2, 3, 4, 5, 6, 10, 30, 100), (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)  # of the map of directions
 EXCESS = np.linspace(0.05, 0.95, 19)  # how far π₁ is from 1/d to 1
@@ -48,7 +52,7 @@ VARIABLES = {
     "strength": Variable("law sample", "1", "η: query times key along the direction"),
     "contrast": Variable("law sample", "1", "(1 - π₁)γ₁ - (d - 1)π₁γ_l"),
     "rate": Variable("law", "1/time", "growth rate of the contrast, upper half of its logarithm"),
-    "moved_high": Variable("law", "1", "γ₁ since the critical point, for each unit of strength, where the strength is 1e-3"),
+    "moved_high": Variable("law", "1", "γ₁ since the critical point, for each unit of strength, at the end of the linear law"),
     "moved_low": Variable("law", "1", "γ_l likewise"),
     "low_spread": Variable("law", "1", "largest difference between low tokens in γ or β along the flow"),
     "unequal_gap": Variable("", "1", "least relative gap of any low token's contrast to eq. 159 on the paper's law"),
@@ -93,11 +97,13 @@ def _path(law: EqualLow, *, size: float, n_times: int) -> dict[str, Any]:
     (high, n_vocab, stay), chain = law, law.chain
     point = theory.unigram_point(stationary=chain.stationary)
     rate = 2 * theory.two_level_focus_rate(high=high, n_vocab=n_vocab, stay=stay)
+    last = _linear_strength(chain)
+    size = min(size, 0.01 * np.sqrt(last))
     start = RankOne(point.gamma, point.beta, size, size)
-    run = saccade.reduced_flow(chain, t1=np.log(1.2 * LINEAR / size**2) / rate, n_times=n_times, start=start)
+    run = saccade.reduced_flow(chain, t1=np.log(1.2 * last / size**2) / rate, n_times=n_times, start=start)
     gamma, beta, strength = run.gamma.values, run.beta.values, (run.query_scale * run.key_scale).values
     contrast = theory.two_level_combination(gamma, high=high)[:, 0]
-    end = fits.first_index(strength, LINEAR)
+    end = fits.first_index(strength, last)
     upper = strength > np.sqrt(strength[0] * strength[end])
     moved = (gamma[end] - gamma[0]) / strength[end]
     return {
@@ -172,9 +178,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     for law, one in EXPERIMENT.settings_of(record).chains.items():
         case, at = Case(one.case), record.sel(law=law)
         yield from _of_velocities(at, case, one)
-        early = case.but(given=[_early(one.chain)])
-        yield from _of_contrast(at, early, one.law, one.stay)
-        yield from _of_tokens(at, early, one.chain, one.n_vocab)
+        yield from _of_contrast(at, case, one)
+        yield from _of_tokens(at, case, one.chain, one.n_vocab)
     control = Case({"law": "paper", "λ": 0.5}).breaking("low tokens equally frequent")
     title = "(1 - π₁)γ₁ - (d - 1)π₁γ_i against eq. 159, least relative gap of any i and time"
     yield control.at_most(THEOREM_3_7, title, record.unequal_gap, 5e-3)
@@ -198,12 +203,11 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
 
 
-def _early(chain: saccade.MarkovChain) -> Condition:
-    """Whether the flow is still close to the critical point where the linear law is asked last; it is not where low tokens are
-    nearly as frequent as token 0.
-    """
-    moved = LINEAR * theory.drift_response(**_of(chain)).gamma / theory.unigram_point(stationary=chain.stationary).gamma
-    return at_most("tokens have hardly moved", float(np.abs(moved).max()), HARDLY, f"relative move of a γ by strength {LINEAR:g}")
+def _linear_strength(chain: saccade.MarkovChain) -> float:
+    """Up to which the linear law is asked: tokens move early where low ones are nearly as frequent as token 0."""
+    gamma = theory.unigram_point(stationary=chain.stationary).gamma
+    shares = theory.drift_response(**_of(chain)).gamma / np.minimum(gamma, gamma[0] - gamma[-1])
+    return min(LINEAR, MOVED / float(np.abs(shares).max()))
 
 
 def _of_velocities(at: xr.Dataset, case: Case, one: EqualLow) -> Iterator[Claim]:
@@ -212,19 +216,18 @@ def _of_velocities(at: xr.Dataset, case: Case, one: EqualLow) -> Iterator[Claim]
     yield case.near(THEOREM_3_7, f"velocity of {name} per strength, eq. 157", at.force, force, relative=1e-4)
 
 
-def _of_contrast(at: xr.Dataset, case: Case, two_level: dict[str, Any], stay: float) -> Iterator[Claim]:
+def _of_contrast(at: xr.Dataset, case: Case, one: EqualLow) -> Iterator[Claim]:
+    two_level, stay, last = one.law, one.stay, _linear_strength(one.chain)
     rate = 2 * theory.two_level_focus_rate(stay=stay, **two_level)
     t, strength, contrast = at.path_time.values[1:], at.strength.values, at.contrast.values[1:]
-    start, linear = float(strength[0]), strength[1:] <= LINEAR
+    start = float(strength[0])
     path = theory.contrast_path(t, strength_0=start, stay=stay, **two_level)
     closed = theory.contrast_of_strength(strength[1:] - start, **two_level)
-    grown = linear & (rate * t > 0.1)  # before, the contrast is the difference of two nearly equal numbers
-    early = strength[1:] <= LINEAR * stay
+    # Far below these strengths the contrast is the difference of two nearly equal numbers.
+    grown, early = (fits.between(strength[1:], 0.1 * top, top) for top in (last, last * stay))
     name = "(1 - π₁)γ₁ - (d - 1)π₁γ_l"
     yield case.near(THEOREM_3_7, f"growth rate of {name}, twice the c of Proposition 3.4", at.rate, rate, relative=0.01)
-    yield case.at_most(
-        THEOREM_3_7, f"{name} against eq. 159, largest relative gap", np.abs(contrast / path - 1)[grown & early], 5e-3
-    )
+    yield case.at_most(THEOREM_3_7, f"{name} against eq. 159, largest relative gap", np.abs(contrast / path - 1)[early], 5e-3)
     yield case.at_most(
         CONTRAST, f"{name} against its closed form, largest relative gap", np.abs(contrast / closed - 1)[grown], 1e-3
     )
@@ -238,7 +241,7 @@ def _of_tokens(at: xr.Dataset, case: Case, chain: saccade.MarkovChain, n_vocab: 
     high, low = theory.drift_response(stationary=chain.stationary, transition=chain.transition).gamma[:2]
     yield case.near(TOKEN_DRIFT, "drift of γ₁ for each unit of strength", at.moved_high, high, relative=0.05)
     yield case.near(TOKEN_DRIFT, "drift of γ_l for each unit of strength", at.moved_low, low, relative=0.05)
-    yield case.at_most(PROPOSITION_3_6, "difference between low tokens along the flow", at.low_spread, 1e-12)
+    yield case.at_most(PROPOSITION_3_6, "difference between low tokens along the flow", at.low_spread, ROUNDING)
     if n_vocab > 4:
         yield case.erratum(
             THEOREM_3_7,

@@ -32,7 +32,10 @@ from saccade.theory.focus_and_dilution import stage_four as stated
 
 D_MODEL, D_KEY = 4, 3  # of the whole model at the two-group point
 ROUNDING = 1e-13
-TILT = 0.17  # of attention among low tokens up to which the loss's sixth order is asked: off by 6 % in size, 0.05 in its power
+POWER = 0.05  # by which a fitted power may be off
+# Tilt T of attention among low tokens up to which the loss's sixth order is asked. With low tokens at γ_l ± x/2 their averages
+# differ by x³ κ/4 sech²(T), T = κ|γ_l|x/2, and the loss sees the square: sech⁴(T) bends its power of x by 4 T tanh(T).
+TILT = float(np.sqrt(POWER / 4))
 RESOLVED = 1e-13  # a change of the loss below it has fewer than three digits
 VARIABLES = {
     "gap": Variable("chain formula", "1", "largest difference between a formula of Appendix D and JAX's derivative"),
@@ -147,9 +150,7 @@ def _chain(triple: Triple, settings: Settings) -> dict[str, Any]:
 
 
 def separations(triple: Triple, contrasts: Sequence[float]) -> Array:
-    """The contrasts x, shrunk alike where the largest one would tilt attention among low tokens, κ|γ_l|x / 2, beyond what is small:
-    the sixth-order law is off by about twice its square.
-    """
+    """The contrasts, shrunk alike where the largest one would tilt attention among low tokens by more than `TILT`."""
     tilt = triple.strength * abs(theory.saturated_triple(triple.high, triple.stay).gamma[1]) * max(contrasts) / 2
     return np.array(contrasts) * min(1.0, TILT / tilt)
 
@@ -242,7 +243,7 @@ def _of_descent(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     powers = [fits.power(x, np.abs(change)) for x, change in zip(record.separation.values, record.loss_change.values, strict=True)]
     smallest = [abs(_descent(triple, x)) for triple, x in zip(settings.triples, least.separation.values.tolist(), strict=True)]
     seen = [at_least("changes above rounding", change, RESOLVED, "least change of the loss, nats") for change in smallest]
-    yield case.but(given=[*case.given, *seen]).near(stated.SATURATED_DESCENT, title, powers, 6, within=0.05)
+    yield case.but(given=[*case.given, *seen]).near(stated.SATURATED_DESCENT, title, powers, 6, within=POWER)
     for one, triple, above in zip(least.chain.values, settings.triples, seen, strict=True):
         distance = float(least.separation.sel(chain=one))
         change, predicted = float(least.loss_change.sel(chain=one)), _descent(triple, distance)

@@ -1,8 +1,9 @@
 """What the experiments on stages I to III share: starts, a run seen along one direction, windows for rates.
 
 Windows are set by a rule, never by looking at a run. At their lower end, ten times the start, what does not grow is 1 % in square.
-At the upper end the force has changed by about 1 %: next-token logits are a hundredth of what they will be, or attention a
-hundredth from where it was. Where there is no room between the two, there is no rate.
+At the upper end the force has changed by about 1 %: next-token logits are a hundredth of what they will be, or attention is a
+hundredth from where it was, or tokens have moved by a hundredth of how far they are apart, which comes first where they are nearly
+equally frequent. Where there is no room between the two, there is no rate.
 """
 
 from __future__ import annotations
@@ -115,14 +116,16 @@ class Along(NamedTuple):
     key: Array  # time, key width
     strength: Array  # time: kappa, query times key
     scores: Array  # time, query, token: the attention logits Phi, whole
+    moved: Array  # time: largest change of a token's share of gamma since the sample of the direction, over half their range
 
     @property
     def query_size(self) -> Array:
         return np.linalg.norm(self.query, axis=1)
 
     @property
-    def largest_logit(self) -> Array:
-        return np.abs(self.scores).max(axis=(1, 2))
+    def departure(self) -> Array:
+        """From the linear regime: the largest attention logit, or how far tokens have moved."""
+        return np.maximum(np.abs(self.scores).max(axis=(1, 2)), self.moved)
 
 
 def along(run: xr.Dataset, sample: int = 0) -> Along:
@@ -131,7 +134,11 @@ def along(run: xr.Dataset, sample: int = 0) -> Along:
     direction = top_direction(embedding[sample])
     query, key = direction @ query_matrix, direction @ key_matrix
     scores = (embedding @ query_matrix) @ np.swapaxes(embedding @ key_matrix, -1, -2)
-    return Along(run.time.values, embedding @ direction, query, key, np.sum(query * key, axis=-1), scores)
+    gamma = embedding @ direction
+    shape = gamma / np.linalg.norm(gamma, axis=1, keepdims=True)
+    moved = np.abs(shape - shape[sample]).max(axis=1) / (np.ptp(shape[sample]) / 2)
+    moved[:sample] = 0.0
+    return Along(run.time.values, gamma, query, key, np.sum(query * key, axis=-1), scores, moved)
 
 
 def top_direction(embedding: Array) -> Array:
@@ -152,12 +159,12 @@ def condensation_window(top: Array, stationary: Array) -> NDArray[np.bool_]:
 
 def attention_window(path: Along, plateau: int = 0) -> NDArray[np.bool_]:
     """From where queries along the direction are ten times their start, the plateau reached at sample `plateau`, until before the
-    largest attention logit is 0.01.
+    linear regime is left.
     """
     on_plateau, queries = np.arange(len(path.time)) >= plateau, path.query_size
-    return on_plateau & between(queries, ROOM * queries[0], np.inf) & between(path.largest_logit, 0.0, LINEAR)
+    return on_plateau & between(queries, ROOM * queries[0], np.inf) & between(path.departure, 0.0, LINEAR)
 
 
 def linear_end(path: Along) -> int:
     """The first sample past the linear regime of attention; the last if it is never left."""
-    return first_index(path.largest_logit, LINEAR)
+    return first_index(path.departure, LINEAR)

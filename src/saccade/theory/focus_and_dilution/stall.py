@@ -13,14 +13,16 @@ from scipy.integrate import solve_ivp
 
 from ...errors import InputError
 from .laws import two_level_law
-from .rank_one import RankOneState, rank_one_attention, rank_one_velocity
+from .new_directions import next_direction
+from .rank_one import RankOneState, rank_one_attention, rank_one_velocity, rank_one_weights
 from .symmetric import DegeneratePoint, degenerate_point, symmetry_hessian
 from .transition import relaxation_rate
 from .unigram import focus_rate, unigram_point
 
-__all__ = ["parting_rate", "stall_point"]
+__all__ = ["parted_opening_rate", "parting_rate", "stall_point"]
 
 _START, _AT_REST = 1e-6, 1e-9  # scale of queries and keys at the unigram point; speed that counts as rest
+_AHEAD = 1e-4  # by which one low token leaves its place first
 _PATIENCE = 1e6  # e-folding times of attention: at a stay of 0.9999 the last stretch takes 1e5 of them
 _SLOWEST = 1e-6  # rate of attention over that of the rest; slower, and rounding of the rest drowns it
 
@@ -78,3 +80,31 @@ def parting_rate(point: DegeneratePoint) -> float:
     if len(point.state.gamma) < 3:
         raise InputError("Only two or more low tokens can separate: the point must have at least 3 tokens.")
     return float(-np.linalg.eigvalsh(symmetry_hessian(point))[0])
+
+
+def parted_opening_rate(point: DegeneratePoint, *, high: float, stay: float) -> float:
+    """How fast a new direction opens once low tokens have separated, above the critical stay.
+
+    >>> round(parted_opening_rate(stall_point(high=0.75, n_vocab=4, stay=0.8), high=0.75, stay=0.8), 3)
+    0.011
+
+    [derived, critical stay]: s1(B) where the rank-one flow comes to rest that leaves the degenerate point with one low token ahead
+    of the others.
+    """
+    n_vocab, rate = len(point.state.gamma), parting_rate(point)
+    if rate <= 0:
+        raise InputError(f"Low tokens do not separate below the critical stay; got `stay` {stay:g}.")
+    pi = two_level_law(high=high, n_vocab=n_vocab)
+    chain: dict[str, Any] = {"stationary": pi, "transition": stay * np.eye(n_vocab) + (1 - stay) * pi}
+
+    def state(y: NDArray[np.float64]) -> RankOneState:
+        return RankOneState(y[:n_vocab], y[n_vocab:-2], y[-2], y[-1])
+
+    ahead = np.zeros(n_vocab)
+    ahead[1:] = _AHEAD / (n_vocab - 2)
+    ahead[1] = -_AHEAD
+    start = np.hstack([point.state.gamma + ahead, *point.state[1:]])
+    span = 2 * np.log(1 / _AHEAD) / rate
+    found = solve_ivp(lambda _, y: np.hstack(rank_one_velocity(state(y), **chain)), (0.0, span), start, method="LSODA", rtol=1e-8)
+    weights = rank_one_weights(state(found.y[:, -1]), direction=[1.0], key_direction=[1.0])
+    return next_direction(*weights, **chain).rate
