@@ -181,7 +181,7 @@ def numbers(path: Path) -> dict[str, Any]:
     """What is read off a path. Displacement and strength count from the plateau on: nothing pulls the embedding of a random start
     exactly to π.
     """
-    pi, P, (t, gamma, _, _, strength, _) = path.chain.stationary, path.chain.transition, path.along
+    pi, P, (t, gamma, _, _, strength, *_) = path.chain.stationary, path.chain.transition, path.along
     window, end = stages.attention_window(path.along, path.plateau), stages.linear_end(path.along)
     off = theory.off_stationary(gamma, stationary=pi)
     moved = off - off[path.plateau]
@@ -213,7 +213,7 @@ def _amplitude_gap(moved: Array, predicted: Array, strength: Array, window: NDAr
 
 def _turns(path: Path, end: int) -> dict[str, Array]:
     """When each query's attention on token 0 peaks and when its embedding crosses zero; NaN where it does not happen."""
-    pi, P, (t, gamma, _, _, strength, _) = path.chain.stationary, path.chain.transition, path.along
+    pi, P, (t, gamma, _, _, strength, *_) = path.chain.stationary, path.chain.transition, path.along
     tilt = np.sign(stages.focus_rate(path.chain)) * path.on_frequent
     others = range(1, path.chain.n_vocab)
     peaks = np.array([np.nan, *(fits.peak_time(t, tilt[:, i], end) for i in others)])

@@ -116,11 +116,18 @@ class Along(NamedTuple):
     key: Array  # time, key width
     strength: Array  # time: kappa, query times key
     scores: Array  # time, query, token: the attention logits Phi, whole
-    moved: Array  # time: largest change of a token's share of gamma since the sample of the direction, over half their range
+    sample: int = 0  # at which the direction was taken
 
     @property
     def query_size(self) -> Array:
         return np.linalg.norm(self.query, axis=1)
+
+    @property
+    def moved(self) -> Array:
+        """Largest change of a token's share of the embedding since the sample, over half the range of shares then; 0 before it."""
+        shape = self.gamma / np.linalg.norm(self.gamma, axis=1, keepdims=True)
+        change = np.abs(shape - shape[self.sample]).max(axis=1) / (np.ptp(shape[self.sample]) / 2)
+        return np.where(np.arange(len(self.time)) < self.sample, 0.0, change)
 
     @property
     def departure(self) -> Array:
@@ -134,11 +141,7 @@ def along(run: xr.Dataset, sample: int = 0) -> Along:
     direction = top_direction(embedding[sample])
     query, key = direction @ query_matrix, direction @ key_matrix
     scores = (embedding @ query_matrix) @ np.swapaxes(embedding @ key_matrix, -1, -2)
-    gamma = embedding @ direction
-    shape = gamma / np.linalg.norm(gamma, axis=1, keepdims=True)
-    moved = np.abs(shape - shape[sample]).max(axis=1) / (np.ptp(shape[sample]) / 2)
-    moved[:sample] = 0.0
-    return Along(run.time.values, gamma, query, key, np.sum(query * key, axis=-1), scores, moved)
+    return Along(run.time.values, embedding @ direction, query, key, np.sum(query * key, axis=-1), scores, sample)
 
 
 def top_direction(embedding: Array) -> Array:

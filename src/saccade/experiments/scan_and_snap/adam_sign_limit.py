@@ -110,7 +110,7 @@ def other_classes() -> saccade.SequenceClasses:
     """Two classes with a query each, of other sizes than Syn-Small's."""
     weight, rising = np.ones((2, 30)), np.linspace(0.1, 1, 7)
     weight[:, 16:] = np.kron(np.eye(2), rising)
-    return saccade.SequenceClasses(weight, query=[30, 31], n_vocab=34, normalise=True, name="other-2")
+    return saccade.SequenceClasses(weight, query=np.array([30, 31]), n_vocab=34, normalise=True, name="other-2")
 
 
 def _attention(run: xr.Dataset, own: Any) -> Array:

@@ -191,7 +191,7 @@ def _turn(task: saccade.SequenceClasses, ratio: float) -> tuple[float, float, fl
     t = path.time.values
     height = task.n_vocab * theory.decoder_height(t / task.n_classes, n_vocab=task.n_vocab, lr_decoder=1.0)
     told = theory.plain_attention_logits(t, **_told_to_theory(task), **rates)[:, 0, token]
-    return *(_back(height, z) for z in (path.attention_logits.values[:, 0, token], told)), predicted
+    return _back(height, path.attention_logits.values[:, 0, token]), _back(height, told), predicted
 
 
 def _back(height: Array, z: Array) -> float:

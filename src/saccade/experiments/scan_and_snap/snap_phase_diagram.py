@@ -170,11 +170,12 @@ def panels(record: xr.Dataset) -> Layout:
     room = 1.7 * float(record.log_growth.max())  # for the legend
     levels = {1.0: "t0' = K ln M / η_Y", unit.snap_time / unit.scan_time: "t0 = 2(1 + ω_1) t0'"}
     title = f"log growth at t = {t:g}: lines theory"
-    return [
+    drawn: list[Heat | Lines] = [
         Heat(f"bright: scanning, dark: frozen (dB/d ln t at t = {t:g})", eta_Y, "η_Z (per step)", shown, columns, rows),
         Lines(title, eta_Y, "log growth B", grown, "x", ylim=(0, room), marks=snapping),
         Lines("onset of the flows that scanned", eta_Y, "onset / t0'", onsets, "x", ylim=(0, 4.0), levels=levels),
     ]
+    return drawn
 
 
 EXPERIMENT = Experiment(
