@@ -185,7 +185,7 @@ class _Run:
         batch, random_seed = self.windows.at(step)
         self.optimiser.zero_grad()
         if self.plan.model.dropout:
-            torch.manual_seed(random_seed)
+            torch.default_generator.manual_seed(random_seed)  # `torch.manual_seed` writes down the stack for every accelerator
         return next_token_loss(self.wrapped, batch, self.plan.last_only)
 
     def update(self, loss: Tensor) -> None:

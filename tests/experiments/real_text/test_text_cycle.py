@@ -77,7 +77,8 @@ def test_endless_attention_is_that_of_a_context_with_the_texts_shares(model: Tra
     counts = np.array([3, 2, 1, 4] + [0] * 13)
     ids = np.repeat(np.arange(17), counts)  # the query, token 3, is the last
     by_position = model.attention_of(torch.tensor(ids)[None], last_only=True)[0, 0, 0].double().numpy()
-    found = mean_attention(runs.scores(model, [3]), counts / counts.sum())[0]
+    scores = runs.sought(model, [3]) @ model.embedding.weight.detach().double().T
+    found = mean_attention(scores.numpy(), counts / counts.sum())[0]
     np.testing.assert_allclose(found, np.bincount(ids, by_position, minlength=17), rtol=1e-4, atol=1e-9)
 
 

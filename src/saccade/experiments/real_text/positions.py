@@ -20,6 +20,7 @@ from scipy.stats import rankdata
 from saccade import laboratory
 from saccade.data.text.windows import Windows
 from saccade.dynamics.randomness import checked_seeds
+from saccade.errors import checked_count
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text import token_groups, token_runs
 from saccade.experiments.real_text.token_groups import TokenGroups
@@ -44,6 +45,7 @@ ALIKE = 0.2  # rank correlation with the gains without positions; two seeds agre
 LR_DECODER, LR_ATTENTION = 10.0, 1.0  # of the theorem's own model: those of `first-force-text`, and its bound
 EARLY_STEPS, EARLY_BAR = 10, 0.85
 SAMPLES = (0, 1)
+N_LOOKS = 12  # after the start, for the curves: a look costs as much as an update
 ADDED, COUNTED = "scores of token and place add", "the prior is counted"
 VARIABLES = {
     "prior_gain": Variable(
@@ -139,9 +141,17 @@ def _prior_gain(settings: Settings, sample: int, prior: list[float]) -> Array:
 
 def _followed(settings: Settings, kind: str, seed: int) -> dict[str, Array]:
     text = settings.looked_at()
-    training = {"steps": settings.steps, "batch": settings.batch, "optimiser": "adam", "lr": settings.lr, "seed": seed}
+    looks = np.unique(np.geomspace(1, checked_count("steps", settings.steps), N_LOOKS).round().astype(int)).tolist()
+    training: dict[str, Any] = {
+        "steps": settings.steps,
+        "batch": settings.batch,
+        "optimiser": "adam",
+        "lr": settings.lr,
+        "seed": seed,
+    }
+    training |= {"every": [0, *looks], "watch": False}
     changes = ENCODINGS[kind] | {"n_heads": settings.heads}
-    record = token_runs.scored_run(text, "ordinary", training | {"watch": False}, changes=changes)
+    record = token_runs.scored_run(text, "ordinary", training, changes=changes)
     return {
         "time": record["time"].values,
         "gain": token_runs.gains(record)[-1],

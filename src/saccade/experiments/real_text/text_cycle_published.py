@@ -19,6 +19,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 import xarray as xr
 from scipy.special import softmax
 
@@ -29,7 +30,7 @@ from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run
 from saccade.experiments.real_text.probe_words import lacking, said, spelt
 from saccade.experiments.real_text.resuming import checkpoints
-from saccade.experiments.real_text.text_cycle_runs import CycleMeasures, matrices, scores, spread_ranks
+from saccade.experiments.real_text.text_cycle_runs import CycleMeasures, matrices, sought, spread_ranks
 from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import Layout, Line, Lines
@@ -174,9 +175,10 @@ class PublishedMeasures(CycleMeasures):
     def __call__(self, model: Transformer, step: int) -> dict[str, Any]:
         seen = super().__call__(model, step)
         last = self.windows[:, -1]
-        attention = softmax(np.take_along_axis(scores(model, last), self.windows, axis=1), axis=1)
-        own = (attention * (self.windows == last[:, None])).sum(axis=1)
-        norms = matrices(model)[0].detach().double()[self.probe.tolist()].norm(dim=1).numpy()
+        embedding = matrices(model)[0].detach()
+        scores = torch.einsum("wd,wjd->wj", sought(model, last), embedding[self.windows].double())
+        own = (softmax(scores.numpy(), axis=1) * (self.windows == last[:, None])).sum(axis=1)
+        norms = embedding[self.probe].double().norm(dim=1).numpy()
         return seen | {"own": float((own > OWN).mean()), "probe_norm": ("probe_query", norms)}
 
 

@@ -77,11 +77,11 @@ def first_move(tilt: Array) -> int | None:
     return int(moved.argmax()) if moved.any() else None
 
 
-def scores(model: Transformer, queries: ArrayLike) -> Array:
-    """Scores Phi of some query tokens for all tokens (query, token)."""
-    embedding, query, key = (matrix.detach().double() for matrix in matrices(model))
-    sought = embedding[np.asarray(queries).tolist()] @ (query.T @ key) @ embedding.T
-    return (sought * phi_scale(model.config.d_model, model.config.scaled)).numpy()
+def sought(model: Transformer, queries: ArrayLike) -> Tensor:
+    """What query tokens look for (query, width): their scores Phi are its products with embeddings."""
+    embedding, query, key = (matrix.detach() for matrix in matrices(model))
+    rows = embedding[torch.as_tensor(np.asarray(queries))].double()
+    return rows @ (query.T.double() @ key.double()) * phi_scale(model.config.d_model, model.config.scaled)
 
 
 def phi_scale(d_model: int, scaled: bool) -> float:
@@ -111,8 +111,11 @@ def drive(gamma: Array, beta: Array, *, frequencies: Array, pairs: Any) -> float
 
 
 def top_direction(embedding: Tensor) -> tuple[Tensor, Tensor]:
-    """All singular values, and the direction over the width that has the largest."""
-    values, directions = torch.linalg.eigh(embedding.T @ embedding)
+    """All singular values, and the direction over the width that has the largest.
+
+    The product over the vocabulary is in the embedding's own float32: a singular value is known to 3e-4 of the largest.
+    """
+    values, directions = torch.linalg.eigh((embedding.T @ embedding).double())
     return values.clamp(min=0).sqrt().flip(0), directions[:, -1]
 
 
@@ -127,18 +130,18 @@ class CycleMeasures:
 
     def __call__(self, model: Transformer, step: int) -> dict[str, Any]:
         """Products are PyTorch's, which keeps to the run's one thread; NumPy's would start threads of their own."""
-        embedding, query = (matrix.detach().double() for matrix in matrices(model)[:2])
-        attention = mean_attention(scores(model, self.queries), self.frequencies)
-        on_probe = softmax(scores(model, self.probe)[:, self.probe], axis=-1)
+        embedding, query, unembedding = (matrix.detach() for matrix in (*matrices(model)[:2], model.unembedding.weight))
+        attention = mean_attention((sought(model, self.queries).to(embedding) @ embedding.T).double().numpy(), self.frequencies)
+        on_probe = softmax((sought(model, self.probe) @ embedding[self.probe].T.double()).numpy(), axis=-1)
         values, alpha = top_direction(embedding)
-        gamma, beta = (embedding @ alpha).numpy(), (model.unembedding.weight.detach().double() @ alpha).numpy()
+        gamma, beta = ((table @ alpha.to(table)).double().numpy() for table in (embedding, unembedding))
         rate = drive(gamma, beta, frequencies=self.frequencies, pairs=self.pairs)
         return {
             "on_frequent": ("query", attention[:, 0]),
             "entropy": ("query", entropy(attention)),
-            "row_norm": ("query", embedding[self.queries.tolist()].norm(dim=1).numpy()),
+            "row_norm": ("query", embedding[self.queries].double().norm(dim=1).numpy()),
             "singular_values": ("rank", np.pad(values.numpy(), (0, N_DIRECTIONS))[:N_DIRECTIONS]),
-            "query_norm": query.norm().item(),
+            "query_norm": query.double().norm().item(),
             "probe_attention": (("probe_query", "probe_key"), on_probe),
             "drive": phi_scale(model.config.d_model, model.config.scaled) * rate,
         }

@@ -35,9 +35,9 @@ class Settings:
     """words kept; all others become one token; None: keep all"""
     layers: tuple[int, ...] = (1, 3)
     """depths"""
-    iterations: tuple[int, ...] = (0, 500, 1000, 1500)
+    iterations: tuple[int, ...] = (0, 500, 1000)
     """updates at which maps are shown, the first 0"""
-    every: int = 50
+    every: int = 100
     """updates between two observations"""
     lr: float = 5.0
     """learning rate; twice that in the MLP"""
@@ -121,6 +121,6 @@ EXPERIMENT = Experiment(
         "one layer and {*below 1/2 (layers 3):.0%} with three"
     ),
     caveat="Lower rates or more layers, with which attention becomes sparse only after these runs end.",
-    full=Settings(n_vocab=None, seeds=3, batch=20, resumable=True),
+    full=Settings(n_vocab=None, iterations=(0, 500, 1000, 1500), every=50, seeds=3, batch=20, resumable=True),
     table=table,
 )
