@@ -13,8 +13,7 @@ import torch
 
 from saccade.errors import InputError
 from saccade.experiments.real_text import depth as experiment
-from saccade.experiments.real_text.attention_speed import Speed, below_for_good
-from saccade.experiments.real_text.depth import EXPERIMENT, Settings
+from saccade.experiments.real_text.depth import EXPERIMENT, Settings, Speed, below_for_good
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, Claim
 from saccade.model.transformer import Transformer, TransformerConfig
 from tests.experiments.default_runs import record_of

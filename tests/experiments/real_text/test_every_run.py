@@ -10,8 +10,8 @@ pytest.importorskip("tokenizers")
 
 from dataclasses import replace
 
+from saccade.dynamics.training_checkpoints import resumed_from
 from saccade.experiments.real_text.every_run import every_run
-from saccade.experiments.real_text.resuming import checkpoints
 from saccade.experiments.real_text.wikitext_training import TextRun, trained
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, Case
 from saccade.theory.questions import DEPTH
@@ -73,13 +73,13 @@ RUN = TextRun("sotu", 97, 1e-3, (0, 2, 4), seed=3, optimiser="adam", batch=3, co
 
 def test_a_resumable_run_is_gone_on_with_and_comes_to_the_same_numbers(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert checkpoints(RUN.resumable, RUN) is None
+    assert resumed_from(RUN.resumable, RUN) is None
     plain, resumable = trained(RUN), replace(RUN, resumable=True)
     first = trained(resumable)
-    folder = checkpoints(True, resumable)
+    folder = resumed_from(True, resumable)
     assert folder is not None
     assert sorted(path.name[-1] for path in folder.iterdir()) == ["0", "2", "4"]
     again = trained(resumable)
     for found in (first, again):
         np.testing.assert_array_equal(found.entropy, plain.entropy)
-    assert checkpoints(True, replace(resumable, seed=4)) != folder
+    assert resumed_from(True, replace(resumable, seed=4)) != folder

@@ -13,9 +13,9 @@ import xarray as xr
 
 from saccade.data.markov import MarkovChain
 from saccade.errors import InputError
-from saccade.experiments.real_text import forecast, forecast_scores
+from saccade.experiments.real_text import forecast, forecast_stages
 from saccade.experiments.real_text.forecast import EXPERIMENT, Settings
-from saccade.experiments.real_text.forecast_runs import StageMeasures, weights_of
+from saccade.experiments.real_text.forecast_stages import StageMeasures, weights_of
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS
 from saccade.model.embedded import composite, population_loss
 from saccade.model.transformer import Transformer
@@ -85,7 +85,7 @@ def order_claims(record):
 def staged(late=1.0, side=1.0):
     """Runs as they were predicted, but `late` by a factor and with attention turning to the other side if `side` is -1."""
     steps, share = np.linspace(0, 400, 401), 0.3
-    at = dict(zip(forecast_scores.EVENTS, (50.0, 80.0, 110.0), strict=True))
+    at = dict(zip(forecast_stages.EVENTS, (50.0, 80.0, 110.0), strict=True))
     later = {name: steps >= late * time for name, time in at.items()}
     curves = {
         "top_share": np.where(later["condensed_time"], 1.0, 0.5),
@@ -126,7 +126,7 @@ def test_a_turn_is_found_under_noise_and_noise_alone_is_none():
     stays = 0.3 + 0.2 / (1 + np.exp(-(time - 100) / 9))
     curves = np.stack([bump, stays], axis=1) + 0.004 * rng.standard_normal((401, 2))
     run = xr.Dataset({"on_frequent": (("look", "word"), curves), "look_step": ("look", time), "query_norm": ("look", np.ones(401))})
-    found = forecast_scores.turn_times(run, share=0.3, sign=1.0)
+    found = forecast_stages.turn_times(run, share=0.3, sign=1.0)
     assert found[0] == pytest.approx(170, abs=20)
     assert np.isnan(found[1])
 
@@ -134,15 +134,15 @@ def test_a_turn_is_found_under_noise_and_noise_alone_is_none():
 def test_turns_are_counted_apart_by_what_was_predicted_and_what_came():
     nan = np.nan
     guess, truth = np.array([100.0, 100.0, nan, 100.0, nan]), np.array([150.0, 250.0, 100.0, nan, nan])
-    found = forecast_scores.turn_kinds(guess, truth)
+    found = forecast_stages.turn_kinds(guess, truth)
     assert found.tolist() == ["told", "wrong time", "missed", "false alarm", "neither"]
 
 
 def test_a_turn_predicted_for_after_the_run_is_not_predicted_within_it():
     later = staged().assign(predicted_turn_time=(("start", "word"), np.full((2, 5), 500.0)))
     sooner = staged().assign(predicted_turn_time=(("start", "word"), np.full((2, 5), 300.0)))
-    assert forecast_scores.turn_counts(later, "sgd")["neither"].tolist() == [5, 5, 5]
-    assert forecast_scores.turn_counts(sooner, "sgd")["false alarm"].tolist() == [5, 5, 5]
+    assert forecast_stages.turn_counts(later, "sgd")["neither"].tolist() == [5, 5, 5]
+    assert forecast_stages.turn_counts(sooner, "sgd")["false alarm"].tolist() == [5, 5, 5]
 
 
 def test_measures_are_those_of_the_embedded_model_in_the_limit_of_long_contexts():

@@ -9,8 +9,8 @@ import pytest
 
 from saccade.data.text.corpus import corpus
 from saccade.experiments.real_text import text_cycle_published as published
-from saccade.experiments.real_text.probe_words import lacking, spelt
 from saccade.experiments.real_text.text_cycle_published import _in_order, looked_at, readings_of, seen_phases, shrinking
+from saccade.experiments.real_text.text_cycle_runs import lacking, spelt
 from saccade.observe import events
 from tests.experiments.default_runs import record_of
 

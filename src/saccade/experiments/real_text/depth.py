@@ -10,28 +10,29 @@ cannot be tested: a layer has slowed when its speed is half-way from its peak to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from torch import Tensor
 
 from saccade.data.text.corpus import corpus
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.training import train_text
 from saccade.dynamics.training_batches import fixed_windows
+from saccade.dynamics.training_checkpoints import resumed_from
 from saccade.errors import InputError, checked_count, checked_list
 from saccade.experiments.real_text import wikitext_training as training
-from saccade.experiments.real_text.attention_speed import Speed, below_for_good
 from saccade.experiments.real_text.every_run import every_run, same_answer
-from saccade.experiments.real_text.resuming import checkpoints
 from saccade.lab.claim import FAILS, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import Layout, Line, Lines, over_seeds
 from saccade.model.transformer_config import TransformerConfig
 from saccade.observe.fits import interval, simultaneous
+from saccade.observe.movement import total_variation
 from saccade.theory.questions import DEPTH, JOMA_FIG_6
 
 SPARSE = 0.5  # relative entropy: log of the root of n over log n, as if n keys were the root of n
@@ -111,10 +112,30 @@ def _trained(settings: Settings, depth: int, seed: int) -> xr.Dataset:
         probe=windows,
         measures=Speed(windows),
         weights=False,
-        checkpoints=checkpoints(settings.resumable, settings, depth, seed),
+        checkpoints=resumed_from(settings.resumable, settings, depth, seed),
     )
     kept = seen[["loss", "valid_loss", "entropy", "relative_entropy", "top_mass", "speed"]].isel(head=0)
     return kept.reindex(time=looks).assign_coords(layer=range(depth))
+
+
+@dataclass
+class Speed:
+    """How fast each layer's attention moves on given windows. A mean over the time between two looks."""
+
+    windows: Tensor
+    last: tuple[int, NDArray[np.float32]] | None = field(default=None, init=False)
+
+    def __call__(self, model: Any, step: int) -> dict[str, Any]:
+        maps = np.stack([model.attention_of(self.windows, layer).numpy() for layer in range(model.config.n_layers)], axis=1)
+        speed = np.full(maps.shape[1:3], np.nan)
+        if self.last is not None:
+            speed = total_variation(self.last[1], maps) / np.log((step + 1) / (self.last[0] + 1))
+        self.last = step, maps
+        about = {
+            "units": "1/log step",
+            "definition": "total variation of attention since the last observation, over the log of the steps",
+        }
+        return {"speed": (("layer", "head"), speed, about)}
 
 
 def first_below(values: NDArray, times: NDArray, level: float) -> float:
@@ -133,6 +154,16 @@ def drift(values: NDArray, times: NDArray) -> float:
 def floor(speed: NDArray, times: NDArray) -> float:
     """Mean speed in the last doubling of the time: what noise keeps going, if all else has come to rest."""
     return float(np.nanmean(speed[times > times[-1] / 2]))
+
+
+def below_for_good(speed: NDArray, times: NDArray, share: float) -> float:
+    """The time from which a speed stays below a share of its peak; infinite if it does not. Looks without a speed are left out."""
+    known = np.isfinite(speed)
+    speed, times = speed[known], times[known]
+    if not len(speed):
+        return np.inf
+    still = np.logical_and.accumulate((speed < share * speed.max())[::-1])[::-1]
+    return float(times[still.argmax()]) if still.any() else np.inf
 
 
 def slowed_for_good(speed: NDArray, times: NDArray) -> float:
@@ -260,8 +291,8 @@ EXPERIMENT = Experiment(
     ),
     question="In deep models, which layer becomes sparse first and slows first?",
     finding=(
-        "the first of several layers becomes sparse first in {*is sparse first*:.0%} more of the runs than by chance "
-        "({*is sparse first*:verdict}), and slows first in {*slows first*:.0%} more ({*slows first*:verdict})"
+        "of several layers the first is the first to become sparse in a share of runs that is {*is sparse first*:.0%} above chance "
+        "({*is sparse first*:verdict}), and the first to slow in a share {*slows first*:.0%} above ({*slows first*:verdict})"
     ),
     caveat=(
         "A decaying learning rate, with which noise dies out, or more updates: upper layers still move at the end of these runs."

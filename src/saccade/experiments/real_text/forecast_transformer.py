@@ -233,8 +233,8 @@ EXPERIMENT = Experiment(
     ),
     question="Do the counts of a text also tell what an ordinary Transformer attends to first?",
     finding=(
-        "after 200 updates of Adam the first force's rank correlation with an ordinary Transformer is {rank correlation of the "
-        "first force / *:.2f} times that of two seeds with each other"
+        "after 200 updates of Adam the first force agrees with an ordinary Transformer {rank correlation of the first force / "
+        "*:.2f} times as well as two seeds agree with each other, by rank correlation"
     ),
     caveat="Other widths, rates and texts were not tried; a model without residual path and positions is closer to the theory.",
     variables={

@@ -320,16 +320,13 @@ EXPERIMENT = Experiment(
     ),
     question="Do positions change which tokens gain attention?",
     finding=(
-        f"much the same tokens gain attention as without positions if their gains correlate at least {ALIKE:g}. They correlate "
-        "{*gains with*learned*:.2f} with learned positions ({*gains with*learned*:verdict}), {*gains with*rotary*:.2f} "
-        "with rotary ones ({*gains with*rotary*:verdict}), {*gains with*alibi*:.2f} with ALiBi ({*gains "
-        "with*alibi*:verdict}), {*gains with*larger than*:.2f} with sinusoids ({*gains with*larger than*:verdict}) and "
-        "{*gains with*as large as*:.2f} with sinusoids no larger than embeddings ({*gains with*as large as*:verdict}). "
-        "The log ratio of attention on distinct and common tokens changes by {log change*positions none*:.2f} without "
-        "positions, {log change*learned*:.2f} with learned and {log change*rotary*:.2f} with rotary ones. In the "
-        "theorem's own model, gains under ALiBi's bias correlate {*under a prior*:.2f} with the first force of counts "
-        "that have the bias in them ({*under a prior*:verdict}). What ALiBi changes in the Transformer correlates "
-        "{*ALiBi changes*:.2f} with what it adds to those counts ({*ALiBi changes*:verdict})"
+        "gains of tokens correlate {*gains with*learned*:.2f} with those without positions if positions are learned "
+        "({*gains with*learned*:verdict}), {*gains with*rotary*:.2f} if rotary ({*gains with*rotary*:verdict}), "
+        "{*gains with*alibi*:.2f} with ALiBi ({*gains with*alibi*:verdict}) and {*gains with*larger than*:.2f} with sinusoids "
+        f"({{*gains with*larger than*:verdict}}); {ALIKE:g} was asked. "
+        "In the theorem's own model the first force of counts with ALiBi's bias in them tells the gains under that bias at a "
+        "correlation of {*under a prior*:.2f} ({*under a prior*:verdict}); for the Transformer it is {*ALiBi changes*:.2f} "
+        "({*ALiBi changes*:verdict})"
     ),
     caveat="More layers: later ones can attend to positions that earlier ones have copied.",
     variables=VARIABLES,

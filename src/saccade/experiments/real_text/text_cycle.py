@@ -20,9 +20,8 @@ from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run
-from saccade.experiments.real_text.text_cycle_replicated import replicated
 from saccade.experiments.real_text.text_cycle_runs import CURVES, Training, cycle_run
-from saccade.experiments.real_text.text_cycle_stages import FOCUSED, Cycle, cycle_of, stages
+from saccade.experiments.real_text.text_cycle_stages import FOCUSED, Cycle, cycle_of, replicated, stages
 from saccade.lab.claim import FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import DASHES, Heat, Layout, Line, Lines, Panel

@@ -26,11 +26,10 @@ from scipy.special import softmax
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.training import train_text
+from saccade.dynamics.training_checkpoints import resumed_from
 from saccade.errors import InputError
 from saccade.experiments.real_text.every_run import every_run
-from saccade.experiments.real_text.probe_words import lacking, said, spelt
-from saccade.experiments.real_text.resuming import checkpoints
-from saccade.experiments.real_text.text_cycle_runs import CycleMeasures, matrices, sought, spread_ranks
+from saccade.experiments.real_text.text_cycle_runs import CycleMeasures, lacking, matrices, said, sought, spelt, spread_ranks
 from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import Layout, Line, Lines
@@ -205,7 +204,7 @@ def _run(settings: Settings, name: str, reading: Reading, seed: int, tokens: Seq
         measures=measures,
         watch=False,
         evaluate=0,
-        checkpoints=checkpoints(settings.resumable, settings.width, settings.lr, updates, name, reading, seed),
+        checkpoints=resumed_from(settings.resumable, settings.width, settings.lr, updates, name, reading, seed),
     )
     values = record.singular_values.values
     events = find_events(
@@ -447,16 +446,13 @@ EXPERIMENT = Experiment(
     ),
     question="Do the four phases of the published figure appear at the published settings?",
     finding=(
-        "in every reading of what the paper leaves open (batch, windows, vocabulary) the query turns from all words of the probe "
-        "to one other, in {*turns from all*wikitext-2*:.0%} of runs on WikiText-2 and {*turns from all*tinystories*:.0%} on "
-        "TinyStories, and goes through the four published phases in {*four phases*wikitext-2*:.0%} and "
-        "{*four phases*tinystories*:.0%}. WikiText's probe has {every word of*wikitext-2, vocabulary 4000 byte pairs*:.0%} of its "
-        "words as byte pairs, {every word of*wikitext-2, vocabulary 2000 words*:.0%} as words (no whitespace, no “ter”): as byte "
-        "pairs “continue” turns first to the published whitespace in {the first word*wikitext-2*:.0%} of runs, and gives it half "
-        "of its attention at some time in {*whitespace half*wikitext-2*:.0%}. All words give the most frequent one {largest "
-        "attention*wikitext-2, reading 2000 words*:.0%} of their attention at once, byte pairs {largest attention*wikitext-2, "
-        "reading 4000 byte pairs, batch 100*:.0%}; focus, dilution and a new direction come in this order in {*new direction, in "
-        "this order*wikitext-2*:.0%} of runs on WikiText-2 and {*new direction, in this order*tinystories*:.0%} on TinyStories"
+        "whatever batch, windows and vocabulary we try, the query of the probe turns from all words to one other in {*turns from "
+        "all*wikitext-2*:.0%} of runs on WikiText-2 and {*turns from all*tinystories*:.0%} on TinyStories, and goes through the "
+        "four published phases in {*four phases*wikitext-2*:.0%} and {*four phases*tinystories*:.0%}. The published whitespace is "
+        "the first word that “continue” turns to in {the first word*wikitext-2*:.0%} of runs, and has half of its attention at "
+        "some time in {*whitespace half*wikitext-2*:.0%}; focus, dilution and a new direction come in this order in {*new "
+        "direction, in this order*wikitext-2*:.0%} of runs on WikiText-2 and {*new direction, in this order*tinystories*:.0%} on "
+        "TinyStories"
     ),
     caveat=(
         "What the paper does not give: batch size, window length and vocabulary, all varied here, and what an epoch is. Here it is "

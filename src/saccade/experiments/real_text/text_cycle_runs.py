@@ -1,13 +1,15 @@
-r"""Training runs of the Focus-and-Dilution model on text, and what is read off them: directions, attention, its drive.
+r"""Training runs of the Focus-and-Dilution model on text, and what is read off them: directions, attention, its drive, a probe.
 
 Attention is that of an endless context,
 $A_{ij} \propto \pi_j e^{\Phi_{ij}}$ (query i, token j, frequencies $\pi$, scores $\Phi$), so that a query without preference gives
-every token its share; on a probe, a context with some tokens once each, it is $\propto e^{\Phi_{ij}}$.
+every token its share; on a probe, a context with some tokens once each, it is $\propto e^{\Phi_{ij}}$. Words of a probe that a
+vocabulary does not have are named in the record (`left_out`).
 Each run is a function of plain settings, so that it can run in a process of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +20,9 @@ from scipy.special import softmax
 from torch import Tensor
 
 from saccade.data.text.corpus import Corpus, corpus
+from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.dynamics.training import train_text
-from saccade.experiments.real_text.probe_words import lacking, probe_tokens, spelt
-from saccade.experiments.real_text.resuming import checkpoints
+from saccade.dynamics.training_checkpoints import resumed_from
 from saccade.experiments.real_text.token_scores import mean_attention
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
@@ -69,6 +71,35 @@ def cycle_run(training: Training, words: tuple[str, ...]) -> dict[str, Any]:
 def spread_ranks(n_vocab: int, n_queries: int) -> NDArray[np.intp]:
     """Tokens from the most frequent to the rarest, evenly spaced in the logarithm of their rank."""
     return np.unique(np.geomspace(1, n_vocab, n_queries).round().astype(np.intp)) - 1
+
+
+def spelt(text: Corpus, words: Sequence[str]) -> list[str]:
+    """Each word as this vocabulary writes it most often: byte pairs may carry the blank before it. Empty: it has no such token."""
+    found = [_tokens(text, word) for word in words]
+    return [text.vocabulary[min(ids)] if ids else "" for ids in found]
+
+
+def _tokens(text: Corpus, word: str) -> list[int]:
+    """Ids of the tokens that are this word, with or without a blank before it."""
+    found = [text.encode(form).tolist() for form in (word, f" {word.strip()}")]
+    return [ids[0] for ids in found if len(ids) == 1 and (text.vocabulary[ids[0]] != UNKNOWN or word == UNKNOWN)]
+
+
+def probe_tokens(text: Corpus, words: Sequence[str]) -> NDArray[np.intp]:
+    """The words that the text has, most frequent first; the two most frequent tokens if it has fewer than two of them."""
+    known = sorted({text.id_of(token) for token in spelt(text, words) if token})
+    return np.array(known if len(known) > 1 else [0, 1], np.intp)
+
+
+def said(word: str) -> str:
+    return {"": "whitespace", ",": "comma"}.get(word.strip(), word)
+
+
+def lacking(where: str, words: Sequence[str], tokens: Sequence[str]) -> str:
+    """A sentence on the words that have no token; empty if all have one."""
+    missing = [f"“{said(word)}”" for word, token in zip(words, tokens, strict=True) if not token]
+    said_all = f"{where}: {len(missing)} of the {len(words)} words of the probe are not in the vocabulary: {', '.join(missing)}."
+    return said_all if missing else ""
 
 
 def first_move(tilt: Array) -> int | None:
@@ -167,6 +198,6 @@ def trained(text: Corpus, training: Training, probe: NDArray[np.intp], looks: li
         measures=CycleMeasures(text.frequencies, text.bigrams / text.bigrams.sum(), ranks, probe),
         watch=False,
         evaluate=0,
-        checkpoints=checkpoints(training.resumable, training, tuple(probe.tolist())),
+        checkpoints=resumed_from(training.resumable, training, tuple(probe.tolist())),
     )
     return {"step": record.time.values.astype(float)} | {name: record[name].values for name in CURVES}

@@ -284,15 +284,14 @@ EXPERIMENT = Experiment(
     ),
     question="Which tokens does attention leave first on real text, and which tokens win?",
     finding=(
-        "frequent tokens should lose attention first and win it in the end. In the theorem's own model, trained without noise, "
-        "gain and frequency correlate {rank*100 tokens*model theorem*[0]:.2f} at update "
-        "{rank*100 tokens*model theorem*[0]:case update} ({rank*100 tokens*model theorem*[0]:verdict}) and "
-        "{rank*100 tokens*model theorem*[-1]:.2f} at update {rank*100 tokens*model theorem*[-1]:case update} "
-        "({rank*100 tokens*model theorem*[-1]:verdict}); in an ordinary Transformer {rank*100 tokens*model ordinary*[0]:.2f} "
-        "at update {rank*100 tokens*model ordinary*[0]:case update} ({rank*100 tokens*model ordinary*[0]:verdict}) and "
-        "{rank*100 tokens*model ordinary*[-1]:.2f} at update {rank*100 tokens*model ordinary*[-1]:case update} "
-        "({rank*100 tokens*model ordinary*[-1]:verdict}). In the theorem's model a distinct token outgains "
-        "{*common tokens*model theorem*[0]:.0%} of common tokens, then {*common tokens*model theorem*[-1]:.0%}"
+        "in the theorem's own model, trained without noise, gain and frequency correlate {rank*100 tokens*model theorem*[0]:.2f} "
+        "at update {rank*100 tokens*model theorem*[0]:case update} (frequent tokens lose first: {rank*100 tokens*model "
+        "theorem*[0]:verdict}) and {rank*100 tokens*model theorem*[-1]:.2f} at update {rank*100 tokens*model theorem*[-1]:case "
+        "update} (they win in the end: {rank*100 tokens*model theorem*[-1]:verdict}); a distinct token outgains {*common "
+        "tokens*model theorem*[0]:.0%} of common ones, then {*common tokens*model theorem*[-1]:.0%}. In an ordinary Transformer "
+        "the correlations are {rank*100 tokens*model ordinary*[0]:.2f} at update {rank*100 tokens*model ordinary*[0]:case update} "
+        "({rank*100 tokens*model ordinary*[0]:verdict}) and {rank*100 tokens*model ordinary*[-1]:.2f} at update {rank*100 "
+        "tokens*model ordinary*[-1]:case update} ({rank*100 tokens*model ordinary*[-1]:verdict})"
     ),
     caveat="Longer contexts, in which the theorem's classes are better separated, or far more updates.",
     variables=VARIABLES,

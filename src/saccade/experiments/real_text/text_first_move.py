@@ -210,11 +210,11 @@ EXPERIMENT = Experiment(
     ),
     question="On text, does attention first move to the most frequent token or away from it?",
     finding=(
-        "plain descent first moves attention the way the sign of c predicts in {*side of c (optimiser plain descent, runs "
-        "attention slower*:.0%} of runs where the rule applies; Adam moves it to the most frequent token in {*to the most frequent "
-        "token*:.0%}"
+        "plain descent moves attention first to the most frequent token, or away from it, as the pairs of the text predict (the "
+        "sign of the focus rate c) in {*side of c (optimiser plain descent, runs attention slower*:.0%} of runs where attention "
+        "is slower than condensation; Adam moves it to the most frequent token in {*to the most frequent token*:.0%}"
     ),
-    caveat="Another tokeniser or vocabulary: the sign of c depends on which pairs of tokens the text has.",
+    caveat="Another tokeniser or vocabulary: which pairs of tokens a text has decides the sign of c.",
     table=cell_rows,
     variables=VARIABLES,
     dynamics="training on text, the embedded model",

@@ -63,13 +63,13 @@ class TokenGroups:
         rank = np.argsort(np.argsort(-self.frequency, axis=1, kind="stable"), axis=1)
         return (rank < KNOWN) & (self.frequency > 0)
 
-    def arrays(self, prefix: str = "") -> dict[str, NDArray]:
-        """As they are kept in a record; a second count of the same queries has a prefix."""
-        return {prefix + name: getattr(self, name) for name in _NAMES} | {"query_id": self.queries}
+    def arrays(self) -> dict[str, NDArray]:
+        """As they are kept in a record."""
+        return {name: getattr(self, name) for name in _NAMES} | {"query_id": self.queries}
 
     @classmethod
-    def of_record(cls, record: xr.Dataset, prefix: str = "") -> TokenGroups:
-        return cls(record["query_id"].values, *(record[prefix + name].values for name in _NAMES))
+    def of_record(cls, record: xr.Dataset) -> TokenGroups:
+        return cls(record["query_id"].values, *(record[name].values for name in _NAMES))
 
 
 def frequent_queries(corpus: Corpus, n_queries: int) -> list[int]:

@@ -63,24 +63,18 @@ def model_config(name: str, n_vocab: int, window: int, **changes: Any) -> Transf
     return TransformerConfig(n_vocab, **(sizes | changes))
 
 
-Measure = Callable[[Any, int], dict[str, Any]]
-
-
-def scored_run(
-    text: Text, model: str, training: dict[str, Any], *, changes: dict[str, Any] | None = None, also: Measure | None = None
-) -> xr.Dataset:
-    """One run with `head_score` (time, head, query, token) in its record, and what `also` measures.
+def scored_run(text: Text, model: str, training: dict[str, Any], *, changes: dict[str, Any] | None = None) -> xr.Dataset:
+    """One run with `head_score` (time, head, query, token) in its record.
 
     Only the ordinary model learns from every token, and only it can be changed.
     """
     learned = text.corpus()
-    scores = head_score_measure(frequent_queries(learned, text.n_queries), text.window)
     return train_text(
         learned,
         model=model_config(model, learned.n_vocab, text.window, **(changes or {})),
         context=text.window + 1,
         loss="all" if model == "ordinary" else "last",
-        measures=scores if also is None else lambda *at: scores(*at) | also(*at),
+        measures=head_score_measure(frequent_queries(learned, text.n_queries), text.window),
         **training,
     )
 

@@ -142,8 +142,8 @@ EXPERIMENT = Experiment(
     ),
     question="Does a higher learning rate make attention sparser?",
     finding=(
-        "entropy falls as the rate rises from 1 to 5, with {mean entropy falls*:.0f} exceptions among 4 pairs; rate 5 ends "
-        "below rate 1 in {*at rate 5 than at rate 1*:.0%} of seeds"
+        "entropy falls from each learning rate to the next, 1 to 5, with {mean entropy falls*:.0f} exceptions among 4 steps, and "
+        "is lower at rate 5 than at rate 1 in {*at rate 5 than at rate 1*:.0%} of seeds"
     ),
     caveat="Comparing at equal validation loss: the sparsest attention is not the best one.",
     full=Settings(texts=("wikitext-2", "tinystories"), n_vocab=None, seeds=5, steps=2928, batch=20, resumable=True),

@@ -20,7 +20,7 @@ from torch import Tensor
 from saccade.data.text.corpus import corpus
 from saccade.dynamics.training import train_text
 from saccade.dynamics.training_batches import fixed_windows
-from saccade.experiments.real_text.resuming import checkpoints
+from saccade.dynamics.training_checkpoints import resumed_from
 from saccade.lab.experiment import Progress
 from saccade.model.transformer import Transformer
 from saccade.model.transformer_config import TransformerConfig
@@ -36,7 +36,7 @@ class TextRun:
     """One run. `n_vocab` None: all words. `looks`: the steps at which attention is measured, the last one the end.
 
     `ffn_ratio` is the rate of the two linear maps of the MLP over that of all other parameters. `resumable`: it goes on where it
-    was stopped (`resuming.py`).
+    was stopped.
     """
 
     text: str
@@ -87,7 +87,7 @@ def trained(run: TextRun) -> xr.Dataset:
         probe=windows,
         measures=lambda model, step: {"lowest_map": _lowest_map(model, windows[:1])},
         weights=False,
-        checkpoints=checkpoints(run.resumable, run),
+        checkpoints=resumed_from(run.resumable, run),
     )
     kept = seen[["loss", "valid_loss", "stop_reason", "lowest_map", *WATCHED]].isel(head=0)
     kept["relative_entropy"] = kept.entropy / even_entropy(run.context)
