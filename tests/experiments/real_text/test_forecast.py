@@ -114,7 +114,7 @@ def staged(late=1.0, side=1.0):
 
 @pytest.mark.parametrize(("late", "side", "verdict"), [(1.0, 1.0, HOLDS), (3.0, -1.0, FAILS)])
 def test_claims_on_stages_hold_of_runs_as_predicted_and_fail_of_runs_three_times_as_slow(late, side, verdict):
-    claims = forecast.stage_claims(staged(late, side))
+    claims = forecast_stages.stage_claims(staged(late, side))
     chosen = [claim for claim in claims if claim.statement == FORECAST_STAGES]
     assert len(chosen) == 7
     assert {claim.verdict for claim in chosen} == {verdict}

