@@ -1,7 +1,11 @@
-r"""A flow on flat states: what the driver of flows, Newton's method and spectra all evaluate, compiled once for all of them.
+r"""A flow on flat states, followed to times no step count could reach; Newton's method and spectra evaluate the same compiled code.
 
 A flow is a pair of functions of (state, setting) on a tree of parameters, velocity and loss; here a state is one vector, in the
-order of `ravel_pytree`. Float64 whatever the caller's JAX is set to. Not here: what is done with it (`flow.py`, `linearise.py`).
+order of `ravel_pytree`. Time is stretched, $t = u (e^s - 1)$: it starts at 0 and is smooth in $s$ to any $t$. Late in training
+everything moves on the scale of $t$ itself, so in $s$ the pairwise model's flow is not even stiff: eigenvalues of its Jacobian stay
+between about -10 and 0.5 to t = 1e12 (tests/dynamics/test_flow.py), and LSODA, which may switch to its stiff method with JAX's
+Jacobian, hardly ever does. SciPy's solver, JAX's right-hand side and Jacobian, float64 whatever the caller's JAX is set to.
+Not here: starts, sampling times and records (`flow.py`), critical points (`linearise.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +21,13 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
+from scipy.integrate import solve_ivp
 
+from saccade.errors import InputError, checked_choice
 from saccade.model.system import Equations
+
+_METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
+_MOST_UNKNOWNS_FOR_A_JACOBIAN = 8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
 
 Velocity = Callable[[Any, Any], Any]
 
@@ -122,3 +131,67 @@ def bending(velocity: Velocity) -> Compiled:
         return ravel_pytree(velocity(ravel_pytree(state)[1](point), setting))[0]
 
     return Compiled(jax.jacfwd(moved))
+
+
+class Solution(NamedTuple):
+    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on; until then the loss is finite too."""
+
+    times: np.ndarray
+    states: Any
+    loss: np.ndarray
+    stop_reason: str
+    stop_time: float
+    settings: dict[str, Any]
+
+
+def integrate(
+    equations: Equations,
+    start: Any,
+    *,
+    times: np.ndarray,
+    unit: float,
+    method: str,
+    most_for_lsoda: int,
+    rtol: float,
+    atol: float,
+    on_progress: Callable[[float], None],
+) -> Solution:
+    """Follow the equations from `start` at times[0] = 0 through `times`; t = unit (e^s - 1).
+
+    Compiled code is kept for each pair of functions, so pass the same ones for another setting of the same shape.
+    """
+    checked_choice("`method`", method, _METHODS)
+    flat = FlatFlow(equations, start)
+    y0, s_eval = flat.start, np.log1p(times / unit)
+    if method == "auto":
+        stiff = "LSODA" if len(y0) <= most_for_lsoda else "BDF"
+        method = stiff if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
+
+    def right_hand_side(s: float, y: np.ndarray) -> np.ndarray:
+        on_progress(s / s_eval[-1])
+        return unit * np.exp(s) * flat.velocity(y)
+
+    if not np.isfinite(right_hand_side(0.0, y0)).all():  # explicit methods would look for a first step for ever
+        raise InputError("the velocity is not a number at the start: `loss` must have a slope there.")
+    with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: unit * np.exp(s) * flat.jacobian(y)}
+    # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
+    with np.errstate(invalid="ignore", over="ignore"):
+        solved = solve_ivp(
+            right_hand_side, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian
+        )
+    path = _finite_part(solved.y.T, len(times))
+    states = flat.tree(path)
+    losses = np.array([flat.evaluated(y)[1] if np.isfinite(y).all() else np.nan for y in path])
+    going = np.isfinite(path).all(axis=1) & np.isfinite(losses)
+    n_reached = int(np.logical_and.accumulate(going).sum())
+    reason = "finished" if n_reached == len(times) else "diverged" if solved.success else "solver failed"
+    settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": len(y0), "n_evaluations": int(solved.nfev)}
+    return Solution(times, states, losses, reason, float(times[max(n_reached - 1, 0)]), settings)
+
+
+def _finite_part(path: np.ndarray, n_times: int) -> np.ndarray:
+    """All rows up to the first that is missing or not finite; NaN from there on."""
+    whole = np.full((n_times, path.shape[1]), np.nan)
+    good = np.logical_and.accumulate(np.isfinite(path).all(axis=1))
+    whole[: len(path)][good] = path[good]
+    return whole

@@ -1,31 +1,23 @@
-r"""Gradient flow of any system to times no step count could reach, in logarithmic time.
+"""Gradient flow of any system: where it starts, when it is recorded, and the record.
 
-Time is stretched, $t = u (e^s - 1)$ with $u$ the inverse of the largest rate: starts at 0, and is smooth in $s$ to any $t$. Late in
-training everything moves on the scale of $t$ itself, so in $s$ the pairwise model's flow is not even stiff: eigenvalues of its
-Jacobian stay between about -10 and 0.5 to t = 1e12 (tests/dynamics/test_flow.py), and LSODA, which may switch to its stiff method
-with JAX's Jacobian, hardly ever does. SciPy's solver, JAX's right-hand side and Jacobian, float64 whatever the caller's JAX is set
-to. Not here: what moves and how (`model/`).
+Not here: the solver (`flat_flow.py`), what moves and how (`model/`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
-from scipy.integrate import solve_ivp
 
-from saccade.dynamics.flat_flow import FlatFlow
+from saccade.dynamics.flat_flow import integrate
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.trajectory import trajectory
-from saccade.errors import InputError, checked_choice, checked_count, checked_list, checked_number
-from saccade.model.system import Equations, Solver, System, rates_by_leaf
-
-_METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
-_MOST_UNKNOWNS_FOR_A_JACOBIAN = 8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
+from saccade.errors import InputError, checked_count, checked_list, checked_number
+from saccade.model.system import Solver, System, rates_by_leaf
 
 
 def flow(
@@ -185,67 +177,3 @@ def checked_parameters(name: str, system: System, given: Any) -> Any:
     if not all(np.isfinite(leaf).all() for leaf in leaves):
         raise InputError(f"`{name}` must be finite.")
     return jax.tree.unflatten(jax.tree.structure(wanted), leaves)
-
-
-class Solution(NamedTuple):
-    """States at `times` (leading axis), NaN after `stop_time` if the solver could not go on; until then the loss is finite too."""
-
-    times: np.ndarray
-    states: Any
-    loss: np.ndarray
-    stop_reason: str
-    stop_time: float
-    settings: dict[str, Any]
-
-
-def integrate(
-    equations: Equations,
-    start: Any,
-    *,
-    times: np.ndarray,
-    unit: float,
-    method: str,
-    most_for_lsoda: int,
-    rtol: float,
-    atol: float,
-    on_progress: Callable[[float], None],
-) -> Solution:
-    """Follow the equations from `start` at times[0] = 0 through `times`; t = unit (e^s - 1).
-
-    Compiled code is kept for each pair of functions, so pass the same ones for another setting of the same shape.
-    """
-    checked_choice("`method`", method, _METHODS)
-    flat = FlatFlow(equations, start)
-    y0, s_eval = flat.start, np.log1p(times / unit)
-    if method == "auto":
-        stiff = "LSODA" if len(y0) <= most_for_lsoda else "BDF"
-        method = stiff if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
-
-    def right_hand_side(s: float, y: np.ndarray) -> np.ndarray:
-        on_progress(s / s_eval[-1])
-        return unit * np.exp(s) * flat.velocity(y)
-
-    if not np.isfinite(right_hand_side(0.0, y0)).all():  # explicit methods would look for a first step for ever
-        raise InputError("the velocity is not a number at the start: `loss` must have a slope there.")
-    with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: unit * np.exp(s) * flat.jacobian(y)}
-    # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
-    with np.errstate(invalid="ignore", over="ignore"):
-        solved = solve_ivp(
-            right_hand_side, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian
-        )
-    path = _finite_part(solved.y.T, len(times))
-    states = flat.tree(path)
-    losses = np.array([flat.evaluated(y)[1] if np.isfinite(y).all() else np.nan for y in path])
-    going = np.isfinite(path).all(axis=1) & np.isfinite(losses)
-    n_reached = int(np.logical_and.accumulate(going).sum())
-    reason = "finished" if n_reached == len(times) else "diverged" if solved.success else "solver failed"
-    settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": len(y0), "n_evaluations": int(solved.nfev)}
-    return Solution(times, states, losses, reason, float(times[max(n_reached - 1, 0)]), settings)
-
-
-def _finite_part(path: np.ndarray, n_times: int) -> np.ndarray:
-    """All rows up to the first that is missing or not finite; NaN from there on."""
-    whole = np.full((n_times, path.shape[1]), np.nan)
-    good = np.logical_and.accumulate(np.isfinite(path).all(axis=1))
-    whole[: len(path)][good] = path[good]
-    return whole

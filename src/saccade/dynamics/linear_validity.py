@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import expm
 
-from saccade.dynamics.flat_flow import Velocity, no_loss
-from saccade.dynamics.flow import integrate
+from saccade.dynamics.flat_flow import Velocity, integrate, no_loss
 from saccade.dynamics.linearise import is_symmetric, jacobian, modes
 from saccade.errors import InputError, checked_number
 from saccade.model.system import Equations

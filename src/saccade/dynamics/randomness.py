@@ -22,8 +22,9 @@ class Purpose(IntEnum):
 
 
 def generator(seed: int, purpose: Purpose, step: int = 0) -> np.random.Generator:
+    """The stream of a seed that has been checked."""
     # The step is the counter's highest word: streams of neighbouring steps are 2**192 draws apart.
-    return np.random.Generator(np.random.Philox(key=[checked_seed("seed", seed), purpose], counter=[0, 0, 0, step]))
+    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, 0, step]))
 
 
 def checked_seeds(seeds: object) -> list[int]:

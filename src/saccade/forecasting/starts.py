@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from saccade.data.markov import MarkovChain
 from saccade.dynamics.randomness import Purpose, generator
+from saccade.errors import checked_seed
 from saccade.model.embedded import Embedded, Weights
 from saccade.model.rank_one import RankOne
 from saccade.theory import focus_and_dilution as theory
@@ -35,7 +36,7 @@ class Start(NamedTuple):
 
 def random_start(chain: MarkovChain, model: Embedded, seed: int) -> Start:
     """The start that `saccade.flow` draws for this seed."""
-    weights = model.initial(chain.n_vocab, generator(seed, Purpose.INITIALISATION))
+    weights = model.initial(chain.n_vocab, generator(checked_seed("seed", seed), Purpose.INITIALISATION))
     alpha = theory.condensed_direction(weights.embedding, weights.projection, stationary=chain.stationary)
     sign = theory.focus_sign(stationary=chain.stationary, transition=chain.transition) or 1
     q, k = alpha @ weights.query, alpha @ weights.key

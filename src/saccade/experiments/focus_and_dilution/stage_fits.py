@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import saccade
-from saccade.dynamics.flow import integrate
+from saccade.dynamics.flat_flow import integrate
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.errors import InputError
 from saccade.lab.experiment import silent
