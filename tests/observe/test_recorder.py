@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
 import re
-import signal
-import subprocess
-import sys
-import textwrap
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,27 +106,6 @@ def test_the_record_is_a_labelled_dataset_with_definitions(tmp_path):
     assert record.moved.isel(time=0).isnull().all()
     assert (record.moved.isel(time=1) == 0).all()  # nothing was trained in between
     assert record.qk_effective_rank.sizes["weight_layer"] == 2
-
-
-def test_a_killed_run_keeps_every_finished_observation(tmp_path):
-    code = f"""
-        import torch, saccade, time
-        from tests.observe import model_zoo as zoo
-        model = zoo.HandWritten("fused")
-        recorder = saccade.watch(model, zoo.ids(), every=1, budget=None, out={str(tmp_path / "run")!r}).__enter__()
-        for step in range(10_000):
-            recorder.step(step)
-    """
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=Path(__file__).parents[2], env=os.environ | {})
-    deadline = time.monotonic() + 90
-    while len(list((tmp_path / "run" / "observations").glob("*.npz"))) < 4 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    record = saccade.watched(tmp_path / "run")
-    assert record.sizes["time"] >= 4
-    assert record.time.values.tolist() == list(range(record.sizes["time"]))
-    assert record.entropy.notnull().all()
 
 
 @pytest.mark.parametrize("wrap", [lambda m: torch.compile(m, backend="eager"), nn.DataParallel], ids=["compiled", "data parallel"])

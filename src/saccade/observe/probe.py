@@ -61,6 +61,15 @@ class Probe:
         with _without_cache(model):
             return model(*on_device_of(model, args), **on_device_of(model, named))
 
+    def parts(self) -> Iterator[Any]:
+        """All that it is made of, in order: names, shapes and arrays; of other objects their kind alone."""
+        named = {**{str(place): value for place, value in enumerate(self._args)}, **self._named, "documents": self._documents}
+        for name, value in named.items():
+            is_tensor = isinstance(value, Tensor)
+            yield f"{name} {value.dtype} {tuple(value.shape)}" if is_tensor else f"{name} {type(value).__name__}"
+            if is_tensor:
+                yield value.detach().cpu().double().numpy()
+
     def first(self) -> Probe:
         """The first sequence alone."""
 
@@ -218,6 +227,7 @@ class LayerTokens:
     def __init__(self, model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> None:
         self._has_names = any("decoder" in name.lower() for name, _ in model.named_modules())
         self._makes_second = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))  # unless it is given one
+        self.text = None if counted is None else counted.text.token
         self.main = probe.tokens(counted)
         self._decoder = probe.decoder_tokens(counted)
 

@@ -8,6 +8,7 @@ disk among them, reaches the training loop (`guard.py`).
 
 from __future__ import annotations
 
+import hashlib
 import numbers
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from torch import nn
 
 from saccade.errors import InputError, checked_count, checked_kind, is_list_like, shortened
 from saccade.observe.account import Account
+from saccade.observe.attention_statistics import MEASURES, PLACES
 from saccade.observe.budget import Budget, schedule
 from saccade.observe.drive import attention_drive
 from saccade.observe.forwarding import forwarders
@@ -30,6 +32,7 @@ from saccade.observe.probe import LayerTokens, Probe, on_device_of
 from saccade.observe.self_check import WORST, Check
 from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import check_whole, unwrapped
+from saccade.observe.watched_variables import AXES
 from saccade.records.observation_log import ObservationLog
 from saccade.records.store import save_record
 from saccade.report.watched_figure import write_watched
@@ -54,6 +57,7 @@ def watch(
     decode: Callable[[list[int]], str] | None = None,
     drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
     label: str = "",
+    resume: bool = False,
 ) -> Recorder:
     """A recorder to use in a `with` block around training; call `recorder.step(step)` once per step.
 
@@ -76,8 +80,10 @@ def watch(
     | `drive`      | `loss(model, probe)`: keep the top singular value and pair of F of each head too, `saccade.attention_drive` |
     |              | of the probe; a backward pass for each multiple of the head's width in the model's, within the budget      |
     | `label`      | what the run is called on pages, "lr 3e-4, seed 2" say; default: the name of its folder                    |
+    | `resume`     | go on with the run in `out`, if there is one with this label, model and probe; steps must be told by number |
     """
-    return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label)
+    arguments = every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label, resume
+    return Recorder(model, probe, *arguments)
 
 
 class Recorder:
@@ -99,6 +105,7 @@ class Recorder:
         decode: Callable[[list[int]], str] | None = None,
         drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
         label: str = "",
+        resume: bool = False,
     ) -> None:
         if not (drive is None or callable(drive)):
             raise InputError(f"`drive` must be a function of the model and the probe that gives the loss; got {shortened(drive)}.")
@@ -117,10 +124,14 @@ class Recorder:
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
         if not isinstance(out, str | Path | None):
             raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
+        if resume and out is None:
+            raise InputError("`resume` needs `out`, the folder of the run that is to go on.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
         account = Account(self._config(every, checked_kind("label", label, str)), self._probe, kept, _checked_decode(decode))
         self._observer = Observer(self._model, self._probe, self._tokens, kept, weights, driven, account, self.guard)
-        self._log = ObservationLog(self._out, account.about)
+        account.config["identity"] = self._identity(label, kept)
+        self._log = ObservationLog(self._out, account.about, resume=resume)
+        self._goes_on = self._log.is_resumed  # and has not been told yet where
         self._has_begun = False
         self._next_step = self._first_step = 0
         self.check: Check | None = None
@@ -165,6 +176,8 @@ class Recorder:
     @guarded
     def step(self, step: int | None = None, loss: float | None = None) -> None:
         """Once a step of training, before or after the update; observes the model if it is time. Without a number it counts."""
+        if step is None and self._goes_on:
+            raise InputError("a run that goes on must be told the number of its step: call `recorder.step(step)`")
         number = self._next_step if step is None else checked_count("step", _plain(step), low=0)
         if number + 1 < self._next_step:
             warn(f"step {number} after step {self._next_step - 1} is not observed: steps must grow.")
@@ -175,11 +188,28 @@ class Recorder:
         if not self._is_first_rank:
             return
         self._begin()
-        if self.check is not None and self._due(number) and number not in self._log.observations:
+        seen_before = number in self._log.observations  # by a run that was stopped: what is there now may be another model
+        self._go_on(number)
+        if self.check is not None and (self._due(number) or seen_before) and number not in self._log.observations:
             if self._budget.allows_a_look(number - self._first_step):
                 self.look(number, loss)
             else:
                 self._leave_out(number)
+
+    def _go_on(self, step: int) -> None:
+        """Of a run that was stopped, what comes before this step is kept, and what comes after gives way to what is seen now."""
+        if not self._goes_on:
+            return
+        self._goes_on = False
+        n_before = len(self._log.observations)
+        with self.guard("that the run goes on could not be written"):
+            self._log.go_on_from(step)
+        n_kept = len(self._log.observations)
+        gone = f"; {n_before - n_kept} of later steps give way (their files stay)" if n_kept < n_before else ""
+        say(f"the run goes on from step {step}: {n_kept} earlier observations{gone}")
+        if n_kept:
+            with self.guard("how far attention has moved is told from here on"):
+                self.recall(self._log.record(), step)
 
     def _leave_out(self, step: int) -> None:
         thinned = self._log.about["config"]["thinned"]
@@ -198,6 +228,7 @@ class Recorder:
 
     def look(self, step: int, loss: float | None = None) -> None:
         """The same outside training: an error is raised."""
+        self._go_on(step)
         started = time.perf_counter()
         try:
             arrays = self._observer.observed(step)
@@ -262,6 +293,7 @@ class Recorder:
             say(f"{len(lost)} observations that could not be written are lost: memory holds no more (`lost` in the config)")
         if self._out is not None and self.check is not None:
             self._write(self._out)
+            self._log.release()
 
     def _write(self, out: Path) -> None:
         """All that can be written at the end: observations that wait for it, then the record, then its page."""
@@ -284,6 +316,27 @@ class Recorder:
             "budget": self._budget.share,
             "n_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
         }
+
+
+    def _identity(self, label: str, maps: list[int]) -> dict[str, Any]:
+        """What must be the same in a run that goes on in the same folder."""
+        shapes = [(name, tuple(parameter.shape)) for name, parameter in self._model.named_parameters()]
+        return {
+            "label": label,
+            "model": _digest(repr(shapes)),
+            "probe": _digest(*self._probe.parts()),
+            "text": "" if self._tokens.text is None else _digest(self._tokens.text),
+            "maps": maps,
+            "set of measures": _digest(repr((AXES, MEASURES, PLACES))),
+        }
+
+
+def _digest(*parts: Any) -> str:
+    """Of texts and arrays, in their order."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).data)
+    return found.hexdigest()[:16]
 
 
 def _counted(text: Any, probe: Probe) -> TokenStatistics | None:
