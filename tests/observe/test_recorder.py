@@ -253,25 +253,41 @@ def test_a_budget_of_two_percent_is_kept(monkeypatch):
     assert 0.015 < budget.looking / budget.training <= 0.02
 
 
-def test_numbers_are_forwarded_by_path(tmp_path):
+def test_numbers_are_forwarded_by_measure_and_layer(tmp_path):
     from torch.utils.tensorboard import SummaryWriter
 
     seen: list[tuple[int, dict[str, float]]] = []
-    logged: list[dict[str, float]] = []
+    each: list[dict[str, float]] = []
+    logged: list[tuple[str, object]] = []
 
-    class Run:
-        def log(self, values, step):
-            logged.append(values)
+    class Run:  # as Weights & Biases has it: `step` belongs to the loop that logs by itself
+        def define_metric(self, name, **settings):
+            logged.append((name, settings.get("step_metric")))
+
+        def log(self, values):
+            logged.append(("log", values))
 
     writer = SummaryWriter(tmp_path / "board")
-    forward = [lambda step, values: seen.append((step, values)), Run(), writer]
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), forward=forward) as recorder:
+    model = zoo.HandWritten("fused")
+    with saccade.watch(model, zoo.ids(), forward=[lambda step, values: seen.append((step, values)), Run(), writer]) as recorder:
         recorder.observe(7)
+        recorder.observe(8)
+    with saccade.watch(model, zoo.ids(), forward=lambda step, values: each.append(values), forward_heads=True) as other:
+        other.observe(7)
     writer.close()
-    step, values = seen[0]
+    (step, values), record = seen[0], recorder.record
     assert step == 7
-    assert values["saccade/layer1/head3/entropy"] == pytest.approx(float(recorder.record.entropy[0, 1, 3]))
-    assert logged == [values]
+    assert values["saccade_entropy/layer1"] == pytest.approx(float(record.entropy[0, 1].mean()))
+    assert values["saccade_largest_logit/layer1"] == pytest.approx(float(record.largest_logit[0, 1].max()))
+    assert values["saccade_qk_top_share/layer0"] == pytest.approx(float(record.qk_top_share[0, 0].mean()))
+    assert values["saccade/sink_share"] == pytest.approx(float(record.sink_share[0]))
+    n_groups = len({key.partition("/")[0] for key in values})
+    assert len(values) <= 2 * n_groups + len([key for key in values if key.startswith("saccade/")])  # a curve a layer
+    assert each[0]["saccade_entropy/layer1/head3"] == pytest.approx(float(other.record.entropy[0, 1, 3]))
+    assert "saccade_decile_focus/layer1/head3/decile9" in each[0]
+    assert logged[:2] == [("saccade/step", None), ("saccade*", "saccade/step")]
+    assert logged[2] == ("log", values | {"saccade/step": 7})
+    assert [what for what, _ in logged[3:]] == ["log"]
     assert list((tmp_path / "board").iterdir())
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-_COUNTS = ("num_heads", "n_heads", "n_head", "num_attention_heads", "heads", "nhead", "nheads")
+COUNTS = ("num_heads", "n_heads", "n_head", "num_attention_heads", "heads", "nhead", "nheads")
 
 
 class Untold(Exception):
@@ -91,7 +91,7 @@ def _told(owner: nn.Module | None) -> Iterator[int]:
     """How many heads a module says that it has, or its configuration."""
     holders: tuple[Any, ...] = (owner, getattr(owner, "config", None))
     for holder in holders:
-        for name in _COUNTS:
+        for name in COUNTS:
             count = getattr(holder, name, None)
             if isinstance(count, int) and not isinstance(count, bool) and count > 0:
                 yield count

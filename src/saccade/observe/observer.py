@@ -15,6 +15,7 @@ from torch import nn
 
 from saccade.errors import InputError
 from saccade.observe.account import Account
+from saccade.observe.attention_weights import Names
 from saccade.observe.drive import AttentionDrive
 from saccade.observe.guard import Guard
 from saccade.observe.layout import Layout
@@ -40,7 +41,7 @@ class Observer:
         probe: Probe,
         tokens: LayerTokens,
         maps: list[int],
-        weights: bool,
+        weights: bool | Names,
         drive: Callable[[], AttentionDrive] | None,
         account: Account,
         guard: Guard,
@@ -124,8 +125,9 @@ class Observer:
         return b"".join(numbers.double().cpu().numpy().tobytes() for numbers in sampled)
 
     def _of_weights(self) -> dict[str, np.ndarray]:
-        found = weight_statistics(self._model)
-        self._account.note_weights(found, lambda: weight_layers(self._model))
+        names = self._weights if isinstance(self._weights, Names) else None
+        found = weight_statistics(self._model, names)
+        self._account.note_weights(found, lambda: weight_layers(self._model, names))
         return {name: values.astype(np.float32) for name, values in found.values.items()}
 
     def _of_drive(self, drive: AttentionDrive) -> dict[str, np.ndarray]:

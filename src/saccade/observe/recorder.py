@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import numbers
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from torch import nn
 from saccade.errors import InputError, checked_count, checked_kind, is_list_like, shortened
 from saccade.observe.account import Account
 from saccade.observe.attention_statistics import MEASURES, PLACES
+from saccade.observe.attention_weights import Names, check_names
 from saccade.observe.budget import Budget, schedule
 from saccade.observe.drive import attention_drive
 from saccade.observe.forwarding import forwarders
@@ -50,7 +51,7 @@ def watch(
     budget: float | None = 0.02,
     out: str | Path | None = None,
     maps: Sequence[int] = (0,),
-    weights: bool = True,
+    weights: bool | Mapping[str, Any] = True,
     forward: Any = (),
     batch_axis: int = 0,
     documents: Any = None,
@@ -58,6 +59,7 @@ def watch(
     drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
     label: str = "",
     resume: bool = False,
+    forward_heads: bool = False,
 ) -> Recorder:
     """A recorder to use in a `with` block around training; call `recorder.step(step)` once per step.
 
@@ -71,8 +73,11 @@ def watch(
     |              | the last, and some 30 that take seconds in total, spread evenly in log step; None: no limit                |
     | `out`        | a new folder for every observation as it is made, and a record at the end; None: all stays in memory       |
     | `maps`       | sequences of the probe whose attention maps are kept                                                       |
-    | `weights`    | whether to compute singular values of weights too, each time the step has at least doubled                 |
-    | `forward`    | also send numbers to: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function     |
+    | `weights`    | whether to compute singular values of weights too, each time the step has at least doubled; or the names   |
+    |              | of the matrices of attention, `{"q": "attn.q", "k": "attn.k", "v": "attn.v", "o": "attn.out"}` or          |
+    |              | `{"qkv": ..., "o": ...}`, with `"heads": 8` if the module does not say; `qkv_by_head` if heads come first  |
+    | `forward`    | also send numbers to: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function of  |
+    |              | (step, numbers); those of each layer, or of each head if `forward_heads`                                   |
     | `batch_axis` | axis of sequences in the probe's tensors: 1 for models that take positions first                           |
     | `documents`  | (sequence, position) 0 on padding, else the number of the token's document; default: from the probe's      |
     |              | `attention_mask` and `position_ids`, if it names them                                                      |
@@ -82,7 +87,7 @@ def watch(
     | `label`      | what the run is called on pages, "lr 3e-4, seed 2" say; default: the name of its folder                    |
     | `resume`     | go on with the run in `out`, if there is one with this label, model and probe; steps must be told by number |
     """
-    arguments = every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label, resume
+    arguments = every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label, resume, forward_heads
     return Recorder(model, probe, *arguments)
 
 
@@ -98,7 +103,7 @@ class Recorder:
         budget: float | None,
         out: str | Path | None,
         maps: Sequence[int],
-        weights: bool,
+        weights: bool | Mapping[str, Any],
         forward: Any,
         batch_axis: int = 0,
         documents: Any = None,
@@ -106,6 +111,7 @@ class Recorder:
         drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
         label: str = "",
         resume: bool = False,
+        forward_heads: bool = False,
     ) -> None:
         if not (drive is None or callable(drive)):
             raise InputError(f"`drive` must be a function of the model and the probe that gives the loss; got {shortened(drive)}.")
@@ -114,9 +120,12 @@ class Recorder:
         self._probe = Probe(probe, batch_axis, documents)
         driven = None if drive is None else partial(attention_drive, self._model, drive, on_device_of(self._model, probe))
         kept = _sequences(maps, self._probe.n_batch)
+        measured = weights if isinstance(weights, bool) else Names.of(weights)
+        if isinstance(measured, Names):
+            check_names(self._model, measured)
         self._due = schedule(every)
         self._budget = Budget(budget)
-        self._forward = forwarders(forward)
+        self._forward = forwarders(forward, forward_heads)
         started = time.perf_counter()
         self._tokens = LayerTokens(self._model, self._probe, _counted(text, self._probe))
         self._counting = time.perf_counter() - started  # s
@@ -128,7 +137,7 @@ class Recorder:
             raise InputError("`resume` needs `out`, the folder of the run that is to go on.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
         account = Account(self._config(every, checked_kind("label", label, str)), self._probe, kept, _checked_decode(decode))
-        self._observer = Observer(self._model, self._probe, self._tokens, kept, weights, driven, account, self.guard)
+        self._observer = Observer(self._model, self._probe, self._tokens, kept, measured, driven, account, self.guard)
         account.config["identity"] = self._identity(label, kept)
         self._log = ObservationLog(self._out, account.about, resume=resume)
         self._goes_on = self._log.is_resumed  # and has not been told yet where
