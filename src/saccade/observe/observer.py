@@ -7,7 +7,7 @@ Not here: when to observe, for how long, and where it is kept (`recorder.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -121,7 +121,8 @@ class Observer:
     @torch.no_grad()
     def _weights_now(self) -> bytes:
         """Some numbers of every parameter: an update changes them. PyTorch's own count of changes leaves fused optimisers out."""
-        sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in self._model.parameters())
+        here: list[Any] = [each.to_local() if hasattr(each, "to_local") else each for each in self._model.parameters()]
+        sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in here)
         return b"".join(numbers.double().cpu().numpy().tobytes() for numbers in sampled)
 
     def _of_weights(self) -> dict[str, np.ndarray]:

@@ -9,9 +9,12 @@ disk among them, reaches the training loop (`guard.py`).
 from __future__ import annotations
 
 import hashlib
+import io
 import numbers
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +35,7 @@ from saccade.observe.observer import Observer
 from saccade.observe.probe import LayerTokens, Probe, on_device_of
 from saccade.observe.self_check import WORST, Check
 from saccade.observe.token_statistics import TokenStatistics
-from saccade.observe.undisturbed import check_whole, unwrapped
+from saccade.observe.undisturbed import is_spread, unwrapped
 from saccade.observe.watched_variables import AXES
 from saccade.records.observation_log import ObservationLog
 from saccade.records.store import save_record
@@ -65,7 +68,8 @@ def watch(
 
     | argument     | meaning                                                                                                    |
     |--------------|------------------------------------------------------------------------------------------------------------|
-    | `model`      | any module; inside `torch.compile` and `DistributedDataParallel` the original one is observed              |
+    | `model`      | any module; inside `torch.compile` and `DistributedDataParallel` the original one is observed; with FSDP2  |
+    |              | (`fully_shard`) all processes run the probe together, so all must call the recorder                        |
     | `probe`      | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
     | `every`      | `"log"` (0 to 7, then five to a doubling, and every 1000), a number of steps, or a list; the end always    |
     | `text`       | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
@@ -116,8 +120,10 @@ class Recorder:
         if not (drive is None or callable(drive)):
             raise InputError(f"`drive` must be a function of the model and the probe that gives the loss; got {shortened(drive)}.")
         self._model = unwrapped(checked_kind("model", model, nn.Module))
-        check_whole(self._model)
+        self._together = is_spread(self._model)  # all processes look, since each needs the others' weights; the first one writes
         self._probe = Probe(probe, batch_axis, documents)
+        if self._together and drive is not None:
+            raise InputError("`drive` needs whole weights, and this model's are spread over processes.")
         driven = None if drive is None else partial(attention_drive, self._model, drive, on_device_of(self._model, probe))
         kept = _sequences(maps, self._probe.n_batch)
         measured = weights if isinstance(weights, bool) else Names.of(weights)
@@ -157,14 +163,33 @@ class Recorder:
 
     def _begin(self) -> None:
         """The self-check, once and before anything is written; a model that fails it is not looked at."""
-        if self._is_first_rank and not self._has_begun:
+        if (self._is_first_rank or self._together) and not self._has_begun:
             self._has_begun = True
             started = time.perf_counter()
-            self.check = self._observer.checked()
-            self._budget.start(self._counting + time.perf_counter() - started)
-            self._observer.check_drive()
-            self._say(self.check)
+            with self._one_voice():
+                self.check = self._observer.checked()
+                self._budget.start(self._counting + time.perf_counter() - started)
+                self._observer.check_drive()
+                self._say(self.check)
             self._log.about["config"]["check"] = self.check.as_dict()
+
+    @contextmanager
+    def _one_voice(self) -> Iterator[None]:
+        """Of several processes that look together, the first speaks."""
+        if self._is_first_rank:
+            yield
+        else:
+            with redirect_stderr(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+
+    def _agreed(self, wanted: bool) -> bool:
+        """Whether to look: the first process, which has the clock and the record, decides for all."""
+        if self._together:
+            said = [wanted]
+            torch.distributed.broadcast_object_list(said, src=0)
+            return said[0]
+        return wanted
 
     def _say(self, check: Check) -> None:
         """What the check found, and where the page will be."""
@@ -191,19 +216,21 @@ class Recorder:
         if number + 1 < self._next_step:
             warn(f"step {number} after step {self._next_step - 1} is not observed: steps must grow.")
             return
-        if self._next_step == 0:
+        is_first = self._next_step == 0
+        if is_first:
             self._first_step = number
         self._next_step = number + 1
-        if not self._is_first_rank:
-            return
         self._begin()
+        if self.check is None or not (is_first or self._due(number)):
+            return
         seen_before = number in self._log.observations  # by a run that was stopped: what is there now may be another model
         self._go_on(number)
-        if self.check is not None and (self._due(number) or seen_before) and number not in self._log.observations:
-            if self._budget.allows_a_look(number - self._first_step):
-                self.look(number, loss)
-            else:
-                self._leave_out(number)
+        is_wanted = (self._due(number) or seen_before) and number not in self._log.observations
+        is_allowed = is_wanted and self._budget.allows_a_look(number - self._first_step)
+        if self._agreed(is_allowed):
+            self.look(number, loss)
+        elif is_wanted and self._is_first_rank:
+            self._leave_out(number)
 
     def _go_on(self, step: int) -> None:
         """Of a run that was stopped, what comes before this step is kept, and what comes after gives way to what is seen now."""
@@ -240,7 +267,10 @@ class Recorder:
         self._go_on(step)
         started = time.perf_counter()
         try:
-            arrays = self._observer.observed(step)
+            with self._one_voice():
+                arrays = self._observer.observed(step)
+            if not self._is_first_rank:
+                return
             if loss is not None:
                 with self.guard("the loss was left out"):
                     arrays["loss"] = np.asarray(_checked_loss(loss))
@@ -277,7 +307,7 @@ class Recorder:
     def finish(self, loss: float | None = None) -> None:
         """Training is over: observe what its last update has left, whatever schedule and budget say, unless that is done; close."""
         with self.guard("the end of training was not observed"):
-            if self.check is not None and self._next_step > 0 and self._observer.has_changed():
+            if self.check is not None and self._next_step > 0 and self._agreed(self._observer.has_changed()):
                 self.look(self._next_step, loss)
         self.close()
 
@@ -285,7 +315,7 @@ class Recorder:
     def close(self) -> None:
         """Write what was left out beside the observations, and all of them as one record."""
         thinned, lost = (self._log.about["config"].get(name, []) for name in ("thinned", "lost"))
-        if self.check is not None and not self._log.observations:
+        if self.check is not None and not self._log.observations and self._is_first_rank:
             why = (
                 "none that `recorder.step` was told of is in the schedule"
                 if self._next_step
