@@ -76,7 +76,7 @@ def look(
             if kept is not None:
                 places = [place for place, row in enumerate(rows) if start <= row < start + weights.shape[2]]
                 chosen = weights[sequences][:, :, [rows[place] - start for place in places], : call.n_keys]
-                kept[:, :, places] = chosen.to(kept.device)
+                kept[:, :, places, : chosen.shape[-1]] = chosen.to(kept.device)
 
         found.layers.append(layer)
         found.n_queries.append(call.n_queries)
@@ -156,7 +156,7 @@ def _empty_maps(call: AttentionCall, n_sequences: int) -> Tensor:
     """Room for what is kept of a call's maps, taken before its blocks come: pieces kept between them would leave holes in memory
     that no further block fits into, hundreds of megabytes of them.
     """
-    return torch.empty(n_sequences, call.n_heads, len(map_rows(call.n_queries)), call.n_keys, dtype=torch.float32, device="cpu")
+    return torch.zeros(n_sequences, call.n_heads, len(map_rows(call.n_queries)), call.n_keys, dtype=torch.float32, device="cpu")
 
 
 def _without_padding(

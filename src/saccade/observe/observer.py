@@ -7,6 +7,7 @@ Not here: when to observe, for how long, and where it is kept (`recorder.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,13 +78,12 @@ class Observer:
 
     def _checked_repeated(self) -> RepeatedProbe | None:
         """The repeated probe, if there can be one and the model takes it."""
-        repeated = RepeatedProbe.of(self._probe)
-        if repeated is not None:
-            try:
-                tried(self._model, repeated.probe)
-            except InputError:
-                return None
-        return repeated
+        for repeated in (RepeatedProbe.of(self._probe), RepeatedProbe.of(self._probe, self._probe.n_positions)):
+            if repeated is not None:
+                with suppress(InputError):
+                    tried(self._model, repeated.probe)
+                    return repeated
+        return None
 
     def recall(self, record: xr.Dataset, before: int) -> None:
         """Movement is measured against the maps of half the step, those of an earlier part of the run among them."""

@@ -27,6 +27,7 @@ _CROSS = re.compile(
 
 _LEAST_PERIOD = 4  # different tokens of a repeated probe: with two, the token before is also the one that came after
 _MOST_REPEATED = 4  # sequences of it: enough for a scatter
+_MOST_POSITIONS = 256  # of each, if the model takes sequences of any length: a longer one would cost as much as the probe itself
 
 
 class Probe:
@@ -195,18 +196,20 @@ class Probe:
 class RepeatedProbe:
     """Random tokens of the probe, the same again and again: which heads find what came after a token before?
 
-    `probe` has at most `_MOST_REPEATED` sequences, as long as those of the probe it is made from; in each, `period` different
-    tokens come in the same order over and over. Tokens are drawn from those of the probe, so that the model knows them.
+    `probe` has at most `_MOST_REPEATED` sequences, as long as those of the probe it is made from or of `_MOST_POSITIONS` tokens; in
+    each, `period` different tokens come in the same order over and over. Tokens are drawn from those of the probe, so that the
+    model knows them.
     """
 
     def __init__(self, probe: Probe, period: int) -> None:
         self.probe, self.period = probe, period
 
     @classmethod
-    def of(cls, probe: Probe) -> RepeatedProbe | None:
+    def of(cls, probe: Probe, longest: int = _MOST_POSITIONS) -> RepeatedProbe | None:
         """None if the probe is not a text alone, or too short, or has too few different tokens."""
         known = np.unique(np.concatenate(probe.documents() or [np.zeros(0, np.int64)]))
-        length, period = probe.n_positions, min(probe.n_positions // 2, len(known))
+        length = min(probe.n_positions, longest)
+        period = min(length // 2, len(known))
         if period < _LEAST_PERIOD:
             return None
         rng = np.random.default_rng(0)
