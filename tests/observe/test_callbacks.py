@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -37,21 +38,23 @@ def gpt2():
     return zoo.transformers_case("gpt2", "sdpa", None).model
 
 
-def trainer_losses(tmp_path, callbacks) -> list[float]:
+def trainer_losses(tmp_path, callbacks, steps=5, checkpoint=None) -> list[float]:
     data = [{"input_ids": row, "labels": row} for row in zoo.ids().repeat(8, 1)]
     settings = transformers.TrainingArguments(
         output_dir=str(tmp_path),
-        max_steps=5,
+        max_steps=steps,
+        lr_scheduler_type="constant",
         per_device_train_batch_size=4,
         logging_steps=1,
         report_to=[],
         use_cpu=True,
         disable_tqdm=True,
-        save_strategy="no",
+        save_strategy="no" if steps == 5 else "steps",
+        save_steps=steps,
         seed=3,
     )
     trainer = transformers.Trainer(model=gpt2(), args=settings, train_dataset=data, callbacks=callbacks)
-    trainer.train()
+    trainer.train(resume_from_checkpoint=checkpoint)
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
 
@@ -64,6 +67,15 @@ def test_the_trainer_is_watched_and_not_disturbed(tmp_path, tokenizer):
     assert record.loss.notnull().sum() == 5
     assert record.sizes["layer"] == 2
     assert record.entropy.notnull().all()
+    settings = {"every": 1, "budget": None, "out": tmp_path / "stopped"}
+    trainer_losses(tmp_path / "c", [saccade.TrainerCallback(TEXTS, tokenizer, **settings)], steps=3)
+    trainer_losses(
+        tmp_path / "c", [saccade.TrainerCallback(TEXTS, tokenizer, **settings)], checkpoint=str(tmp_path / "c/checkpoint-3")
+    )
+    stitched = saccade.load_record(tmp_path / "stopped")
+    assert json.loads(stitched.attrs["config"])["resumed"] == [3]
+    for name in ("time", "entropy", "attention_map", "moved"):
+        np.testing.assert_allclose(stitched[name], record[name], atol=1e-6, err_msg=name)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -106,21 +118,33 @@ def test_lightning_is_watched(tmp_path):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    callback = saccade.LightningCallback(zoo.ids(), part="model", every=2, budget=None)
-    trainer = lightning.Trainer(
-        max_steps=5,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        callbacks=[callback],
-        enable_model_summary=False,
-        default_root_dir=str(tmp_path),
-    )
     data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(zoo.ids().repeat(8, 1)), batch_size=4)
-    trainer.fit(Module(), data)
-    assert callback.record.time.values.tolist() == [0, 2, 4, 5]  # the last is what training has left
-    assert (np.diff(callback.record.loss.values[1:3]) < 0).all()
+
+    def trained(out, steps, checkpoint=None):
+        torch.manual_seed(0)
+        callback = saccade.LightningCallback(zoo.ids(), part="model", every=2, budget=None, out=tmp_path / out)
+        trainer = lightning.Trainer(
+            max_steps=steps,
+            accelerator="cpu",
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            callbacks=[callback],
+            enable_model_summary=False,
+            default_root_dir=str(tmp_path),
+        )
+        trainer.fit(Module(), data, ckpt_path=checkpoint)
+        trainer.save_checkpoint(tmp_path / "stopped.ckpt")
+        return callback.record
+
+    whole = trained("whole", 5)
+    assert whole.time.values.tolist() == [0, 2, 4, 5]  # the last is what training has left
+    assert (np.diff(whole.loss.values[1:3]) < 0).all()
+    trained("stopped", 3)
+    stitched = trained("stopped", 5, tmp_path / "stopped.ckpt")
+    assert stitched.time.values.tolist() == [0, 2, 3, 4, 5]  # 3: where it was stopped
+    for name in ("entropy", "attention_map"):
+        np.testing.assert_allclose(stitched.sel(time=whole.time)[name], whole[name], atol=1e-6, err_msg=name)
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,9 @@ def train(folder: Path, first: int, stop: int, *, out: str = "run", killed: bool
 def killed(tmp_path_factory) -> Path:
     """A run that was killed with kill -9 after step 13, whose last checkpoint is of step 9."""
     folder = tmp_path_factory.mktemp("killed")
-    code = f"from pathlib import Path; from tests.observe.test_resume import train; train(Path({str(folder)!r}), 0, 24, killed=True)"
+    code = (
+        f"from pathlib import Path; from tests.observe.test_resume import train; train(Path({str(folder)!r}), 0, 24, killed=True)"
+    )
     ended = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, timeout=240)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
     return folder
@@ -96,7 +98,9 @@ def test_a_killed_run_that_goes_on_has_the_record_of_one_that_was_never_stopped(
 
 
 def test_a_run_that_goes_on_and_is_killed_again_never_mixes_the_two(stopped):
-    recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=5, budget=None, out=stopped / "run", resume=True).__enter__()
+    recorder = saccade.watch(
+        zoo.HandWritten("fused"), zoo.ids(), every=5, budget=None, out=stopped / "run", resume=True
+    ).__enter__()
     recorder.step(10)  # and no more, as if killed
     assert saccade.watched(stopped / "run").time.values.tolist() == list(range(11))
     assert saccade.load_record(stopped / "run").sizes["time"] == 11
@@ -127,7 +131,9 @@ def test_resuming_where_nothing_was_watched_starts_a_run(tmp_path):
     assert train(tmp_path, 0, 2, out="new", resume=True).record.time.values.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("settings, word", [({"label": "lr 2"}, "label"), ({"maps": [1]}, "maps"), ({"text": list(range(9))}, "text")])
+@pytest.mark.parametrize(
+    "settings, word", [({"label": "lr 2"}, "label"), ({"maps": [1]}, "maps"), ({"text": list(range(9))}, "text")]
+)
 def test_another_run_is_refused_in_a_sentence(stopped, settings, word):
     before = sorted(path.name for path in (stopped / "run").rglob("*"))
     with pytest.raises(InputError, match=rf"holds a watched run with another {word}; give `out` a new folder"):

@@ -287,7 +287,9 @@ def test_attention_under_unknown_names_is_said():
     model = Small(lambda: HandWritten(fused="mixer", out="back"))
     model.attention = model.layers.pop(0)
     said = sentences(model)
-    assert 'attention: HandWritten has no weights under a name that is known: pass `weights=` names of matrices, {"q": ..., ' in said
+    assert (
+        'attention: HandWritten has no weights under a name that is known: pass `weights=` names of matrices, {"q": ..., ' in said
+    )
     assert "it holds mixer, back." in said
     assert ".py" not in said
     assert "qk_top_share" not in weight_statistics(model).values

@@ -292,7 +292,12 @@ def _by_head(weights: _Matrices, module: nn.Module, told: int = 0) -> HeadWeight
     n_heads = told or _n_heads(module, weights.query.shape[0])
     width = max(weights.query.shape[0] // n_heads, 1)
     n_key_heads = max(weights.key.shape[0] // width, 1)
-    fits = weights.query.shape[0] == n_heads * width and weights.key.shape[0] == n_key_heads * width and n_heads % n_key_heads == 0 and weights.value.shape[0] % n_key_heads == 0
+    fits = (
+        weights.query.shape[0] == n_heads * width
+        and weights.key.shape[0] == n_key_heads * width
+        and n_heads % n_key_heads == 0
+        and weights.value.shape[0] % n_key_heads == 0
+    )
     if not fits or weights.output.shape[1] != n_heads * (weights.value.shape[0] // n_key_heads):
         shapes = ", ".join(str(tuple(weight.shape)) for weight in weights)
         raise Unreadable(f"queries, keys, values and output of shapes {shapes} do not make {n_heads} heads")

@@ -15,7 +15,14 @@ import numpy as np
 from saccade.errors import InputError, shortened
 
 Sender = Callable[[int, Mapping[str, np.ndarray], Mapping[str, Sequence[str]]], None]
-_NOT_SCALARS = ("map_query", "rank", "place", "measure", "query_input", "key_input")  # in the record: maps, spectra, vectors, errors
+_NOT_SCALARS = (
+    "map_query",
+    "rank",
+    "place",
+    "measure",
+    "query_input",
+    "key_input",
+)  # in the record: maps, spectra, vectors, errors
 _HEADS = ("head", "weight_head")
 _SHORT = {"weight_layer": "layer", "weight_head": "head"}
 _LARGEST = ("largest_logit",)  # of a layer: not a mean over its heads

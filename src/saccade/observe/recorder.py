@@ -356,7 +356,6 @@ class Recorder:
             "n_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
         }
 
-
     def _identity(self, label: str, maps: list[int]) -> dict[str, Any]:
         """What must be the same in a run that goes on in the same folder."""
         shapes = [(name, tuple(parameter.shape)) for name, parameter in self._model.named_parameters()]

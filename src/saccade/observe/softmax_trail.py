@@ -224,7 +224,11 @@ class SoftmaxTrail:
         if context.of_product and not (context.of_attention and known.source.of_product):
             return Found((), (0, 0, 0), None)
         *sizes, n_queries, n_keys = (used.shape[axis] for axis in rule.order)
-        return Found(tuple(sizes), (n_queries, n_keys, rule.width(values)), lambda axes: _call(known, used.detach(), values.detach(), output.detach(), rule, axes))
+        return Found(
+            tuple(sizes),
+            (n_queries, n_keys, rule.width(values)),
+            lambda axes: _call(known, used.detach(), values.detach(), output.detach(), rule, axes),
+        )
 
 
 def _call(known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _Rule, axes: Axes) -> AttentionCall:

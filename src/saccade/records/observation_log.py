@@ -112,7 +112,9 @@ class ObservationLog:
         config["thinned"] = [each for each in config.get("thinned", []) if each < step]
         self.save()
         if self._folder is not None:
-            (self._folder / CHECKSUMS).unlink(missing_ok=True)  # the record and its page, which are written anew, are of a part only
+            (self._folder / CHECKSUMS).unlink(
+                missing_ok=True
+            )  # the record and its page, which are written anew, are of a part only
 
     def append(self, step: int, observation: Observation) -> None:
         self.observations[step] = observation
@@ -188,7 +190,11 @@ class ObservationLog:
             raise self._not_empty()
 
     def _not_empty(self) -> InputError:
-        going_on = "pass `resume=True` to go on with the run in it, or " if (self._folder or Path()).joinpath(OBSERVATIONS).is_dir() else ""
+        going_on = (
+            "pass `resume=True` to go on with the run in it, or "
+            if (self._folder or Path()).joinpath(OBSERVATIONS).is_dir()
+            else ""
+        )
         return InputError(f"{self._folder} is not empty; {going_on}give `out` a new folder, or None to keep all in memory.")
 
     def _held(self) -> dict[int, Observation]:
