@@ -4,8 +4,8 @@ a run, and time in the training of a small GPT.
 Memory is that of a process which looks once, self-check included, less that of one which only runs the probe, as often as watching
 does (to try it, to check it, to look), since an allocator keeps more after several passes: the most of three processes less the
 least of three. Beside it, what all attention maps would take. Time is of 300 steps, a look every 100, with no budget to thin them.
-Beside it, the same statistics of attention taken the plain way, from all maps that an eager model returns. A look and a forward pass
-are compared by processor time in one process, one after the other. Closing writes the record of looks of 144 heads and 128 tokens:
+Beside it, the same statistics of attention taken the plain way, from all maps that an eager model returns. A look and a forward
+pass are compared by processor time in one process, one after the other. Closing writes the record of looks of 144 heads and 128 tokens:
 its peak is that above the memory held before.
 """
 
@@ -91,7 +91,7 @@ def watched() -> None:
 
 
 def compared() -> tuple[float, float]:
-    """Processor seconds of a forward pass, the least of two, and of all that a look does but weights, which are taken more rarely."""
+    """Processor seconds of a forward pass, the least of two, and of all that a look does but weights, which it takes more rarely."""
     import torch
 
     from saccade.observe.look import look

@@ -206,7 +206,8 @@ def two_processes(tmp_path_factory) -> Path:
                 recorder.step(0)
         dist.barrier()
         from torch.distributed.tensor import Shard, distribute_tensor
-        whole.blocks[0].c_attn.weight = torch.nn.Parameter(distribute_tensor(whole.blocks[0].c_attn.weight.detach(), mesh, [Shard(0)]))
+        cut = distribute_tensor(whole.blocks[0].c_attn.weight.detach(), mesh, [Shard(0)])
+        whole.blocks[0].c_attn.weight = torch.nn.Parameter(cut)
         if rank == 0:
             try:
                 saccade.watch(whole, zoo.ids())

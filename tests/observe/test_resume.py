@@ -154,7 +154,7 @@ def test_another_model_or_probe_is_refused(stopped):
 
 def test_a_damaged_run_does_not_go_on(stopped):
     next((stopped / "run" / "observations").glob("*3.*.npz")).write_bytes(b"")
-    with pytest.raises(InputError, match="cannot go on: observations/.* is not what was written"):
+    with pytest.raises(InputError, match=r"cannot go on: observations/.* is not what was written"):
         train(stopped, CHECKPOINT, STEPS, resume=True)
 
 
@@ -177,9 +177,9 @@ def test_a_second_recorder_of_the_same_process_takes_over(stopped, whole):
 
 
 def test_a_run_that_goes_on_must_be_told_its_step(stopped):
-    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=stopped / "run", resume=True) as recorder:
-        with pytest.warns(UserWarning, match="number of its step"):
-            recorder.step()
+    recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=stopped / "run", resume=True)
+    with pytest.warns(UserWarning, match="number of its step"), recorder:
+        recorder.step()
     assert saccade.load_record(stopped / "run").sizes["time"] == KILLED + 1
     with pytest.raises(InputError, match="`resume` needs `out`"):
         saccade.watch(zoo.HandWritten("fused"), zoo.ids(), resume=True)

@@ -340,7 +340,7 @@ def test_weights_under_any_name_are_read_once_they_are_told():
     names = Names.of({"q": "mix.seek", "k": "mix.show", "v": "mix.inner.tell", "o": "mix.back", "heads": N_HEADS})
     same(weight_statistics(apart, names).values, expected)
     assert weight_layers(apart, names) == ["mix"]
-    with pytest.raises(saccade.InputError, match="no module holds them all; the model has mix.back, mix.seek"):
+    with pytest.raises(saccade.InputError, match=r"no module holds them all; the model has mix\.back, mix\.seek"):
         check_names(apart, Names.of({"qkv": "mixer", "o": "back"}))
     with pytest.raises(saccade.InputError, match="`weights` must be true, false or names of matrices"):
         Names.of({"q": "seek", "o": "back"})

@@ -112,8 +112,8 @@ class Capture(TorchFunctionMode):
             return of_multi_head(output, args, kwargs)
         if func is flex.flex_attention_hop:
             return of_flex(output, *args)
-        query: Any = kwargs.get("query", args[0] if args else None)
-        key, value = (kwargs.get(name, args[place] if len(args) > place else None) for place, name in ((1, "key"), (2, "value")))
+        named = ("query", "key", "value")
+        query, key, value = (args[place] if len(args) > place else kwargs[name] for place, name in enumerate(named))
         self.sizes[layer], self.widths[layer] = tuple(query.shape[:-2]), value.shape[-1]
         self._layout.check_tokens(layer, owner, query.shape[-2], key.shape[-2], value.shape[-1])
         return of_dot_product(self._layout.axes(layer, owner, self.sizes[layer]), output, *args, **kwargs)

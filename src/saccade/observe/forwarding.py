@@ -32,8 +32,11 @@ STEP = "saccade/step"
 def forwarders(targets: Any, heads: bool = False) -> list[Sender]:
     """A sender for each target: one, or a list of them."""
     listed = list(targets) if isinstance(targets, list | tuple) else [targets]
-    senders = [_sender(target) for target in listed]
-    return [lambda step, arrays, axes, send=send: send(step, scalars_of(arrays, axes, heads)) for send in senders]
+    return [_scalar_sender(_sender(target), heads) for target in listed]
+
+
+def _scalar_sender(send: Callable[[int, dict[str, float]], None], heads: bool) -> Sender:
+    return lambda step, arrays, axes: send(step, scalars_of(arrays, axes, heads))
 
 
 def _sender(target: Any) -> Callable[[int, dict[str, float]], None]:

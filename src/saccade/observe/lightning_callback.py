@@ -32,7 +32,7 @@ class LightningCallback(Callback):
             model = pl_module.get_submodule(self._part)
         except AttributeError:
             raise InputError(f"`part` names no submodule of the Lightning module: {self._part!r}.") from None
-        going_on = {"resume": trainer.global_step > 0 and self._settings.get("out") is not None}
+        going_on: dict[str, Any] = {"resume": trainer.global_step > 0 and self._settings.get("out") is not None}
         self._recorder = watch(model, self._probe, **going_on | self._settings).__enter__()
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:

@@ -15,8 +15,9 @@ def plain_weight(name: str, module: nn.Module) -> Tensor:
     Modules with further parameters are refused: LoRA and its like add something to the weight, which would be left out, and asking
     a parametrised module for its weight may change its state.
     """
-    if isinstance(module, nn.Sequential) and all(isinstance(after, nn.Dropout | nn.Identity) for after in module[1:]):
-        module = module[0]
+    parts = list(module.children()) if isinstance(module, nn.Sequential) else []
+    if parts and all(isinstance(after, nn.Dropout | nn.Identity) for after in parts[1:]):
+        module = parts[0]
     own = dict(module.named_parameters())
     transposed = type(module).__name__ == "Conv1D"  # of Transformers
     if (

@@ -39,7 +39,7 @@ class TrainerCallback(transformers.TrainerCallback):
         return self._recorder.record
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
-        going_on = {"resume": state.global_step > 0 and self._settings.get("out") is not None}
+        going_on: dict[str, Any] = {"resume": state.global_step > 0 and self._settings.get("out") is not None}
         self._recorder = watch(model, _fitting(self._probe, model), **going_on | self._settings).__enter__()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""Attention between groups of tokens that the user names: `saccade.group_attention(record, {"reactants": [...], "product": [...]})`."""
+"""Attention between groups of tokens that the user names: reactants and product of a reaction, say, or question and answer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def group_attention(record: xr.Dataset, groups: Mapping[str, Any]) -> xr.Dataset
     """How much each group attends to each, by head and over time, from the maps of a watched record.
 
     `groups`: positions, or a mask (key) or (sequence, key), by name; they may overlap. Variables (time, layer, head, of, on):
-    `attention`, 0 = none of it, 1 = all of it, mean over the group's queries whose rows were kept; `uniform`, what uniform attention
-    over the visible keys would give. A head that maps one group to another has attention far above uniform.
+    `attention`, 0 = none of it, 1 = all of it, mean over the group's queries whose rows were kept; `uniform`, what uniform
+    attention over the visible keys would give. A head that maps one group to another has attention far above uniform.
     """
     import xarray as xr
 
@@ -67,7 +67,7 @@ def _members(name: str, group: Any, n_sequences: int, n_keys: int) -> NDArray[np
         given = np.asarray(group)
         if given.dtype == bool and given.shape in ((n_keys,), (n_sequences, n_keys)):
             return np.broadcast_to(given, (n_sequences, n_keys))
-        if given.ndim == 1 and given.dtype.kind in "iu" and given.size and 0 <= given.min() and given.max() < n_keys:
+        if given.ndim == 1 and given.dtype.kind in "iu" and given.size and given.min() >= 0 and given.max() < n_keys:
             return np.broadcast_to(np.isin(np.arange(n_keys), given), (n_sequences, n_keys))
     except (TypeError, ValueError):
         pass
