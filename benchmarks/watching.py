@@ -5,8 +5,8 @@ Memory is that of a process which looks once, self-check included, less that of 
 does (to try it, to check it, to look), since an allocator keeps more after several passes: the most of three processes less the
 least of three. Beside it, what all attention maps would take. Time is of 300 steps, a look every 100, with no budget to thin them.
 Beside it, the same statistics of attention taken the plain way, from all maps that an eager model returns. A look and a forward
-pass are compared by processor time in one process, one after the other. Closing writes the record of looks of 144 heads and 128 tokens:
-its peak is that above the memory held before.
+pass are compared by processor time in one process, one after the other. Closing writes the record of looks of 144 heads and 128
+tokens: its peak is that of Python's own memory, above what is held before.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def watched() -> None:
 
 
 def compared() -> tuple[float, float]:
-    """Processor seconds of a forward pass, the least of two, and of all that a look does but weights, which it takes more rarely."""
+    """Processor seconds of a forward pass, the least of two, and of all that a look does but weights, taken more rarely."""
     import torch
 
     from saccade.observe.look import look
@@ -121,8 +121,8 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 def closed(n_looks: int) -> float:
     """Megabytes at the peak of closing a run, above what is held before."""
-    import resource
     import tempfile
+    import tracemalloc
 
     import numpy as np
 
@@ -142,11 +142,11 @@ def closed(n_looks: int) -> float:
             maps = np.tril(rng.random((1, LAYERS, HEADS, 128, 128), np.float32))
             log.append(step, heads | {"attention_map": maps})
             log.save()
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        tracemalloc.start()  # not the peak of the process, to which the system adds pages of files that it may take back
         record = log.record()
         save_record(record, Path(folder) / "record.zarr")
         write_watched(Path(folder), record, "saccade.watch")
-        return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3
+        return tracemalloc.get_traced_memory()[1] / 1e6
 
 
 def kept() -> None:
