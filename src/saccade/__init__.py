@@ -47,6 +47,7 @@ _PUBLIC = {
     "attention_drive": "saccade.observe.drive",
     "watched": "saccade.records.observation_log",
     "when": "saccade.records.when",
+    "group_attention": "saccade.records.group_attention",
     "TrainerCallback": "saccade.observe.transformers_callback",
     "LightningCallback": "saccade.observe.lightning_callback",
     "observe_checkpoints": "saccade.observe.checkpoints",
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
     from saccade.observe.told_attention import attention as attention
     from saccade.observe.transformers_callback import TrainerCallback as TrainerCallback
     from saccade.playground.export import export_record as export_record
+    from saccade.records.group_attention import group_attention as group_attention
     from saccade.records.observation_log import watched as watched
     from saccade.records.store import load_record as load_record
     from saccade.records.store import save_record as save_record

@@ -285,3 +285,30 @@ def test_two_looks_at_a_model_that_draws_patches_at_random_are_the_same():
     entropy = recorder.record.entropy.values
     np.testing.assert_array_equal(entropy[0], entropy[1])
     torch.random.set_rng_state(before)
+
+
+class OverFeatures(nn.Module):
+    """As XCiT has it: features attend to features, and each value is a whole sequence; `tokens` attends as usual beside it."""
+
+    def __init__(self, fused: bool, tokens: nn.Module | None = None) -> None:
+        super().__init__()
+        self.num_heads, self.fused, self.tokens = zoo.HEADS, fused, tokens
+        self.embedding, self.qkv = nn.Embedding(zoo.N_VOCAB, zoo.WIDTH), nn.Linear(zoo.WIDTH, 3 * zoo.WIDTH)
+
+    def forward(self, x):
+        if self.tokens is not None:
+            self.tokens(x)
+        x = x if x.is_floating_point() else self.embedding(x)
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 4, 1)
+        return F.scaled_dot_product_attention(q, k, v) if self.fused else (q @ k.mT).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_attention_over_features_is_not_taken_for_attention_over_tokens(fused):
+    for probe in (zoo.ids(), torch.randn(2, 7, zoo.WIDTH)):
+        with pytest.raises(UnfaithfulError, match="over features, not over tokens"), saccade.watch(OverFeatures(fused), probe):
+            pass
+    model = OverFeatures(fused, zoo.HandWritten("fused"))
+    with pytest.warns(UserWarning, match="over features"), saccade.watch(model, zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert recorder.record.layer.values.tolist() == ["tokens.blocks.0", "tokens.blocks.1"]

@@ -11,7 +11,9 @@ transformers = pytest.importorskip("transformers")
 import torch.nn.functional as F  # noqa: E402  # needs the extra
 from torch import nn  # noqa: E402
 
+import saccade  # noqa: E402
 from saccade.observe import measures  # noqa: E402
+from saccade.observe.attention_weights import Names, check_names  # noqa: E402
 from saccade.observe.weight_statistics import DEFINITIONS, TOP, weight_layers, weight_statistics  # noqa: E402
 
 N_VOCAB, D_MODEL, N_LAYERS, N_HEADS = 101, 24, 2, 4
@@ -282,11 +284,83 @@ def sentences(model):
 
 
 def test_attention_under_unknown_names_is_said():
-    model = Small(lambda: HandWritten(fused="to_qkv", out="to_out"))
+    model = Small(lambda: HandWritten(fused="mixer", out="back"))
     model.attention = model.layers.pop(0)
     said = sentences(model)
-    assert "attention: HandWritten has no weights under names that are known (observe/attention_weights.py lists them)." in said
+    assert (
+        'attention: HandWritten has no weights under a name that is known: pass `weights=` names of matrices, {"q": ..., ' in said
+    )
+    assert "it holds mixer, back." in said
+    assert ".py" not in said
     assert "qk_top_share" not in weight_statistics(model).values
+
+
+@pytest.mark.parametrize("fused, out", [("qkv", "proj"), ("Wqkv", "out_proj"), ("qkv_proj", "o_proj"), ("to_qkv", "to_out")])
+def test_common_names_of_fused_weights_are_known(fused, out):
+    model, known = Small(lambda: HandWritten(fused, out)).double(), made("nanogpt")
+    model.load_state_dict(dict(zip(model.state_dict(), known.state_dict().values(), strict=True)))
+    same(weight_statistics(model).values, weight_statistics(known).values)
+
+
+class Shared(nn.Module):
+    """One key and value for each two heads, in one matrix with the queries; the output is dropped out."""
+
+    def __init__(self, n_keys=D_MODEL // 2):
+        super().__init__()
+        self.mixer, self.back = nn.Linear(D_MODEL, D_MODEL + 2 * n_keys), nn.Sequential(nn.Linear(D_MODEL, D_MODEL), nn.Dropout())
+
+
+class Apart(nn.Module):
+    """The same weights, one matrix each, under names that nobody knows; no number of heads either."""
+
+    def __init__(self):
+        super().__init__()
+        self.seek, self.show = nn.Linear(D_MODEL, D_MODEL), nn.Linear(D_MODEL, D_MODEL // 2)
+        self.inner = nn.ModuleDict({"tell": nn.Linear(D_MODEL, D_MODEL // 2)})
+        self.back = nn.Parameter(torch.randn(D_MODEL, D_MODEL))
+
+
+def test_weights_under_any_name_are_read_once_they_are_told():
+    torch.manual_seed(0)
+    fused, apart, usual = nn.ModuleDict({"mix": Shared()}), nn.ModuleDict({"mix": Apart()}), made("llama").model.layers[0].self_attn
+    with torch.no_grad():
+        query, key, value = fused.mix.mixer.weight.split([D_MODEL, D_MODEL // 2, D_MODEL // 2])
+        for ours, theirs, weight in (
+            (apart.mix.seek, usual.q_proj, query),
+            (apart.mix.show, usual.k_proj, key),
+            (apart.mix.inner.tell, usual.v_proj, value),
+        ):
+            ours.weight.copy_(weight)
+            theirs.weight = nn.Parameter(weight.clone())
+        apart.mix.back.copy_(fused.mix.back[0].weight)
+        usual.o_proj.weight = nn.Parameter(fused.mix.back[0].weight.clone())
+    expected = weight_statistics(nn.ModuleDict({"mix": usual})).values
+    names = Names.of({"qkv": "mixer", "o": "back", "heads": N_HEADS})
+    same(weight_statistics(fused, names).values, expected)
+    names = Names.of({"q": "mix.seek", "k": "mix.show", "v": "mix.inner.tell", "o": "mix.back", "heads": N_HEADS})
+    same(weight_statistics(apart, names).values, expected)
+    assert weight_layers(apart, names) == ["mix"]
+    with pytest.raises(saccade.InputError, match=r"no module holds them all; the model has mix\.back, mix\.seek"):
+        check_names(apart, Names.of({"qkv": "mixer", "o": "back"}))
+    with pytest.raises(saccade.InputError, match="`weights` must be true, false or names of matrices"):
+        Names.of({"q": "seek", "o": "back"})
+
+
+def test_rows_that_are_ordered_by_head_are_read_so():
+    model = made("neox")
+    fused = weight_statistics(model).values
+    for layer in model.gpt_neox.layers:
+        layer.attention = nn.ModuleDict({"mixer": layer.attention.query_key_value, "back": layer.attention.dense})
+    same(weight_statistics(model, Names.of({"qkv_by_head": "mixer", "o": "back", "heads": N_HEADS})).values, fused)
+
+
+def test_watching_takes_names_of_weights():
+    model = Small(lambda: HandWritten(fused="mixer", out="back"))
+    probe = torch.arange(10).view(2, 5)
+    with saccade.watch(model, probe, weights={"qkv": "mixer", "o": "back"}) as recorder:
+        recorder.observe(0)
+    assert recorder.record.weight_layer.values.tolist() == [f"layers.{number}" for number in range(N_LAYERS)]
+    assert recorder.record.qk_top_share.notnull().all()
 
 
 def test_a_model_without_attention_or_tokens_says_so():
@@ -317,7 +391,7 @@ def _in_integers(model):
 
 def _of_another_shape(model):
     for layer in model.layers:
-        layer.c_attn = nn.Linear(D_MODEL, 2 * D_MODEL)
+        layer.c_attn = nn.Linear(D_MODEL, 4 * D_MODEL)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +400,7 @@ def _of_another_shape(model):
         (_without_heads, "not said how many heads"),
         (_on_meta, "the values of c_attn are not all in this process"),
         (_in_integers, "c_attn holds int8"),
-        (_of_another_shape, "are not queries, keys and values of equal width"),
+        (_of_another_shape, "are not queries, keys and values"),
     ],
 )
 def test_weights_that_cannot_be_read_are_said_with_the_reason(change, reason):

@@ -26,6 +26,7 @@ class Account:
 
     def __init__(self, config: dict[str, Any], probe: Probe, maps: list[int], decode: Callable[[list[int]], str] | None) -> None:
         self._probe, self._maps, self._decode = probe, maps, decode
+        self._has_noted = False
         axes, definitions = dict(AXES), {name: list(pair) for name, pair in DEFINITIONS.items()}
         self.about: dict[str, Any] = {
             "config": config | {"thinned": []},
@@ -48,8 +49,9 @@ class Account:
 
     def note(self, found: Look, arrays: dict[str, np.ndarray]) -> None:
         """What the axes of maps mean, once; and, loudly, what was not seen or cannot be told."""
-        if "unseen" in self.config:
+        if self._has_noted:
             return
+        self._has_noted = True
         for what in dict.fromkeys(found.unseen):
             warn(f"not seen: {what}.")
         self.config.update(unseen=found.unseen, untold=self._untold(arrays))

@@ -12,7 +12,7 @@ from torch import Tensor
 @dataclass(frozen=True)
 class AttentionCall:
     """One attention computation of the model. Axes of weights, scores and what is visible: batch, head, query, key; a row of
-    weights sums to one, or is zero if it sees no key.
+    weights sums to one, or is zero if it sees no key. Keys after the last one that any of the rows sees may be cut off.
     """
 
     kind: str

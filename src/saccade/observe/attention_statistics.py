@@ -211,7 +211,7 @@ def repeated_statistics(call: AttentionCall, period: int) -> dict[str, Tensor]:
         weights = call.rows(start, stop, torch.float32)
         visible = _visible(call, start, weights)[..., : call.n_keys]
         weights = weights[..., : call.n_keys]
-        rows, keys = (torch.arange(*ends, device=weights.device) for ends in ((start, stop), (0, call.n_keys)))
+        rows, keys = (torch.arange(*ends, device=weights.device) for ends in ((start, stop), (0, weights.shape[-1])))
         back = rows[:, None] - keys  # how many positions the key lies back
         counted = visible.any(dim=-1) & (rows >= period)
         earlier = (back > 0) & (back % period == 0)
@@ -238,13 +238,15 @@ def _side_by_side(parts: list[Tensor | None]) -> Any:
 
 
 def _visible(call: AttentionCall, start: int, weights: Tensor) -> Tensor:
-    if call.visible is None:
-        return weights > VISIBLE
-    return call.visible(start, start + weights.shape[2]).expand_as(weights)
+    """Axes of one place where all sequences or heads have the same mask: what it tells is then computed once."""
+    return weights > VISIBLE if call.visible is None else call.visible(start, start + weights.shape[2])
 
 
 def blocks(call: AttentionCall, dtype: torch.dtype) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-    """First row, weights and, if they are known, scores (batch, head, query, key) of one block of query rows after the other."""
+    """First row, weights and, if they are known, scores (batch, head, query, key) of one block of query rows after the other.
+
+    Keys after the last one that any of these rows sees may be cut off.
+    """
     for start, stop in row_blocks(call):
         yield start, *call.weights_and_scores(start, stop, dtype)
 
@@ -302,10 +304,12 @@ def _places(
 
     def add(name: str, positions: Tensor, among: Tensor) -> None:
         """Weight of each query on one key; positions (batch, query)."""
-        index = positions[:, None, :, None].expand(*weights.shape[:3], 1)
-        means.add(name, weights.gather(-1, index)[..., 0], among)
+        inside = (positions < weights.shape[-1])[:, None]  # of padding in front, keys that none of these rows sees are cut off
+        index = positions.clamp_max(weights.shape[-1] - 1)[:, None, :, None].expand(*weights.shape[:3], 1)
+        means.add(name, weights.gather(-1, index)[..., 0] * inside, among)
         if name in PLACES:
-            means.add(f"uniform_{name}", visible.gather(-1, index)[..., 0] / n_visible, among)
+            is_seen = visible.expand_as(weights).gather(-1, index)[..., 0] & inside
+            means.add(f"uniform_{name}", is_seen / n_visible, among)
 
     if square:
         own = rows.expand(len(weights), -1)
@@ -321,7 +325,7 @@ def _on_keys(means: HeadMeans, name: str, keys: Tensor, weights: Tensor, visible
     """Attention on a set of keys (query, key), and what uniform attention would put there."""
     means.add(name, torch.where(keys, weights, 0).sum(dim=-1), counted)
     uniform = (keys & visible).sum(dim=-1) / visible.sum(dim=-1).clamp_min(1)
-    means.add(f"uniform_{name}", uniform, counted)
+    means.add(f"uniform_{name}", uniform.expand(weights.shape[:3]), counted)
 
 
 def _meanings(
@@ -330,17 +334,18 @@ def _meanings(
     """Attention on keys by what their tokens are."""
     if tokens.decile is not None:
         member = torch.nn.functional.one_hot(tokens.decile.clamp_min(0), N_DECILES) * (tokens.decile >= 0)[..., None]
-        member = member.to(weights.dtype)
+        member = member.to(weights.dtype)[:, : weights.shape[-1]]
 
         def on_deciles(values: Tensor) -> Tensor:
             """Heads and queries in one axis: a product with broadcast heads would copy `member` for each of them."""
-            return (values.flatten(1, 2) @ member).unflatten(1, values.shape[1:3])
+            made = (values.flatten(1, 2) @ member).unflatten(1, values.shape[1:3])
+            return made.expand(*weights.shape[:3], -1)
 
         uniform = visible.to(weights.dtype) / visible.sum(dim=-1, keepdim=True).clamp_min(1)
         means.add("decile_mass", on_deciles(weights), counted)
         means.add("decile_share", on_deciles(uniform), counted)
     if tokens.meaning is not None and square:
-        meaning = tokens.meaning[:, None, rows]
+        meaning = tokens.meaning[:, None, rows, : weights.shape[-1]]
         for name, keys in (("distinct", meaning == DISTINCT), ("common", meaning == COMMON), ("judged", meaning != UNKNOWN)):
             means.add(f"{name}_mass", torch.where(keys, weights, 0).sum(dim=-1), counted)
 

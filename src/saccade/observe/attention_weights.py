@@ -5,22 +5,26 @@
 | `q_proj k_proj v_proj` and `o_proj` or `out_proj` | Llama, Mistral, OPT, GPT-J and most newer models; fewer key than query heads|
 | `q k v o`, `wq wk wv wo`, `q_lin k_lin v_lin`     | T5, Llama as first published, DistilBERT                                    |
 | `query key value`, and `output.dense` or `dense`  | BERT and its relatives                                                      |
+| `to_q to_k to_v to_out`, `to_qkv to_out`          | x-transformers, vit-pytorch                                                 |
 | `c_attn`, `c_proj`                                | GPT-2 (`Conv1D`), nanoGPT (`Linear`): queries, then keys, then values;      |
 |                                                   | GPTBigCode: by head, or with one key and value for all heads                |
+| `qkv proj`, `Wqkv out_proj`, `qkv_proj o_proj`    | timm, SAM, MPT, DBRX, Phi-3: queries, then keys, then values, perhaps fewer |
 | `query_key_value`, `dense`                        | GPT-NeoX, BLOOM: for each head its queries, keys and values                 |
 | `in_proj_weight`, `out_proj`                      | `nn.MultiheadAttention`, `nn.TransformerEncoder`                            |
 
-The order of the rows of a fused matrix cannot be seen from its shape, so other names are not guessed at. What looks like attention
-and cannot be read is said in a sentence.
+The order of the rows of a fused matrix cannot be seen from its shape, so other names are not guessed at: the user may tell them
+(`Names`). What looks like attention and cannot be read is said in a sentence, with what to tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from saccade.errors import InputError, checked_count, shortened
+from saccade.observe.layout import COUNTS
 from saccade.observe.plain_weights import Unreadable, checked_matrix, plain_weight
 
 _SEPARATE: tuple[Any, ...] = (  # queries, keys, values, and names that the output may have
@@ -28,11 +32,20 @@ _SEPARATE: tuple[Any, ...] = (  # queries, keys, values, and names that the outp
     ("q", "k", "v", ("o",)),
     ("wq", "wk", "wv", ("wo",)),
     ("q_lin", "k_lin", "v_lin", ("out_lin",)),
-    ("query", "key", "value", ("dense", "out_proj")),
+    ("query", "key", "value", ("dense", "out_proj", "proj")),
+    ("to_q", "to_k", "to_v", ("to_out",)),
+    ("Wq", "Wk", "Wv", ("Wo",)),
 )
-_KNOWN = "names that are known (observe/attention_weights.py lists them)"
+_FUSED = (  # all queries, then all keys, then all values; keys and values may have fewer heads
+    ("qkv", ("proj", "projection", "out_proj", "o_proj")),
+    ("Wqkv", ("out_proj", "Wo")),
+    ("qkv_proj", ("o_proj",)),  # not `out_proj`: CodeGen has values before keys
+    ("to_qkv", ("to_out",)),
+    ("in_proj", ("out_proj",)),
+)
 _HEAD_WIDTH = ("head_dim", "attention_head_size", "key_value_proj_dim", "head_size", "d_head")
-_HEAD_COUNT = ("num_heads", "n_heads", "n_head", "num_attention_heads")
+_EXAMPLE = 'names of matrices, {"q": ..., "k": ..., "v": ..., "o": ...} or {"qkv": ..., "o": ...}, perhaps with "heads"'
+_SHOWN = 6  # matrices that a message names
 _INTERLEAVED = ("GPTNeoX", "Bloom")  # classes whose `query_key_value` is ordered by head; Falcon's and ChatGLM's are not
 
 
@@ -54,7 +67,40 @@ class _Matrices(NamedTuple):
     output: Tensor
 
 
-def attention_weights(model: nn.Module) -> tuple[dict[str, HeadWeights], list[str]]:
+class Names(NamedTuple):
+    """What the user calls the matrices of attention, each by its path from a module that holds them all: `attn.q`, say."""
+
+    q: str = ""
+    k: str = ""
+    v: str = ""
+    o: str = ""
+    qkv: str = ""  # all queries, then all keys, then all values
+    qkv_by_head: str = ""  # queries, keys and values of the first head, then of the second, and so on
+    heads: int = 0  # 0: the module says how many it has
+
+    @classmethod
+    def of(cls, given: Any) -> Names:
+        """From a mapping; an `InputError` if it does not name all that is needed."""
+        paths = {name: path for name, path in given.items() if name != "heads"} if isinstance(given, Mapping) else {}
+        is_whole = set(paths) in ({"q", "k", "v", "o"}, {"qkv", "o"}, {"qkv_by_head", "o"})
+        if not is_whole or not all(isinstance(path, str) and path for path in paths.values()):
+            raise InputError(f"`weights` must be true, false or {_EXAMPLE}; got {shortened(given)}.")
+        heads = checked_count("weights['heads']", given["heads"]) if "heads" in given else 0
+        return cls(**paths, heads=heads)
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path in self[:-1] if path]
+
+    @property
+    def shared(self) -> str:
+        """The module of attention itself, by its path from the same module: what all paths begin with."""
+        parts = [path.split(".")[:-1] for path in self.paths]
+        same = next((n for n, at in enumerate(zip(*parts, strict=False)) if len(set(at)) > 1), min(map(len, parts)))
+        return ".".join(parts[0][:same])
+
+
+def attention_weights(model: nn.Module, names: Names | None = None) -> tuple[dict[str, HeadWeights], list[str]]:
     """Weights by the name of their module, in the order of the model, and a sentence for each kind of attention not recognised."""
     found: dict[str, HeadWeights] = {}
     reasons: dict[str, list[str]] = {}
@@ -63,7 +109,11 @@ def attention_weights(model: nn.Module) -> tuple[dict[str, HeadWeights], list[st
         if any(_inside(name, other) for other in settled):
             continue
         try:
-            weights = _read(module)
+            if names is not None and _holds(module, names):
+                name = ".".join(part for part in (name, names.shared) if part)
+                weights: HeadWeights | None = _told(module, names)
+            else:
+                weights = _read(module)
         except Unreadable as reason:
             weights = None
             reasons.setdefault(str(reason), []).append(name)
@@ -72,10 +122,54 @@ def attention_weights(model: nn.Module) -> tuple[dict[str, HeadWeights], list[st
             found[name] = weights
             settled.append(name)
     for name, kind in _suspects(model, settled):
-        reasons.setdefault(f"{kind} has no weights under {_KNOWN}", []).append(name)
+        reasons.setdefault(f"{kind} {_advice(model.get_submodule(name))}", []).append(name)
     if not found and not reasons:
-        reasons[f"no attention weights were found under {_KNOWN}"] = [type(model).__name__]
-    return found, [f"{_listed(names)}: {reason}." for reason, names in reasons.items()]
+        reasons[f"no attention weights were found; it {_advice(model)}"] = [type(model).__name__]
+    return found, [f"{_listed(where)}: {reason}." for reason, where in reasons.items()]
+
+
+def _advice(module: nn.Module) -> str:
+    """What to pass, and which matrices there are to choose from."""
+    matrices = [name.removesuffix(".weight") for name, parameter in module.named_parameters() if parameter.ndim == 2]
+    shown = ", ".join(matrices[:_SHOWN]) + (f" and {len(matrices) - _SHOWN} more" if len(matrices) > _SHOWN else "")
+    return f"has no weights under a name that is known: pass `weights=` {_EXAMPLE}; it holds {shown or 'no matrix'}"
+
+
+def check_names(model: nn.Module, names: Names) -> None:
+    """An `InputError` if no module holds all of them."""
+    if not any(_holds(module, names) for _, module in _modules(model)):
+        matrices = [name.removesuffix(".weight") for name, parameter in model.named_parameters() if parameter.ndim == 2]
+        raise InputError(
+            f"`weights` names {', '.join(names.paths)}, but no module holds them all; the model has {', '.join(matrices[:_SHOWN])}."
+        )
+
+
+def _holds(module: nn.Module, names: Names) -> bool:
+    return all(_place(module, path) is not None for path in names.paths)
+
+
+def _place(module: nn.Module, path: str) -> nn.Module | Tensor | None:
+    """The module or parameter at a path."""
+    *owners, last = path.split(".")
+    for name in owners:
+        if (inner := module._modules.get(name)) is None:
+            return None
+        module = inner
+    return module._modules.get(last) or module._parameters.get(last)
+
+
+def _told(module: nn.Module, names: Names) -> HeadWeights:
+    def matrix(path: str) -> Tensor:
+        place = _place(module, path)
+        return plain_weight(path, place) if isinstance(place, nn.Module) else checked_matrix(path, place)  # type: ignore[arg-type]
+
+    inner, output = module.get_submodule(names.shared), matrix(names.o)
+    if names.q:
+        return _by_head(_Matrices(matrix(names.q), matrix(names.k), matrix(names.v), output), inner, names.heads)
+    fused = matrix(names.qkv or names.qkv_by_head)
+    n_heads = names.heads or _n_heads(inner, output.shape[1])
+    cut = _in_turn(fused, output) if names.qkv else _one_head_after_the_other(n_heads, fused, output)
+    return _by_head(cut, inner, n_heads)
 
 
 def _modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -122,6 +216,11 @@ def _read(module: nn.Module) -> HeadWeights | None:
     for *names, outputs in _SEPARATE:
         if _has(module, *names):
             return _by_head(_separate(module, names, outputs), module)
+    for fused, outputs in _FUSED:
+        output_name = next((name for name in outputs if _has(module, fused, name)), None)
+        # Other layers than attention call their first matrix `in_proj`: state spaces, short convolutions.
+        if output_name is not None and (fused != "in_proj" or "att" in type(module).__name__.lower()):
+            return _by_head(_in_turn(_matrix(module, fused), _matrix(module, output_name)), module)
     return None
 
 
@@ -148,38 +247,35 @@ def _of_torch(module: nn.MultiheadAttention) -> _Matrices:
 
 
 def _in_turn(fused: Tensor, output: Tensor) -> _Matrices:
-    """All queries, then all keys, then all values."""
-    if fused.shape[0] != 3 * output.shape[1]:
-        raise Unreadable(f"fused weights of shape {tuple(fused.shape)} are not queries, keys and values of equal width")
-    query, key, value = fused.chunk(3)
+    """All queries, then all keys, then all values; as many queries as the output takes, and as many values as keys."""
+    width = output.shape[1]
+    n_keys, odd = divmod(fused.shape[0] - width, 2)
+    if odd or not 0 < n_keys <= width:
+        raise Unreadable(f"fused weights of shape {tuple(fused.shape)} are not queries, keys and values")
+    query, key, value = fused.split([width, n_keys, n_keys])
     return _Matrices(query, key, value, output)
 
 
 def _of_c_attn(module: Any) -> _Matrices:
     fused, output = _matrix(module, "c_attn"), _matrix(module, "c_proj")
-    if not type(module).__name__.startswith("GPTBigCode"):
-        return _in_turn(fused, output)
-    if not module.multi_query:
-        return _one_head_after_the_other(module, fused, output)
-    width = output.shape[1]
-    if fused.shape[0] != width + 2 * (width // _n_heads(module, width)):
-        raise Unreadable(f"fused weights of shape {tuple(fused.shape)} are not queries, one key and one value")
-    query, key, value = fused.split([width, *[(fused.shape[0] - width) // 2] * 2])
-    return _Matrices(query, key, value, output)
+    if type(module).__name__.startswith("GPTBigCode") and not module.multi_query:
+        return _one_head_after_the_other(_n_heads(module, output.shape[1]), fused, output)
+    return _in_turn(fused, output)
 
 
 def _interleaved(module: nn.Module) -> _Matrices:
     kind = type(module).__name__
     if not kind.startswith(_INTERLEAVED):
         raise Unreadable(f"the order of rows in query_key_value of {kind} is not known")
-    return _one_head_after_the_other(module, _matrix(module, "query_key_value"), _matrix(module, "dense"))
+    fused, output = _matrix(module, "query_key_value"), _matrix(module, "dense")
+    return _one_head_after_the_other(_n_heads(module, output.shape[1]), fused, output)
 
 
-def _one_head_after_the_other(module: nn.Module, fused: Tensor, output: Tensor) -> _Matrices:
+def _one_head_after_the_other(n_heads: int, fused: Tensor, output: Tensor) -> _Matrices:
     """Queries, keys and values of the first head, then those of the second, and so on."""
     if fused.shape[0] != 3 * output.shape[1]:
         raise Unreadable(f"fused weights of shape {tuple(fused.shape)} are not queries, keys and values of equal width")
-    by_head = fused.unflatten(0, (_n_heads(module, fused.shape[0] // 3), 3, -1))
+    by_head = fused.unflatten(0, (n_heads, 3, -1))
     query, key, value = (by_head[:, i].flatten(0, 1) for i in range(3))
     return _Matrices(query, key, value, output)
 
@@ -192,11 +288,16 @@ def _separate(module: nn.Module, names: list[str], outputs: tuple[str, ...]) -> 
     return _Matrices(query, key, value, _matrix(module, output))
 
 
-def _by_head(weights: _Matrices, module: nn.Module) -> HeadWeights:
-    n_heads = _n_heads(module, weights.query.shape[0])
-    width = weights.query.shape[0] // n_heads
-    n_key_heads = weights.key.shape[0] // width
-    fits = weights.key.shape[0] == n_key_heads * width and n_heads % n_key_heads == 0 and weights.value.shape[0] % n_key_heads == 0
+def _by_head(weights: _Matrices, module: nn.Module, told: int = 0) -> HeadWeights:
+    n_heads = told or _n_heads(module, weights.query.shape[0])
+    width = max(weights.query.shape[0] // n_heads, 1)
+    n_key_heads = max(weights.key.shape[0] // width, 1)
+    fits = (
+        weights.query.shape[0] == n_heads * width
+        and weights.key.shape[0] == n_key_heads * width
+        and n_heads % n_key_heads == 0
+        and weights.value.shape[0] % n_key_heads == 0
+    )
     if not fits or weights.output.shape[1] != n_heads * (weights.value.shape[0] // n_key_heads):
         shapes = ", ".join(str(tuple(weight.shape)) for weight in weights)
         raise Unreadable(f"queries, keys, values and output of shapes {shapes} do not make {n_heads} heads")
@@ -209,7 +310,7 @@ def _by_head(weights: _Matrices, module: nn.Module) -> HeadWeights:
 def _n_heads(module: nn.Module, n_rows: int) -> int:
     """From the number or the width of heads that the module knows, or its configuration."""
     for owner in (module, getattr(module, "config", None)):
-        for name in _HEAD_COUNT:
+        for name in COUNTS:
             count = getattr(owner, name, None)
             if isinstance(count, int) and count > 0 and n_rows % count == 0:
                 return count
@@ -217,4 +318,4 @@ def _n_heads(module: nn.Module, n_rows: int) -> int:
             width = getattr(owner, name, None)
             if isinstance(width, int) and width > 0 and n_rows % width == 0:
                 return n_rows // width
-    raise Unreadable(f"it is not said how many heads there are ({', '.join(_HEAD_COUNT)}) nor how wide they are")
+    raise Unreadable("it is not said how many heads there are; give the module an attribute `num_heads`")

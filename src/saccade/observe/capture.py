@@ -48,6 +48,7 @@ class Capture(TorchFunctionMode):
         self.unseen: list[str] = []
         self.approximate: set[str] = set()  # layers whose softmaxes are not weights of queries on keys
         self.sizes: dict[str, tuple[int, ...]] = {}  # axes before tokens, by layer
+        self.widths: dict[str, int] = {}  # of values
 
         def listen(call: AttentionCall) -> None:
             listener(call)
@@ -111,8 +112,10 @@ class Capture(TorchFunctionMode):
             return of_multi_head(output, args, kwargs)
         if func is flex.flex_attention_hop:
             return of_flex(output, *args)
-        query: Any = kwargs.get("query", args[0] if args else None)
-        self.sizes[layer] = tuple(query.shape[:-2])
+        named = ("query", "key", "value")
+        query, key, value = (args[place] if len(args) > place else kwargs[name] for place, name in enumerate(named))
+        self.sizes[layer], self.widths[layer] = tuple(query.shape[:-2]), value.shape[-1]
+        self._layout.check_tokens(layer, owner, query.shape[-2], key.shape[-2], value.shape[-1])
         return of_dot_product(self._layout.axes(layer, owner, self.sizes[layer]), output, *args, **kwargs)
 
     def _of_product(self, layer: str, owner: Any, func: Any, output: Tensor, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -122,7 +125,8 @@ class Capture(TorchFunctionMode):
         if found.call is None:
             self.approximate.add(layer.partition("#")[0])
             return None
-        self.sizes[layer] = found.sizes
+        self.sizes[layer], self.widths[layer] = found.sizes, found.tokens[2]
+        self._layout.check_tokens(layer, owner, *found.tokens)
         return found.call(self._layout.axes(layer, owner, found.sizes))
 
     def _note_told(self, weights: Tensor, visible: Tensor | None) -> None:

@@ -107,7 +107,7 @@ def attention_drive(model: nn.Module, loss: Callable[[nn.Module, Any], Tensor], 
 
     | argument | meaning                                                                                                        |
     |----------|----------------------------------------------------------------------------------------------------------------|
-    | `model`  | any module whose query and key weights have the usual names (`observe/attention_weights.py` lists them)        |
+    | `model`  | any module whose query and key weights have names that are known; if not, it says which matrices there are   |
     | `loss`   | `loss(model, batch)`, the training loss as one number; it is called width / head width times, and twice more   |
     | `batch`  | what it is called with: a large one, since F of a small one is noisy                                           |
 

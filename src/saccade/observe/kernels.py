@@ -41,22 +41,39 @@ def of_dot_product(
 
     masked = MASKED if mask is None or mask.dtype == torch.bool else masked_level(mask)
 
+    ends = _ends(mask, q.shape[2], k.shape[2], is_causal)
+
     def of_mask(start: int, stop: int) -> Tensor | None:
-        return mask if mask is None or mask.shape[2] == 1 else mask[:, :, start:stop]
+        part = mask if mask is None or mask.shape[2] == 1 else mask[:, :, start:stop]
+        return part if part is None or part.shape[3] == 1 else part[..., : max(ends[start:stop])]
 
     def visible(start: int, stop: int) -> Tensor:
-        rows, keys = torch.arange(start, stop, device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
+        rows, keys = torch.arange(start, stop, device=q.device)[:, None], torch.arange(max(ends[start:stop]), device=q.device)
         allowed, part = (rows >= keys)[None, None] | (not is_causal), of_mask(start, stop)
         return allowed if part is None else allowed & (part if part.dtype == torch.bool else part > masked)
 
     def scored(start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        scores, part = factor * _products(q[:, :, start:stop], k, dtype), of_mask(start, stop)
+        sought, kept = factor * q[:, :, start:stop].to(dtype), k[:, :, : max(ends[start:stop])]
+        scores, part = _products(sought, kept, dtype), of_mask(start, stop)
         if part is not None and part.dtype != torch.bool:
             return scores + part
         return scores.masked_fill(~visible(start, stop), -math.inf)
 
     kind = "scaled_dot_product_attention"
     return replace(_from_scores(kind, q, k, v, made, scored, dropout_p), visible=visible)
+
+
+def _ends(mask: Tensor | None, n_queries: int, n_keys: int, is_causal: bool) -> list[int]:
+    """For each query, one more than the last key that some sequence or head leaves to it; at least 1.
+
+    All keys where numbers are added: what is far below is not quite out of sight.
+    """
+    if mask is None:
+        return [min(row + 1, n_keys) if is_causal else n_keys for row in range(n_queries)]
+    if mask.dtype != torch.bool or mask.shape[2] == 1 or mask.shape[3] == 1:
+        return [n_keys] * n_queries
+    left = mask.flatten(0, 1).any(dim=0)
+    return (left * torch.arange(1, n_keys + 1, device=mask.device)).amax(dim=-1).clamp_min(1).tolist()
 
 
 def of_flex(output: Any, *args: Any) -> AttentionCall:
@@ -167,7 +184,8 @@ def _from_scores(
     def reproduced(start: int, stop: int, dtype: torch.dtype) -> float | None:
         if dropout > 0:
             return None
-        grouped = rows(start, stop, dtype).unflatten(1, (v.shape[1], -1)) @ v.to(dtype).unsqueeze(2)
+        weights = rows(start, stop, dtype)
+        grouped = weights.unflatten(1, (v.shape[1], -1)) @ v[:, :, : weights.shape[-1]].to(dtype).unsqueeze(2)
         return relative_error(grouped.flatten(1, 2), made[:, :, start:stop])
 
     sizes = q.shape[0], q.shape[1], q.shape[2], k.shape[2]

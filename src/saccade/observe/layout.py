@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-_COUNTS = ("num_heads", "n_heads", "n_head", "num_attention_heads", "heads", "nhead", "nheads")
+COUNTS = ("num_heads", "n_heads", "n_head", "num_attention_heads", "heads", "nhead", "nheads")
 
 
 class Untold(Exception):
@@ -50,6 +50,17 @@ class Layout:
 
     alone: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     short: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    over_features: frozenset[str] = frozenset()  # layers whose values are as wide as the sequence is long
+
+    def check_tokens(self, layer: str, owner: nn.Module | None, n_queries: int, n_keys: int, width: int) -> None:
+        """Raises `Untold` for attention of features on features (XCiT): its values are whole sequences, one for each feature.
+
+        Seen by what half of the tokens changes; where that was not tried, by as many queries and keys as a head has features.
+        """
+        inputs = [part.in_features for part in owner.children() if isinstance(part, nn.Linear)] if owner is not None else []
+        wide = {size // heads for size in inputs for heads in _told(owner)}
+        if layer in self.over_features or (not self.short and n_queries == n_keys != width and n_queries in wide):
+            raise Untold(f"attention in `{layer}`, which is over features, not over tokens")
 
     def axes(self, layer: str, owner: nn.Module | None, sizes: tuple[int, ...]) -> Axes:
         """Of a call whose axes before tokens have these sizes. Raises `Untold`."""
@@ -91,7 +102,7 @@ def _told(owner: nn.Module | None) -> Iterator[int]:
     """How many heads a module says that it has, or its configuration."""
     holders: tuple[Any, ...] = (owner, getattr(owner, "config", None))
     for holder in holders:
-        for name in _COUNTS:
+        for name in COUNTS:
             count = getattr(holder, name, None)
             if isinstance(count, int) and not isinstance(count, bool) and count > 0:
                 yield count

@@ -14,6 +14,7 @@ class LightningCallback(Callback):
     """Watches the module that Lightning trains; `probe` and `settings` are those of `saccade.watch`.
 
     `part` names the submodule to look at, "model" say, where the Lightning module's own forward is not what takes the probe.
+    Where the trainer goes on from a checkpoint, the run in `out` goes on too.
     """
 
     def __init__(self, probe: Any, *, part: str = "", **settings: Any) -> None:
@@ -31,7 +32,8 @@ class LightningCallback(Callback):
             model = pl_module.get_submodule(self._part)
         except AttributeError:
             raise InputError(f"`part` names no submodule of the Lightning module: {self._part!r}.") from None
-        self._recorder = watch(model, self._probe, **self._settings).__enter__()
+        going_on: dict[str, Any] = {"resume": trainer.global_step > 0 and self._settings.get("out") is not None}
+        self._recorder = watch(model, self._probe, **going_on | self._settings).__enter__()
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if self._recorder is not None:

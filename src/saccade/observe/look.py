@@ -19,7 +19,8 @@ from saccade.observe.undisturbed import undisturbed
 
 _NAMED_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
 _NAMED = 4  # modules of one class that a message names
-MAP_ROWS = 32  # query rows kept of a map: evenly spaced, the last among them; all of them if there are fewer
+ALL_ROWS = 128  # queries of which every row of a map is kept: a text that a page shows word by word
+MAP_ROWS = 32  # query rows kept of a longer one: evenly spaced, the last among them
 
 
 @dataclass
@@ -73,9 +74,9 @@ def look(
 
         def on_block(start: int, weights: Tensor) -> None:
             if kept is not None:
-                for place, row in enumerate(rows):
-                    if start <= row < start + weights.shape[2]:
-                        kept[:, :, place] = weights[sequences, :, row - start, : call.n_keys]
+                places = [place for place, row in enumerate(rows) if start <= row < start + weights.shape[2]]
+                chosen = weights[sequences][:, :, [rows[place] - start for place in places], : call.n_keys]
+                kept[:, :, places, : chosen.shape[-1]] = chosen.to(kept.device)
 
         found.layers.append(layer)
         found.n_queries.append(call.n_queries)
@@ -147,14 +148,15 @@ def _listed(names: list[str]) -> str:
 
 def map_rows(n_queries: int) -> list[int]:
     """Query rows of a map that are kept."""
-    return np.unique(np.linspace(0, n_queries - 1, min(MAP_ROWS, n_queries)).round().astype(int)).tolist()
+    n_rows = n_queries if n_queries <= ALL_ROWS else MAP_ROWS
+    return np.linspace(0, n_queries - 1, n_rows).round().astype(int).tolist()
 
 
 def _empty_maps(call: AttentionCall, n_sequences: int) -> Tensor:
     """Room for what is kept of a call's maps, taken before its blocks come: pieces kept between them would leave holes in memory
     that no further block fits into, hundreds of megabytes of them.
     """
-    return torch.empty(n_sequences, call.n_heads, len(map_rows(call.n_queries)), call.n_keys, dtype=torch.float32, device="cpu")
+    return torch.zeros(n_sequences, call.n_heads, len(map_rows(call.n_queries)), call.n_keys, dtype=torch.float32, device="cpu")
 
 
 def _without_padding(

@@ -7,7 +7,8 @@ Not here: when to observe, for how long, and where it is kept (`recorder.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import nn
 
 from saccade.errors import InputError
 from saccade.observe.account import Account
+from saccade.observe.attention_weights import Names
 from saccade.observe.drive import AttentionDrive
 from saccade.observe.guard import Guard
 from saccade.observe.layout import Layout
@@ -40,7 +42,7 @@ class Observer:
         probe: Probe,
         tokens: LayerTokens,
         maps: list[int],
-        weights: bool,
+        weights: bool | Names,
         drive: Callable[[], AttentionDrive] | None,
         account: Account,
         guard: Guard,
@@ -76,13 +78,12 @@ class Observer:
 
     def _checked_repeated(self) -> RepeatedProbe | None:
         """The repeated probe, if there can be one and the model takes it."""
-        repeated = RepeatedProbe.of(self._probe)
-        if repeated is not None:
-            try:
-                tried(self._model, repeated.probe)
-            except InputError:
-                return None
-        return repeated
+        for repeated in (RepeatedProbe.of(self._probe), RepeatedProbe.of(self._probe, self._probe.n_positions)):
+            if repeated is not None:
+                with suppress(InputError):
+                    tried(self._model, repeated.probe)
+                    return repeated
+        return None
 
     def recall(self, record: xr.Dataset, before: int) -> None:
         """Movement is measured against the maps of half the step, those of an earlier part of the run among them."""
@@ -120,12 +121,14 @@ class Observer:
     @torch.no_grad()
     def _weights_now(self) -> bytes:
         """Some numbers of every parameter: an update changes them. PyTorch's own count of changes leaves fused optimisers out."""
-        sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in self._model.parameters())
+        here: list[Any] = [each.to_local() if hasattr(each, "to_local") else each for each in self._model.parameters()]
+        sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in here)
         return b"".join(numbers.double().cpu().numpy().tobytes() for numbers in sampled)
 
     def _of_weights(self) -> dict[str, np.ndarray]:
-        found = weight_statistics(self._model)
-        self._account.note_weights(found, lambda: weight_layers(self._model))
+        names = self._weights if isinstance(self._weights, Names) else None
+        found = weight_statistics(self._model, names)
+        self._account.note_weights(found, lambda: weight_layers(self._model, names))
         return {name: values.astype(np.float32) for name, values in found.values.items()}
 
     def _of_drive(self, drive: AttentionDrive) -> dict[str, np.ndarray]:

@@ -10,11 +10,14 @@ class Unreadable(Exception):
 
 
 def plain_weight(name: str, module: nn.Module) -> Tensor:
-    """Weight (out, in) of a linear map, or (token, width) of an embedding.
+    """Weight (out, in) of a linear map, with or without dropout after it, or (token, width) of an embedding.
 
     Modules with further parameters are refused: LoRA and its like add something to the weight, which would be left out, and asking
     a parametrised module for its weight may change its state.
     """
+    parts = list(module.children()) if isinstance(module, nn.Sequential) else []
+    if parts and all(isinstance(after, nn.Dropout | nn.Identity) for after in parts[1:]):
+        module = parts[0]
     own = dict(module.named_parameters())
     transposed = type(module).__name__ == "Conv1D"  # of Transformers
     if (
@@ -29,8 +32,9 @@ def plain_weight(name: str, module: nn.Module) -> Tensor:
 
 
 def checked_matrix(name: str, weight: Tensor) -> Tensor:
-    """`weight` if it is a whole matrix of floating-point numbers; sharded training leaves a process with parts of it or nothing."""
-    if weight.is_meta or hasattr(weight, "full_tensor") or weight.ndim != 2 or weight.numel() == 0:
+    """`weight` if it is a matrix of floating-point numbers. One that is spread over processes (FSDP) is gathered: all must ask."""
+    weight = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
+    if weight.is_meta or weight.ndim != 2 or weight.numel() == 0:
         raise Unreadable(f"the values of {name} are not all in this process")
     if not weight.is_floating_point():
         raise Unreadable(f"{name} holds {str(weight.dtype).removeprefix('torch.')}, not floating-point numbers")

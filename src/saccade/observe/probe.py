@@ -27,6 +27,7 @@ _CROSS = re.compile(
 
 _LEAST_PERIOD = 4  # different tokens of a repeated probe: with two, the token before is also the one that came after
 _MOST_REPEATED = 4  # sequences of it: enough for a scatter
+_MOST_POSITIONS = 256  # of each, if the model takes sequences of any length: a longer one would cost as much as the probe itself
 
 
 class Probe:
@@ -60,6 +61,15 @@ class Probe:
         args, named = _fresh(self._args), _fresh(self._named) | more
         with _without_cache(model):
             return model(*on_device_of(model, args), **on_device_of(model, named))
+
+    def parts(self) -> Iterator[Any]:
+        """All that it is made of, in order: names, shapes and arrays; of other objects their kind alone."""
+        named = {**{str(place): value for place, value in enumerate(self._args)}, **self._named, "documents": self._documents}
+        for name, value in named.items():
+            is_tensor = isinstance(value, Tensor)
+            yield f"{name} {value.dtype} {tuple(value.shape)}" if is_tensor else f"{name} {type(value).__name__}"
+            if is_tensor:
+                yield value.detach().cpu().double().numpy()
 
     def first(self) -> Probe:
         """The first sequence alone."""
@@ -186,18 +196,20 @@ class Probe:
 class RepeatedProbe:
     """Random tokens of the probe, the same again and again: which heads find what came after a token before?
 
-    `probe` has at most `_MOST_REPEATED` sequences, as long as those of the probe it is made from; in each, `period` different
-    tokens come in the same order over and over. Tokens are drawn from those of the probe, so that the model knows them.
+    `probe` has at most `_MOST_REPEATED` sequences, as long as those of the probe it is made from or of `_MOST_POSITIONS` tokens; in
+    each, `period` different tokens come in the same order over and over. Tokens are drawn from those of the probe, so that the
+    model knows them.
     """
 
     def __init__(self, probe: Probe, period: int) -> None:
         self.probe, self.period = probe, period
 
     @classmethod
-    def of(cls, probe: Probe) -> RepeatedProbe | None:
+    def of(cls, probe: Probe, longest: int = _MOST_POSITIONS) -> RepeatedProbe | None:
         """None if the probe is not a text alone, or too short, or has too few different tokens."""
         known = np.unique(np.concatenate(probe.documents() or [np.zeros(0, np.int64)]))
-        length, period = probe.n_positions, min(probe.n_positions // 2, len(known))
+        length = min(probe.n_positions, longest)
+        period = min(length // 2, len(known))
         if period < _LEAST_PERIOD:
             return None
         rng = np.random.default_rng(0)
@@ -218,6 +230,7 @@ class LayerTokens:
     def __init__(self, model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> None:
         self._has_names = any("decoder" in name.lower() for name, _ in model.named_modules())
         self._makes_second = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))  # unless it is given one
+        self.text = None if counted is None else counted.text.token
         self.main = probe.tokens(counted)
         self._decoder = probe.decoder_tokens(counted)
 

@@ -8,9 +8,13 @@ disk among them, reaches the training loop (`guard.py`).
 
 from __future__ import annotations
 
+import hashlib
+import io
 import numbers
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +25,8 @@ from torch import nn
 
 from saccade.errors import InputError, checked_count, checked_kind, is_list_like, shortened
 from saccade.observe.account import Account
+from saccade.observe.attention_statistics import MEASURES, PLACES
+from saccade.observe.attention_weights import Names, check_names
 from saccade.observe.budget import Budget, schedule
 from saccade.observe.drive import attention_drive
 from saccade.observe.forwarding import forwarders
@@ -29,7 +35,8 @@ from saccade.observe.observer import Observer
 from saccade.observe.probe import LayerTokens, Probe, on_device_of
 from saccade.observe.self_check import WORST, Check
 from saccade.observe.token_statistics import TokenStatistics
-from saccade.observe.undisturbed import check_whole, unwrapped
+from saccade.observe.undisturbed import is_spread, unwrapped
+from saccade.observe.watched_variables import AXES
 from saccade.records.observation_log import ObservationLog
 from saccade.records.store import save_record
 from saccade.report.watched_figure import write_watched
@@ -47,19 +54,22 @@ def watch(
     budget: float | None = 0.02,
     out: str | Path | None = None,
     maps: Sequence[int] = (0,),
-    weights: bool = True,
+    weights: bool | Mapping[str, Any] = True,
     forward: Any = (),
     batch_axis: int = 0,
     documents: Any = None,
     decode: Callable[[list[int]], str] | None = None,
     drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
     label: str = "",
+    resume: bool = False,
+    forward_heads: bool = False,
 ) -> Recorder:
     """A recorder to use in a `with` block around training; call `recorder.step(step)` once per step.
 
     | argument     | meaning                                                                                                    |
     |--------------|------------------------------------------------------------------------------------------------------------|
-    | `model`      | any module; inside `torch.compile` and `DistributedDataParallel` the original one is observed              |
+    | `model`      | any module; inside `torch.compile` and `DistributedDataParallel` the original one is observed; with FSDP2  |
+    |              | (`fully_shard`) all processes run the probe together, so all must call the recorder                        |
     | `probe`      | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
     | `every`      | `"log"` (0 to 7, then five to a doubling, and every 1000), a number of steps, or a list; the end always    |
     | `text`       | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
@@ -67,8 +77,11 @@ def watch(
     |              | the last, and some 30 that take seconds in total, spread evenly in log step; None: no limit                |
     | `out`        | a new folder for every observation as it is made, and a record at the end; None: all stays in memory       |
     | `maps`       | sequences of the probe whose attention maps are kept                                                       |
-    | `weights`    | whether to compute singular values of weights too, each time the step has at least doubled                 |
-    | `forward`    | also send numbers to: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function     |
+    | `weights`    | whether to compute singular values of weights too, each time the step has at least doubled; or the names   |
+    |              | of the matrices of attention, `{"q": "attn.q", "k": "attn.k", "v": "attn.v", "o": "attn.out"}` or          |
+    |              | `{"qkv": ..., "o": ...}`, with `"heads": 8` if the module does not say; `qkv_by_head` if heads come first  |
+    | `forward`    | also send numbers to: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function of  |
+    |              | (step, numbers); those of each layer, or of each head if `forward_heads`                                   |
     | `batch_axis` | axis of sequences in the probe's tensors: 1 for models that take positions first                           |
     | `documents`  | (sequence, position) 0 on padding, else the number of the token's document; default: from the probe's      |
     |              | `attention_mask` and `position_ids`, if it names them                                                      |
@@ -76,8 +89,10 @@ def watch(
     | `drive`      | `loss(model, probe)`: keep the top singular value and pair of F of each head too, `saccade.attention_drive` |
     |              | of the probe; a backward pass for each multiple of the head's width in the model's, within the budget      |
     | `label`      | what the run is called on pages, "lr 3e-4, seed 2" say; default: the name of its folder                    |
+    | `resume`     | go on with the run in `out`, if there is one with this label, model and probe; steps must be told by number |
     """
-    return Recorder(model, probe, every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label)
+    arguments = every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label, resume, forward_heads
+    return Recorder(model, probe, *arguments)
 
 
 class Recorder:
@@ -92,24 +107,31 @@ class Recorder:
         budget: float | None,
         out: str | Path | None,
         maps: Sequence[int],
-        weights: bool,
+        weights: bool | Mapping[str, Any],
         forward: Any,
         batch_axis: int = 0,
         documents: Any = None,
         decode: Callable[[list[int]], str] | None = None,
         drive: Callable[[nn.Module, Any], torch.Tensor] | None = None,
         label: str = "",
+        resume: bool = False,
+        forward_heads: bool = False,
     ) -> None:
         if not (drive is None or callable(drive)):
             raise InputError(f"`drive` must be a function of the model and the probe that gives the loss; got {shortened(drive)}.")
         self._model = unwrapped(checked_kind("model", model, nn.Module))
-        check_whole(self._model)
+        self._together = is_spread(self._model)  # all processes look, since each needs the others' weights; the first one writes
         self._probe = Probe(probe, batch_axis, documents)
+        if self._together and drive is not None:
+            raise InputError("`drive` needs whole weights, and this model's are spread over processes.")
         driven = None if drive is None else partial(attention_drive, self._model, drive, on_device_of(self._model, probe))
         kept = _sequences(maps, self._probe.n_batch)
+        measured = weights if isinstance(weights, bool) else Names.of(weights)
+        if isinstance(measured, Names):
+            check_names(self._model, measured)
         self._due = schedule(every)
         self._budget = Budget(budget)
-        self._forward = forwarders(forward)
+        self._forward = forwarders(forward, forward_heads)
         started = time.perf_counter()
         self._tokens = LayerTokens(self._model, self._probe, _counted(text, self._probe))
         self._counting = time.perf_counter() - started  # s
@@ -117,10 +139,14 @@ class Recorder:
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
         if not isinstance(out, str | Path | None):
             raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
+        if resume and out is None:
+            raise InputError("`resume` needs `out`, the folder of the run that is to go on.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
         account = Account(self._config(every, checked_kind("label", label, str)), self._probe, kept, _checked_decode(decode))
-        self._observer = Observer(self._model, self._probe, self._tokens, kept, weights, driven, account, self.guard)
-        self._log = ObservationLog(self._out, account.about)
+        self._observer = Observer(self._model, self._probe, self._tokens, kept, measured, driven, account, self.guard)
+        account.config["identity"] = self._identity(label, kept)
+        self._log = ObservationLog(self._out, account.about, resume=resume)
+        self._goes_on = self._log.is_resumed  # and has not been told yet where
         self._has_begun = False
         self._next_step = self._first_step = 0
         self.check: Check | None = None
@@ -137,14 +163,33 @@ class Recorder:
 
     def _begin(self) -> None:
         """The self-check, once and before anything is written; a model that fails it is not looked at."""
-        if self._is_first_rank and not self._has_begun:
+        if (self._is_first_rank or self._together) and not self._has_begun:
             self._has_begun = True
             started = time.perf_counter()
-            self.check = self._observer.checked()
-            self._budget.start(self._counting + time.perf_counter() - started)
-            self._observer.check_drive()
-            self._say(self.check)
+            with self._one_voice():
+                self.check = self._observer.checked()
+                self._budget.start(self._counting + time.perf_counter() - started)
+                self._observer.check_drive()
+                self._say(self.check)
             self._log.about["config"]["check"] = self.check.as_dict()
+
+    @contextmanager
+    def _one_voice(self) -> Iterator[None]:
+        """Of several processes that look together, the first speaks."""
+        if self._is_first_rank:
+            yield
+        else:
+            with redirect_stderr(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+
+    def _agreed(self, wanted: bool) -> bool:
+        """Whether to look: the first process, which has the clock and the record, decides for all."""
+        if self._together:
+            said = [wanted]
+            torch.distributed.broadcast_object_list(said, src=0)
+            return said[0]
+        return wanted
 
     def _say(self, check: Check) -> None:
         """What the check found, and where the page will be."""
@@ -165,21 +210,42 @@ class Recorder:
     @guarded
     def step(self, step: int | None = None, loss: float | None = None) -> None:
         """Once a step of training, before or after the update; observes the model if it is time. Without a number it counts."""
+        if step is None and self._goes_on:
+            raise InputError("a run that goes on must be told the number of its step: call `recorder.step(step)`")
         number = self._next_step if step is None else checked_count("step", _plain(step), low=0)
         if number + 1 < self._next_step:
             warn(f"step {number} after step {self._next_step - 1} is not observed: steps must grow.")
             return
-        if self._next_step == 0:
+        is_first = self._next_step == 0
+        if is_first:
             self._first_step = number
         self._next_step = number + 1
-        if not self._is_first_rank:
-            return
         self._begin()
-        if self.check is not None and self._due(number) and number not in self._log.observations:
-            if self._budget.allows_a_look(number - self._first_step):
-                self.look(number, loss)
-            else:
-                self._leave_out(number)
+        if self.check is None or not (is_first or self._due(number)):
+            return
+        seen_before = number in self._log.observations  # by a run that was stopped: what is there now may be another model
+        self._go_on(number)
+        is_wanted = (self._due(number) or seen_before) and number not in self._log.observations
+        is_allowed = is_wanted and self._budget.allows_a_look(number - self._first_step)
+        if self._agreed(is_allowed):
+            self.look(number, loss)
+        elif is_wanted and self._is_first_rank:
+            self._leave_out(number)
+
+    def _go_on(self, step: int) -> None:
+        """Of a run that was stopped, what comes before this step is kept, and what comes after gives way to what is seen now."""
+        if not self._goes_on:
+            return
+        self._goes_on = False
+        n_before = len(self._log.observations)
+        with self.guard("that the run goes on could not be written"):
+            self._log.go_on_from(step)
+        n_kept = len(self._log.observations)
+        gone = f"; {n_before - n_kept} of later steps give way (their files stay)" if n_kept < n_before else ""
+        say(f"the run goes on from step {step}: {n_kept} earlier observations{gone}")
+        if n_kept:
+            with self.guard("how far attention has moved is told from here on"):
+                self.recall(self._log.record(), step)
 
     def _leave_out(self, step: int) -> None:
         thinned = self._log.about["config"]["thinned"]
@@ -198,9 +264,13 @@ class Recorder:
 
     def look(self, step: int, loss: float | None = None) -> None:
         """The same outside training: an error is raised."""
+        self._go_on(step)
         started = time.perf_counter()
         try:
-            arrays = self._observer.observed(step)
+            with self._one_voice():
+                arrays = self._observer.observed(step)
+            if not self._is_first_rank:
+                return
             if loss is not None:
                 with self.guard("the loss was left out"):
                     arrays["loss"] = np.asarray(_checked_loss(loss))
@@ -237,7 +307,7 @@ class Recorder:
     def finish(self, loss: float | None = None) -> None:
         """Training is over: observe what its last update has left, whatever schedule and budget say, unless that is done; close."""
         with self.guard("the end of training was not observed"):
-            if self.check is not None and self._next_step > 0 and self._observer.has_changed():
+            if self.check is not None and self._next_step > 0 and self._agreed(self._observer.has_changed()):
                 self.look(self._next_step, loss)
         self.close()
 
@@ -245,7 +315,7 @@ class Recorder:
     def close(self) -> None:
         """Write what was left out beside the observations, and all of them as one record."""
         thinned, lost = (self._log.about["config"].get(name, []) for name in ("thinned", "lost"))
-        if self.check is not None and not self._log.observations:
+        if self.check is not None and not self._log.observations and self._is_first_rank:
             why = (
                 "none that `recorder.step` was told of is in the schedule"
                 if self._next_step
@@ -262,6 +332,7 @@ class Recorder:
             say(f"{len(lost)} observations that could not be written are lost: memory holds no more (`lost` in the config)")
         if self._out is not None and self.check is not None:
             self._write(self._out)
+            self._log.release()
 
     def _write(self, out: Path) -> None:
         """All that can be written at the end: observations that wait for it, then the record, then its page."""
@@ -284,6 +355,26 @@ class Recorder:
             "budget": self._budget.share,
             "n_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
         }
+
+    def _identity(self, label: str, maps: list[int]) -> dict[str, Any]:
+        """What must be the same in a run that goes on in the same folder."""
+        shapes = [(name, tuple(parameter.shape)) for name, parameter in self._model.named_parameters()]
+        return {
+            "label": label,
+            "model": _digest(repr(shapes)),
+            "probe": _digest(*self._probe.parts()),
+            "text": "" if self._tokens.text is None else _digest(self._tokens.text),
+            "maps": maps,
+            "set of measures": _digest(repr((AXES, MEASURES, PLACES))),
+        }
+
+
+def _digest(*parts: Any) -> str:
+    """Of texts and arrays, in their order."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).data)
+    return found.hexdigest()[:16]
 
 
 def _counted(text: Any, probe: Probe) -> TokenStatistics | None:

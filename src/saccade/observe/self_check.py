@@ -126,18 +126,21 @@ def _compared(model: nn.Module, probe: Probe, tokens: LayerTokens, layout: Layou
 
 def layout_of(model: nn.Module, probe: Probe) -> Layout:
     """Axes of the model's attention calls on one sequence, and on half of its tokens if there can be such a probe."""
-    sizes = _sizes(model, probe.first())
-    half = probe.first().shortened()
+    alone, half = _passed(model, probe.first()), probe.first().shortened()
     try:
-        return Layout(sizes, {} if half is None else _sizes(model, half))
+        short = None if half is None else _passed(model, half)
     except Exception:  # a model may take sequences of one length only
-        return Layout(sizes)
+        short = None
+    if short is None:
+        return Layout(alone.sizes)
+    changed = {layer for layer, width in alone.widths.items() if short.widths.get(layer, width) != width}
+    return Layout(alone.sizes, short.sizes, frozenset(changed))
 
 
-def _sizes(model: nn.Module, probe: Probe) -> dict[str, tuple[int, ...]]:
+def _passed(model: nn.Module, probe: Probe) -> Capture:
     with undisturbed(model), Capture(lambda call: None, model) as capture:
         probe.run(model)
-    return capture.sizes
+    return capture
 
 
 def _check_heads(model: nn.Module, layout: Layout, first: _Compared, whole: _Compared) -> None:

@@ -10,6 +10,7 @@ over features in front of a matrix made of keys and values (linear attention). W
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from string import ascii_letters
@@ -93,6 +94,7 @@ class Found(NamedTuple):
     """A product of weights with values."""
 
     sizes: tuple[int, ...]  # axes before query and key
+    tokens: tuple[int, int, int]  # number of queries and of keys, and the width of a value
     call: Callable[[Axes], AttentionCall] | None  # None: an approximation, in which no weights of queries on keys exist
 
 
@@ -220,9 +222,13 @@ class SoftmaxTrail:
         context = self._fact(values)
         self._facts[output] = _Fact(of_product=True, of_attention=True)
         if context.of_product and not (context.of_attention and known.source.of_product):
-            return Found((), None)
-        sizes = tuple(used.shape[axis] for axis in rule.order[:-2])
-        return Found(sizes, lambda axes: _call(known, used.detach(), values.detach(), output.detach(), rule, axes))
+            return Found((), (0, 0, 0), None)
+        *sizes, n_queries, n_keys = (used.shape[axis] for axis in rule.order)
+        return Found(
+            tuple(sizes),
+            (n_queries, n_keys, rule.width(values)),
+            lambda axes: _call(known, used.detach(), values.detach(), output.detach(), rule, axes),
+        )
 
 
 def _call(known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _Rule, axes: Axes) -> AttentionCall:
@@ -276,6 +282,13 @@ class _Rule(NamedTuple):
 
     order: tuple[int, ...]
     equation: str  # of einsum: weights, values -> output
+
+    def width(self, values: Tensor) -> int:
+        """Of one value: the axes that weights do not have."""
+        own, _, other = self.equation.partition("->")[0].partition(",")
+        if other.startswith("..."):
+            return values.shape[-1]
+        return math.prod(size for letter, size in zip(other, values.shape, strict=True) if letter not in own)
 
 
 def _matmul_rule(weights: Tensor, values: Tensor, place: int) -> _Rule | None:

@@ -15,7 +15,7 @@ class TrainerCallback(transformers.TrainerCallback):
     """Watches the model that the trainer trains, on `probe_texts` read with `tokenizer` and cut to `length` tokens.
 
     `settings` are those of `saccade.watch`. Steps are updates, as the trainer counts them. After training the record is
-    `callback.record`.
+    `callback.record`. Where the trainer goes on from a checkpoint, the run in `out` goes on too.
     """
 
     def __init__(self, probe_texts: Sequence[str], tokenizer: Any, *, length: int = 128, **settings: Any) -> None:
@@ -39,7 +39,8 @@ class TrainerCallback(transformers.TrainerCallback):
         return self._recorder.record
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
-        self._recorder = watch(model, _fitting(self._probe, model), **self._settings).__enter__()
+        going_on: dict[str, Any] = {"resume": state.global_step > 0 and self._settings.get("out") is not None}
+        self._recorder = watch(model, _fitting(self._probe, model), **going_on | self._settings).__enter__()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         if self._recorder is not None:

@@ -12,7 +12,7 @@ import random
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -38,10 +38,21 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes.items():
             module.training = training
+            if isinstance(module, _Sharded):
+                module.reshard()  # the outermost would stay gathered, and an update by the optimiser would pass it by
         attributes.put_back()
         _put_back(model, kept, values)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
+
+
+@runtime_checkable
+class _Sharded(Protocol):
+    """A module of FSDP2."""
+
+    def reshard(self) -> None: ...
+
+    def unshard(self) -> Any: ...
 
 
 def _seed() -> None:
@@ -138,19 +149,32 @@ def _write(tensor: torch.Tensor, value: torch.Tensor) -> None:
         tensor.copy_(value)  # others may hold views of it
 
 
-def check_whole(model: nn.Module) -> None:
-    """Refuse a model of which each process holds a part: a look by one process alone would wait for the others for ever."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return
-    from torch.distributed.fsdp import FullyShardedDataParallel  # slow to import, and nothing is sharded without processes
-    from torch.distributed.tensor import DTensor
+def is_spread(model: nn.Module) -> bool:
+    """Whether each process holds a part of the weights and gathers the rest as it runs (FSDP2): then all must look together.
 
-    sharded = any(isinstance(parameter, DTensor) for parameter in model.parameters())
-    if sharded or any(isinstance(module, FullyShardedDataParallel) for module in model.modules()):
+    Other ways to spread weights are refused: a look by one process alone would wait for the others for ever.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return False
+    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel  # slow to import, and nothing is sharded without
+    from torch.distributed.tensor import DTensor, Replicate
+
+    spread = [parameter for parameter in model.parameters() if isinstance(parameter, DTensor)]
+    is_cut_twice = any(sum(not isinstance(place, Replicate) for place in each.placements) > 1 for each in spread)
+    is_gathered = any(isinstance(module, FSDPModule) for module in model.modules())
+    is_older = any(isinstance(module, FullyShardedDataParallel) for module in model.modules())
+    if is_older or is_cut_twice or (spread and not is_gathered):
         raise InputError(
-            "this model's weights are spread over processes (FSDP or tensor parallel), and one process cannot look at them alone; "
-            "look at its checkpoints with `saccade.observe_checkpoints`."
+            "this model's weights are spread over processes in a way that a look cannot gather (FSDP of the first kind, or tensor "
+            "parallel); use `fully_shard`, or look at its checkpoints with `saccade.observe_checkpoints`."
         )
+    return bool(spread)
+
+
+def check_whole(model: nn.Module) -> None:
+    """Refuse a model of which each process holds a part."""
+    if is_spread(model):
+        raise InputError("this model's weights are spread over processes; what drives attention is read of whole weights only.")
 
 
 def unwrapped(model: nn.Module) -> nn.Module:

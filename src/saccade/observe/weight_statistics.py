@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from saccade.observe.attention_weights import HeadWeights, attention_weights
+from saccade.observe.attention_weights import HeadWeights, Names, attention_weights
 from saccade.observe.embedding_weights import embedding_weights
 from saccade.observe.measures import effective_rank, singular_values, top_share
 from saccade.observe.undisturbed import unwrapped
@@ -57,15 +57,15 @@ class WeightStatistics(NamedTuple):
 
 
 @torch.no_grad()
-def weight_statistics(model: nn.Module) -> WeightStatistics:
-    """Statistics of all weights that are recognised.
+def weight_statistics(model: nn.Module, names: Names | None = None) -> WeightStatistics:
+    """Statistics of all weights that are recognised, and of attention whose matrices have these names.
 
     Axes `weight_layer` (named by `weight_layers`) and `weight_head` go with heads; they are not those of attention statistics, as
     a module may be called more than once. Missing where a module has fewer heads, or narrower ones, than another.
     """
     inner = unwrapped(model)
     embeddings, unrecognised = embedding_weights(inner)
-    heads, unread = attention_weights(inner)
+    heads, unread = attention_weights(inner, names)
     values: dict[str, Array] = {}
     spectra = {id(weight): _spectrum(weight) for weight in embeddings.values()}  # tied weights once
     for part, weight in embeddings.items():
@@ -75,9 +75,9 @@ def weight_statistics(model: nn.Module) -> WeightStatistics:
     return WeightStatistics(values, {name: _axes(name) for name in values}, unrecognised + unread)
 
 
-def weight_layers(model: nn.Module) -> list[str]:
+def weight_layers(model: nn.Module, names: Names | None = None) -> list[str]:
     """Names of the modules along the axis `weight_layer`."""
-    return list(attention_weights(unwrapped(model))[0])
+    return list(attention_weights(unwrapped(model), names)[0])
 
 
 def _qk_spectrum(weights: HeadWeights) -> Array:

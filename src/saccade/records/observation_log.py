@@ -5,10 +5,14 @@ them, says what they mean and whether the run has ended, and carries its own che
 What is on disk is not held in memory as well: a record reads one observation after the other, and its large arrays, maps over
 hundreds of observations, lie in a file without a name that goes with them. What cannot be written, on a full disk say, is held in
 memory and tried again with the next one; where that would take too much memory, every second of those held is lost, and listed.
+
+A run that was stopped goes on in the same folder (`resume`). Where it goes back to an earlier step, observations from there on are
+superseded: their files stay, `superseded` in the config lists them, and the record is of the run that went on.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import math
@@ -46,6 +50,7 @@ _ABOUT = {
     "observations": [str],
     "ended": bool,
 }
+_REPEATED = ("identity", "label", "every", "budget", "check")  # of the config: what a run that goes on says anew
 _OTHERS = "; `saccade.watched(folder, whole=False)` reads the other observations."
 _MOST_HELD = 2**28  # bytes of observations that wait to be written; one is held whatever its size
 _LARGE = 2**26  # bytes: larger arrays of a record are laid on disk, if there is a folder
@@ -53,17 +58,63 @@ _MOST_IN_MEMORY = 2**30  # bytes of one that is held in memory instead, if the d
 
 
 class ObservationLog:
-    """Observations by step: on disk if there is a folder and room, else in memory."""
+    """Observations by step: on disk if there is a folder and room, else in memory.
 
-    def __init__(self, folder: str | Path | None, about: dict[str, Any]) -> None:
+    `resume`: go on with the run in the folder, if there is one. It must have the same `identity` in its config.
+    """
+
+    def __init__(self, folder: str | Path | None, about: dict[str, Any], *, resume: bool = False) -> None:
         self._folder = None if folder is None else Path(folder)
         self.about = about
         self.observations: dict[int, Observation | Path] = {}
         self._is_taken = False  # whether the folder is this run's
+        self._lock: int | None = None  # held as long as this process may write there
+        self.is_resumed = False
         if self._folder is not None:
             if self._folder.is_file():
                 raise InputError(f"{self._folder} is a file; `out` must be a new folder.")
-            self._check_is_empty()
+            if resume and (self._folder / OBSERVATIONS).is_dir():
+                self._resume(self._folder)
+            else:
+                self._check_is_empty()
+
+    def _resume(self, folder: Path) -> None:
+        self._hold(folder)
+        try:
+            if not any((folder / OBSERVATIONS).iterdir()):  # killed before it had said anything
+                self._is_taken = True
+                return
+            earlier = read_sealed(folder / OBSERVATIONS / "about.json", _ABOUT)
+            if wrong := _damaged_observations(folder, earlier):
+                raise InputError(f"the run in {folder} cannot go on: {wrong}; give `out` a new folder.")
+            then, now = earlier["config"].get("identity"), self.about["config"].get("identity", {})
+            if not isinstance(then, dict) or (other := [name for name, value in now.items() if then.get(name) != value]):
+                of = "of another version of Saccade" if not isinstance(then, dict) else f"with another {', '.join(other)}"
+                raise InputError(f"{folder} holds a watched run {of}; give `out` a new folder.")
+        except InputError:
+            self.release()
+            raise
+        self.observations.update(_observations(folder, earlier))
+        self.about["coords"] |= earlier["coords"]
+        self.about["axes"] |= earlier["axes"]
+        self.about["definitions"] |= earlier["definitions"]
+        self.about["wall_time_s"] += earlier["wall_time_s"]
+        self.about["config"] |= {name: value for name, value in earlier["config"].items() if name not in _REPEATED}
+        self.is_resumed = self._is_taken = True
+
+    def go_on_from(self, step: int) -> None:
+        """A resumed run goes on at this step. Said on disk before anything new is there: the two must never be mixed."""
+        later = [each for each in self.observations if each >= step]
+        gone = [look.name for each in later if isinstance(look := self.observations.pop(each), Path)]
+        config = self.about["config"]
+        config["superseded"] = config.get("superseded", []) + gone
+        config["resumed"] = [*config.get("resumed", []), step]
+        config["thinned"] = [each for each in config.get("thinned", []) if each < step]
+        self.save()
+        if self._folder is not None:
+            (self._folder / CHECKSUMS).unlink(
+                missing_ok=True
+            )  # the record and its page, which are written anew, are of a part only
 
     def append(self, step: int, observation: Observation) -> None:
         self.observations[step] = observation
@@ -96,6 +147,7 @@ class ObservationLog:
             make_folder(self._folder)
             self._check_is_empty()
             (self._folder / OBSERVATIONS).mkdir()
+            self._hold(self._folder)
             self._is_taken = True
             write_sealed(self._folder / OBSERVATIONS / "about.json", self.about | {"observations": [], "ended": False})
             flush(self._folder)
@@ -110,12 +162,40 @@ class ObservationLog:
                 raise
             raise InputError(f"cannot write to {self._folder}: {error.strerror or error}.") from None
 
+    def _hold(self, folder: Path) -> None:
+        """One process writes there. A second log of the same process takes over: a notebook's cell that runs again, say."""
+        other = _holders.get(folder.resolve())
+        if other is not None:
+            other._is_taken, self._lock, other._lock = False, other._lock, None
+        else:
+            self._lock = os.open(folder / OBSERVATIONS, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.release()
+                raise InputError(f"the run in {folder} is still going on in another process.") from None
+            except OSError:  # a file system without locks
+                pass
+        _holders[folder.resolve()] = self
+
+    def release(self) -> None:
+        """Let other processes go on with the run."""
+        if self._lock is not None and self._folder is not None:
+            os.close(self._lock)
+            self._lock = None
+            _holders.pop(self._folder.resolve(), None)
+
     def _check_is_empty(self) -> None:
         if self._folder is not None and self._folder.exists() and any(self._folder.iterdir()):
             raise self._not_empty()
 
     def _not_empty(self) -> InputError:
-        return InputError(f"{self._folder} is not empty; give `out` a new folder, or None to keep all in memory.")
+        going_on = (
+            "pass `resume=True` to go on with the run in it, or "
+            if (self._folder or Path()).joinpath(OBSERVATIONS).is_dir()
+            else ""
+        )
+        return InputError(f"{self._folder} is not empty; {going_on}give `out` a new folder, or None to keep all in memory.")
 
     def _held(self) -> dict[int, Observation]:
         """What is in memory."""
@@ -138,6 +218,9 @@ class ObservationLog:
         return as_record(self.observations, self.about, self._folder)
 
 
+_holders: dict[Path, ObservationLog] = {}  # by folder: the log of this process that writes there
+
+
 def _size(observation: Observation) -> int:
     return sum(values.nbytes for values in observation.values())
 
@@ -152,7 +235,7 @@ def watched(folder: str | Path, *, whole: bool = True) -> xr.Dataset:
         about = read_sealed(path / OBSERVATIONS / "about.json", _ABOUT)
     except InputError as error:
         raise InputError(f"{path} is not the folder of a watched run: {error}") from None
-    observations = _observations(path, about["observations"])
+    observations = _observations(path, about)
     there = {file.name for file in observations.values()}
     lost = [name for name in about["observations"] if name not in there]
     if lost and whole:
@@ -181,7 +264,7 @@ def unfinished(folder: Path) -> str:
     about = read_sealed(folder / OBSERVATIONS / "about.json", _ABOUT)
     if about["ended"]:
         return ""
-    steps = sorted(_observations(folder, about["observations"]))
+    steps = sorted(_observations(folder, about))
     seen = f"{len(steps)} observations, from step {steps[0]} to {steps[-1]}" if steps else "no observation yet"
     return f"a watched run that goes on or was killed: {seen}; `saccade report` and `saccade.watched` read them"
 
@@ -192,19 +275,24 @@ def watched_damage(folder: Path) -> str:
         about = read_sealed(folder / OBSERVATIONS / "about.json", _ABOUT)
     except InputError as error:
         return str(error).removesuffix(".")
-    observations = _observations(folder, about["observations"])
+    wrong = _damaged_observations(folder, about)
+    return damage(folder) if not wrong and (about["ended"] or (folder / CHECKSUMS).exists()) else wrong
+
+
+def _damaged_observations(folder: Path, about: dict[str, Any]) -> str:
+    observations = _observations(folder, about)
     there = {file.name for file in observations.values()}
     wrong = [f"{OBSERVATIONS}/{name} is lost" for name in about["observations"] if name not in there]
     wrong += [f"{OBSERVATIONS}/{file.name} is not what was written" for file in observations.values() if _is_damaged(file)]
-    if not wrong and (about["ended"] or (folder / CHECKSUMS).exists()):
-        return damage(folder)
     return f"{wrong[0]}{f' and {len(wrong) - 1} more' if len(wrong) > 1 else ''}" if wrong else ""
 
 
-def _observations(folder: Path, listed: list[str]) -> dict[int, Path]:
+def _observations(folder: Path, about: dict[str, Any]) -> dict[int, Path]:
     """Files of observations by step: those that are listed, and what a killed run finished after it wrote the list."""
+    listed, superseded = set(about["observations"]), set(about["config"].get("superseded", ()))
     files = sorted((folder / OBSERVATIONS).glob("*.npz"), key=lambda file: (file.name in listed, file.name))
-    return {int(found[1]): file for file in files if (found := _NAME.fullmatch(file.name))}
+    current = (file for file in files if file.name in listed or file.name not in superseded)
+    return {int(found[1]): file for file in current if (found := _NAME.fullmatch(file.name))}
 
 
 def _is_damaged(observation: Path) -> bool:

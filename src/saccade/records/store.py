@@ -20,7 +20,7 @@ from saccade.errors import InputError, shortened
 from saccade.records.checksums import content, damage, listed, sealed_folder
 from saccade.records.expansion import RATIO, check_expansion
 from saccade.records.json_files import misfit, parsed_json, read_json, write_json
-from saccade.records.observation_log import OBSERVATIONS, is_of_a_watched_run, unfinished, watched_damage
+from saccade.records.observation_log import OBSERVATIONS, is_of_a_watched_run, unfinished, watched, watched_damage
 from saccade.records.schema import settings_text
 from saccade.records.writing import CHECKSUMS, add_file, below, clear_drafts
 
@@ -141,9 +141,12 @@ def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
 def load_record(path: str | Path) -> xr.Dataset:
     """Read a record, after checking all its files: a lost one would otherwise read as missing values.
 
-    `path` is that of the record, or of the folder of an experiment or a watched run that holds it as `record.zarr`.
+    `path` is that of the record, or of the folder of an experiment or a watched run that holds it as `record.zarr`; of a watched
+    run that has not ended, or goes on again, the record is what was observed so far.
     """
     folder = Path(path)
+    if (folder / OBSERVATIONS).is_dir() and _is_unfinished(folder):
+        return watched(folder)
     if (folder / "record.zarr").is_dir():
         folder = folder / "record.zarr"
     if not folder.exists():
@@ -157,6 +160,12 @@ def load_record(path: str | Path) -> xr.Dataset:
         if wrong := damage(folder):
             raise InputError(f"{path} is not a record that can be read: {wrong}.")
     raise InputError(f"{path} is not a record that can be read: {reason}")
+
+
+def _is_unfinished(folder: Path) -> bool:
+    with suppress(InputError):
+        return bool(unfinished(folder))
+    return False
 
 
 def load_claims(folder: Path) -> list[dict[str, Any]]:

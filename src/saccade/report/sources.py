@@ -18,6 +18,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -187,13 +188,21 @@ def _read_sweep(folder: Path) -> Result:
     return replace(found, about=said | (dict(found.record.attrs) if found.record is not None else {}) | found.about)
 
 
+def _loaded(folder: Path, record: str) -> xr.Dataset:
+    """Of a watched run from its observations, if they are whole: large maps then lie on disk, not in memory."""
+    if (folder / OBSERVATIONS).is_dir():
+        with suppress(InputError):
+            return watched(folder)
+    return load_record(folder / record)
+
+
 def _filled(folder: Path, record: str) -> Result:
     """All of a folder that is what was written; and what is not."""
     files = _Files(folder)
     about = files.json("about.json") or {}
     claims = files.claims
     panels, (tables, left_out) = _panels(files), _tables(files)
-    loaded = load_record(folder / record) if f"{record}/{CHECKSUMS}" in files.listed and record not in files.wrong else None
+    loaded = _loaded(folder, record) if f"{record}/{CHECKSUMS}" in files.listed and record not in files.wrong else None
     return Result(
         _label(about) or folder.resolve().name,
         about,
