@@ -155,8 +155,10 @@ def integrate(
     rtol: float,
     atol: float,
     on_progress: Callable[[float], None],
+    part: tuple[int, int] = (0, 1),
 ) -> Solution:
-    """Follow the equations from `start` at times[0] = 0 through `times`; t = unit (e^s - 1).
+    """Follow the equations from `start` at times[0] = 0 through `times`; t = unit (e^s - 1). `part`: how many of how many flows are
+    done already, for those who are told of progress.
 
     Compiled code is kept for each pair of functions, so pass the same ones for another setting of the same shape.
     """
@@ -168,7 +170,7 @@ def integrate(
         method = stiff if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
 
     def right_hand_side(s: float, y: np.ndarray) -> np.ndarray:
-        on_progress(s / s_eval[-1])
+        on_progress((part[0] + s / s_eval[-1]) / part[1])
         return unit * np.exp(s) * flat.velocity(y)
 
     if not np.isfinite(right_hand_side(0.0, y0)).all():  # explicit methods would look for a first step for ever

@@ -53,7 +53,8 @@ def flow(
             most_for_lsoda=asked.most_for_lsoda,
             rtol=asked.rtol,
             atol=asked.atol,
-            on_progress=lambda fraction, done=done: on_progress((done + fraction) / len(starts)),  # type: ignore[misc]
+            on_progress=on_progress,
+            part=(done, len(starts)),
         )
         for done, first in enumerate(starts)
     ]
