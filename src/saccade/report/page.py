@@ -12,16 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
 from saccade.records.json_files import regular_file
+from saccade.records.when import is_watched
 from saccade.records.writing import write_text
 from saccade.report.cards import cards, menu
 from saccade.report.claims_table import claims_of
 from saccade.report.page_data import page_data
 from saccade.report.policy import policy
 from saccade.report.sources import Result, results_of
+from saccade.report.timeline import shown_timeline
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # The order in which they load: each knows only those before it.
 _SCRIPTS = (
@@ -40,9 +45,11 @@ _SCRIPTS = (
     "claim_detail.js",
     "overview.js",
     "heads.js",
+    "head_maps.js",
     "token_text.js",
     "figures.js",
     "view.js",
+    "overlay.js",
     "cards.js",
     "report.js",
 )
@@ -50,6 +57,8 @@ _NAMES = "report.html", "saccade-report.html"  # the second where the first is s
 _OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, within so many bytes
 _STYLES = ("theme.css", "report.css")
 _NOT_FACTS = ("statement", "caption", "command", "part", "place", "picture")
+_MOST_NAMED = 4  # runs in a title
+_MOST_SAID = 6  # sentences about a picture, so that what moves below them is on the first screen
 _TABLE = '<div class="table-place"></div>'
 
 
@@ -85,7 +94,10 @@ def is_page(file: Path) -> bool:
 def page_of(results: list[Result]) -> str:
     """The whole page as text."""
     claims, of_claims = claims_of(results)
-    data, blobs = page_data(results, claims)
+    runs = _runs(results)
+    svg, caption = shown_timeline(*runs.values(), names=list(runs)) if runs else ("", "")
+    data, blobs = page_data(results, claims, svg)
+    shown = cards(results, [_body(result) for result in results]) if len(results) > 1 else ""
     script = "\n".join(_web(name) for name in _SCRIPTS)
     parts = {
         "title": escape(_title(results)),
@@ -93,12 +105,12 @@ def page_of(results: list[Result]) -> str:
         "style": "\n".join(_web(name) for name in _STYLES),
         "asked": _asked(results[0]) if len(results) == 1 else "",
         "unread": _unread(results),
-        "caption": _caption(results[0]) if len(results) == 1 else "",
+        "caption": _caption(results[0].about if len(results) == 1 else {"caption": caption}),
         **of_claims,
         "claims": filled(_web("claims.html"), of_claims) if of_claims["table"] else "",
-        "cards": cards(results, [_body(result) for result in results]) if len(results) > 1 else "",
+        "cards": "" if runs else shown,
         "menu": menu(results) if len(results) > 1 else "",
-        "section": _section(results[0]) if len(results) == 1 else _commands(results),
+        "section": _section(results[0]) if len(results) == 1 else (shown if runs else "") + _commands(results),
         "blobs": blobs,
         "data": data,
         "script": script,
@@ -128,8 +140,16 @@ def _commands(results: list[Result]) -> str:
     return listed if commands else ""
 
 
+def _runs(results: list[Result]) -> dict[str, xr.Dataset]:
+    """Records of a page that compares watched runs, by name; none of any other page."""
+    found = {result.name: result.record for result in results if result.record is not None and is_watched(result.record)}
+    return found if 1 < len(results) == len(found) else {}
+
+
 def _title(results: list[Result]) -> str:
     n_claims = sum(len(result.claims) for result in results)
+    if runs := _runs(results):
+        return f"{len(runs)} runs" + (f": {', '.join(runs)}" if len(runs) <= _MOST_NAMED else "")
     return results[0].name if len(results) == 1 else f"{len(results)} results" + (f", {n_claims} claims" if n_claims else "")
 
 
@@ -151,7 +171,7 @@ def _body(result: Result) -> str:
     """What the card of a result opens to."""
     made = f"<p>Made by <code>{escape(str(result.about['command']))}</code></p>" if result.about.get("command") else ""
     claimed = f'<details class="own-claims"><summary>{len(result.claims)} claims</summary></details>' if result.claims else ""
-    shown = f'<div class="figure-place"></div>{_caption(result)}<div class="time-place"></div>{claimed}'
+    shown = f'<div class="figure-place"></div>{_caption(result.about)}<div class="time-place"></div>{claimed}'
     return f"{shown}{_left_out(result)}{_TABLE}{made}{_facts(result.about)}"
 
 
@@ -159,9 +179,15 @@ def _left_out(result: Result) -> str:
     return "".join(f'<p class="note">{escape(sentence)}</p>' for sentence in result.left_out)
 
 
-def _caption(result: Result) -> str:
-    caption = result.about.get("caption", "")
-    return f'<p class="caption">{escape(str(caption))}</p>\n' if caption else ""
+def _caption(about: Mapping[str, Any]) -> str:
+    """What to see. What comes after an empty line, and all but the first of many sentences, is folded away."""
+    said, _, more = str(about.get("caption", "")).partition("\n\n")
+    first, rest = (said.split("\n")[:_MOST_SAID], said.split("\n")[_MOST_SAID:]) if more else ([said], [])
+    folded = "\n".join([*rest, more])
+    shown = escape("\n".join(first))
+    if more:
+        shown += f'</p><details><summary>{"More, and what" if rest else "What"} the colours mean</summary><p class="caption">{escape(folded)}'
+    return f'<div class="caption-place"><p class="caption">{shown}</p>{"</details>" if more else ""}</div>\n' if said else ""
 
 
 def _facts(about: dict[str, Any]) -> str:

@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 _MOST_POINTS = 600  # of a line in a panel: one a pixel; the record has all
 
 
-def page_data(results: list[Result], claims: list[dict[str, Any]]) -> tuple[str, str]:
-    """Results, their records and claims as JSON that may stand in a page, and the HTML of the blobs that they name."""
+def page_data(results: list[Result], claims: list[dict[str, Any]], story: str = "") -> tuple[str, str]:
+    """Results, their records and claims as JSON that may stand in a page, and the HTML of the blobs that they name. `story`: an SVG
+    of all results.
+    """
     blobs = _Blobs()
     data = {
+        "story": blobs.text(story) if story else None,
         "claims": blobs.json(claims),
         "results": [_result_data(result, blobs) for result in results],
         "records": [found for place, result in enumerate(results) if (found := _record_data(place, result, blobs)) is not None],

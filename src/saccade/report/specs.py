@@ -27,7 +27,7 @@ import numpy as np
 
 from saccade.errors import InputError, checked_choice
 from saccade.records.when import is_watched
-from saccade.report.packing import is_log
+from saccade.report.packing import time_scale
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -103,7 +103,7 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
     if figure["kind"] == "line":
         series = [{"name": name, "x": times, "y": values[:, index]} for index, name in enumerate(figure["names"][0])]
         y = _fitted(figure["y"], values)
-        return told | {"x": {"label": figure["time_label"], "log": is_log(times)}, "y": y, "series": series}
+        return told | {"x": {"label": figure["time_label"], "log": time_scale(times)}, "y": y, "series": series}
     if figure["kind"] == "bars":
         groups = [{"name": name, "values": values[moment, index]} for index, name in enumerate(figure["names"][0])]
         return told | {"x": {"label": figure["axes"][1]}, "y": figure["y"], "labels": figure["names"][1], "groups": groups}
