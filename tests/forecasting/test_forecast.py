@@ -90,7 +90,7 @@ def test_every_statement_names_its_method_its_source_and_its_assumptions(small):
 def test_the_folder_holds_record_table_page_and_figure(small, tmp_path):
     folder = write_forecast(small, tmp_path)
     assert folder == tmp_path / "forecast" / "syn-small"
-    files = {"record.zarr", "table.csv", "forecast.md", "figure.svg", "figure.png", "checksums.json"}
+    files = {"record.zarr", "about.json", "table.csv", "events.csv", "forecast.md", "figure.svg", "figure.png", "checksums.json"}
     assert {path.name for path in folder.iterdir()} == files
     again = load_record(folder / "record.zarr")
     np.testing.assert_array_equal(again.gain.values, small.gain.values)

@@ -1,7 +1,7 @@
 """Attention over the words of a text: the kept maps of a watched record, small enough for a page.
 
 The maps of 200 looks at 144 heads are gigabytes; a page carries as many looks as fit `ROOM`, the last and the first before those
-between, each in a piece of its own that is unpacked when it is looked at. Of texts longer than `ALL_ROWS` it keeps fewer query rows.
+between, each in a piece of its own that is unpacked when it is looked at. Of texts longer than `ALL_ROWS` it may leave out rows.
 Tokens: the record's coordinate `map_token` (sequence, key), or `map_tokens` in its configuration, else their places.
 """
 

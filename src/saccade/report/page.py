@@ -182,12 +182,14 @@ def _left_out(result: Result) -> str:
 def _caption(about: Mapping[str, Any]) -> str:
     """What to see. What comes after an empty line, and all but the first of many sentences, is folded away."""
     said, _, more = str(about.get("caption", "")).partition("\n\n")
-    first, rest = (said.split("\n")[:_MOST_SAID], said.split("\n")[_MOST_SAID:]) if more else ([said], [])
-    folded = "\n".join([*rest, more])
-    shown = escape("\n".join(first))
-    if more:
-        shown += f'</p><details><summary>{"More, and what" if rest else "What"} the colours mean</summary><p class="caption">{escape(folded)}'
-    return f'<div class="caption-place"><p class="caption">{shown}</p>{"</details>" if more else ""}</div>\n' if said else ""
+    if not said:
+        return ""
+    lines = said.split("\n")
+    shown, rest = (lines[:_MOST_SAID], lines[_MOST_SAID:]) if more else (lines, [])
+    folded = "\n".join([*rest, more]) if more else ""
+    summary = "<summary>More, and what the colours mean</summary>" if rest else "<summary>What the colours mean</summary>"
+    details = f'<details>{summary}<p class="caption">{escape(folded)}</p></details>' if folded else ""
+    return f'<div class="caption-place"><p class="caption">{escape(chr(10).join(shown))}</p>{details}</div>\n'
 
 
 def _facts(about: dict[str, Any]) -> str:

@@ -98,7 +98,8 @@ const View = (() => {
       const text = { handle: null };
       const choose = (layer, head) => text.handle?.choose(layer, head);
       if (record.text) textMap(record, text);
-      const first = record.figures.findIndex((figure) => figure.kind !== "heads");
+      const first = record.text ? record.figures.findIndex((figure) => figure.kind !== "heads") : -1;
+      if (first < 0) plots.before(choices);
       for (const [index, figure] of record.figures.entries()) {
         if (index === first) plots.append(choices);
         const place = html("div", `plot plot-${figure.kind}`, undefined, plots);
