@@ -17,17 +17,20 @@ __all__ = ["browser"]  # a fixture of the tests here
 
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a file and wait until it is ready. At the end: nothing was complained of, and nothing was asked of the network."""
+    """Open a file and wait until it is ready, or, if not `ready`, only an empty page. At the end: nothing was complained of, and
+    nothing was asked of the network.
+    """
     pages, complaints, requests = [], [], []
 
-    def opened(path: Path, **settings: Any) -> Any:
+    def opened(path: Path, *, ready: bool = True, **settings: Any) -> Any:
         page = browser.new_page(**({"viewport": {"width": 1280, "height": 900}} | settings))
         page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.resolve().as_uri())
-        page.wait_for_selector("html[data-ready], #numbers:not(:empty)", state="attached")  # a report, or the playground
         pages.append(page)
+        if ready:
+            page.goto(path.resolve().as_uri())
+            page.wait_for_selector("html[data-ready], #numbers:not(:empty)", state="attached")  # a report, or the playground
         return page
 
     yield opened

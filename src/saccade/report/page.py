@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ _OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, wit
 _STYLES = ("theme.css", "report.css")
 _NOT_FACTS = ("statement", "caption", "command", "part", "place", "picture")
 _MOST_NAMED = 4  # runs in a title
-_MOST_SAID = 6  # sentences about a picture, so that what moves below them is on the first screen
+_MOST_SAID = 280  # letters about a picture, so that what moves below them is on the first screen of a phone
 _TABLE = '<div class="table-place"></div>'
 
 
@@ -185,7 +186,8 @@ def _caption(about: Mapping[str, Any]) -> str:
     if not said:
         return ""
     lines = said.split("\n")
-    shown, rest = (lines[:_MOST_SAID], lines[_MOST_SAID:]) if more else (lines, [])
+    n_shown = max(1, sum(length <= _MOST_SAID for length in accumulate(map(len, lines)))) if more else len(lines)
+    shown, rest = lines[:n_shown], lines[n_shown:]
     folded = "\n".join([*rest, more]) if more else ""
     summary = "<summary>More, and what the colours mean</summary>" if rest else "<summary>What the colours mean</summary>"
     details = f'<details>{summary}<p class="caption">{escape(folded)}</p></details>' if folded else ""

@@ -112,7 +112,7 @@ const Figures = (() => {
   function downloads(container, result) {
     const names = Object.keys(result.tables);
     if (!names.length) return;
-    const menu = html("p", "downloads", "Tables: ", container);
+    const menu = html("p", "downloads", "Tables, with numbers to nine digits: ", container);
     for (const name of names) {
       const button = html("button", "chart-save-button", name, menu);
       button.type = "button";

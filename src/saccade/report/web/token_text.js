@@ -35,11 +35,14 @@ const TokenText = (() => {
   function create(container, text, filename) {
     const figure = html("figure", "chart text-map", undefined, container);
     html("figcaption", "chart-title", text.title, figure);
-    const controls = html("div", "controls", undefined, figure);
     const [, nLayers, nHeads, nQueries, nKeys] = text.shape;
     const size = nLayers * nHeads * nQueries * nKeys; // of one sequence
     const roots = new Float32Array(size);
     const state = { sequence: 0, layer: 0, head: 0, row: nQueries - 1, look: text.looks.length - 1, share: 0, own: false };
+    const maps = HeadMaps.create(figure, { names: text.names, nLayers, nHeads, nQueries, nKeys }, {
+      onHead: choose, onRow: chooseRow, say: (row, key) => `${named(text.queries[row])} on ${named(key)}: ${Charts.format(weight(row, key))}`,
+    });
+    const controls = html("div", "controls", undefined, figure);
     const selects = {};
     for (const name of ["sequence", "layer", "head"]) {
       selects[name] = chooser(controls, name, text.names[name], (place) => {
@@ -51,9 +54,6 @@ const TokenText = (() => {
     const own = html("input", "", undefined, html("label", "inline", "each row on its own scale ", controls));
     own.type = "checkbox";
     own.addEventListener("change", () => { state.own = own.checked; mark(); });
-    const maps = HeadMaps.create(figure, { names: text.names, nLayers, nHeads, nQueries, nKeys }, {
-      onHead: choose, onRow: chooseRow, say: (row, key) => `${named(text.queries[row])} on ${named(key)}: ${Charts.format(weight(row, key))}`,
-    });
     const page = html("div", "tokens", undefined, figure);
     page.tabIndex = 0;
     page.setAttribute("role", "group");
