@@ -10,7 +10,7 @@ import io
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,8 +37,8 @@ def until(page: Any, expression: str, seconds: float = PATIENCE) -> None:
         page.wait_for_timeout(20)
 
 
-def until_it_moves(page: Any, box: dict[str, float], share: float = 0.002) -> None:
-    """Wait until so much of what is on the screen within `box` looks different."""
+def until_it_moves(page: Any, box: dict[str, float], share: float, go_on: Callable[[], object] = lambda: None) -> None:
+    """Wait until so much of what is on the screen within `box` looks different; `go_on` is called again and again meanwhile."""
     from PIL import Image
 
     def pixels() -> Any:
@@ -47,6 +47,7 @@ def until_it_moves(page: Any, box: dict[str, float], share: float = 0.002) -> No
     first, end = pixels(), time.monotonic() + PATIENCE
     while (abs(pixels() - first) > 20).mean() < share:
         assert time.monotonic() < end, f"nothing moved within {PATIENCE} s"
+        go_on()
 
 
 class Work:

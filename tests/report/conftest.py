@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from saccade.report.notebook import show
 from saccade.report.page import write_report
 from tests.browser import browser
 from tests.report.made_results import write_all
+from tests.report.watched_records import small_run
 
 __all__ = ["browser"]  # a fixture of the tests here
 
@@ -48,3 +50,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def report(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(results, tmp_path_factory.mktemp("page") / "report.html")
+
+
+@pytest.fixture(scope="session")
+def small_record() -> Any:
+    return small_run()
+
+
+@pytest.fixture(scope="session")
+def watched(small_record: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a watched run."""
+    return show(small_record).save(tmp_path_factory.mktemp("watched") / "page.html")

@@ -62,7 +62,7 @@ def test_the_first_screen_moves_by_itself(visit, report, width, height, scheme):
     stage = page.locator(".film-stage").first
     assert stage.bounding_box()["y"] + stage.bounding_box()["height"] <= height  # whole, above the fold
     assert page.locator(".film-sentence").first.inner_text() == "Attention snaps."
-    until_it_moves(page, stage.bounding_box())
+    until_it_moves(page, stage.bounding_box(), share=0.001)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

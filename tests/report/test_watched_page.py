@@ -16,35 +16,16 @@ from saccade.report.notebook import show
 from saccade.report.page import write_report
 from saccade.report.specs_watched import watched_figures
 from tests.browser import expect, until_it_moves
-from tests.report.watched_records import watched_record
+from tests.report.watched_records import N_HEADS, N_LAYERS, N_TOKENS, small_run, watched_record
 
 Image = pytest.importorskip("PIL.Image")
 STILL = {"reduced_motion": "reduce"}  # at its last look, and stays there
-N_LAYERS, N_HEADS, N_TOKENS = 2, 3, 23
-
-
-def made(seed=0, **more):
-    """Heads that sharpen, looked at from step 0 on; the second run is slower."""
-    record = watched_record(17, N_LAYERS, N_HEADS, N_TOKENS, n_rows=N_TOKENS, **more)
-    steps = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 800, 1000, 1300, 1600, 1800, 2000]) * (1 + seed)
-    sinks = record.assign(sink_mass=0.1 * record.sink_mass)  # so that heads take one place, and not two in turn
-    return sinks.assign_coords(time=("time", steps, record.time.attrs))
 
 
 @pytest.fixture(scope="module")
-def record():
-    return made()
-
-
-@pytest.fixture(scope="module")
-def watched(record, tmp_path_factory):
-    return show(record).save(tmp_path_factory.mktemp("watched") / "page.html")
-
-
-@pytest.fixture(scope="module")
-def two(record, tmp_path_factory):
+def two(small_record, tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
-    for name, one in (("fast", record), ("slow", made(1))):
+    for name, one in (("fast", small_record), ("slow", small_run(1))):
         save_record(one, folder / f"{name}.zarr")
     return write_report([folder / "fast.zarr", folder / "slow.zarr"], folder / "page.html")
 
@@ -68,12 +49,12 @@ def expected(page, weights):
     return table[np.round(255 * shades).astype(int)]
 
 
-def test_the_map_of_every_head_is_drawn_as_it_was_recorded_and_moves_with_the_player(visit, watched, record):
+def test_the_map_of_every_head_is_drawn_as_it_was_recorded_and_moves_with_the_player(visit, watched, small_record):
     page = visit(watched, **STILL)
     thumbnails = page.locator(".head-thumbnail canvas")
     expect(thumbnails).to_have_count(N_LAYERS * N_HEADS)
     expect(page.locator(".plot-text .chart-readout")).to_contain_text("Step 2000", use_inner_text=True)
-    maps = record.attention_map.values[:, 0].astype(float)
+    maps = small_record.attention_map.values[:, 0].astype(float)
     for place, (layer, head) in enumerate(np.ndindex(N_LAYERS, N_HEADS)):
         np.testing.assert_allclose(colours(thumbnails.nth(place)), expected(page, maps[-1, layer, head]), atol=12)
     slide(page, 0)
@@ -82,7 +63,7 @@ def test_the_map_of_every_head_is_drawn_as_it_was_recorded_and_moves_with_the_pl
     assert abs(expected(page, maps[0, 1, 1]) - expected(page, maps[-1, 1, 1])).max() > 50  # or the test could not fail
 
 
-def test_a_map_is_enlarged_by_a_click_and_tells_the_words_under_the_pointer(visit, watched, record):
+def test_a_map_is_enlarged_by_a_click_and_tells_the_words_under_the_pointer(visit, watched, small_record):
     page = visit(watched, **STILL)
     page.locator(".head-thumbnail").nth(5).click()
     expect(page.locator(".head-large figcaption")).to_contain_text("layer 1, head 2", use_inner_text=True)
@@ -95,7 +76,7 @@ def test_a_map_is_enlarged_by_a_click_and_tells_the_words_under_the_pointer(visi
     canvas.hover(position=at)
     said = page.locator(".head-under")
     expect(said).to_contain_text("token 17 “word17” on token 5 “word5”: ", use_inner_text=True)
-    truth = float(record.attention_map.values[-1, 0, 1, 2, query, key])
+    truth = float(small_record.attention_map.values[-1, 0, 1, 2, query, key])
     assert float(said.inner_text().rsplit(": ", 1)[1].replace("×10⁻", "e-")) == pytest.approx(truth, abs=4e-3)
     canvas.click(position=at)
     expect(page.locator(".token.query")).to_have_text("word17", use_inner_text=True)
@@ -155,14 +136,14 @@ def test_step_0_has_its_place_on_a_logarithmic_axis(visit, watched):
     assert cursor["x"] == pytest.approx(axis["x"], abs=3)  # at the left end, not left out
 
 
-def test_no_figure_is_empty_and_tied_embeddings_are_drawn_once(record):
-    names = [figure["name"] for figure in watched_figures(record)]
+def test_no_figure_is_empty_and_tied_embeddings_are_drawn_once(small_record):
+    names = [figure["name"] for figure in watched_figures(small_record)]
     assert "masses" in names
     values = np.exp(-np.arange(12.0))[None] * np.linspace(1, 2, 17)[:, None]
-    tied = record.assign(
+    tied = small_record.assign(
         {f"{name}_singular_values": (("time", "rank"), values) for name in ("embedding", "unembedding")}
         | {"sink_share": (("time",), np.zeros(17))}
-        | {name: record[name] * 0 for name in ("distinct_mass", "common_mass", "judged_mass")}
+        | {name: small_record[name] * 0 for name in ("distinct_mass", "common_mass", "judged_mass")}
     )
     figures = {figure["name"]: figure for figure in watched_figures(tied)}
     assert "masses" not in figures
@@ -197,10 +178,13 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
 @pytest.mark.parametrize("width, height", [(1440, 900), (1024, 768), (390, 844)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_maps_move_by_themselves_on_the_first_screen(visit, watched, width, height, scheme):
-    page = visit(watched, viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = visit(watched, ready=False, viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.clock.install()  # so that time passes only as we say: a busy machine may see the end of a film before its beginning
+    page.goto(watched.as_uri())
+    page.wait_for_selector("html[data-ready]", state="attached")
     box = page.locator(".head-thumbnail").first.bounding_box()
     fold = page.locator("#player").bounding_box()["y"]
     assert box["y"] + 30 < fold
-    until_it_moves(page, box | {"height": min(box["height"], fold - box["y"])}, share=0.01)
+    until_it_moves(page, box | {"height": min(box["height"], fold - box["y"])}, 0.01, lambda: page.clock.run_for(300))
     assert page.evaluate("scrollY") == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -28,7 +28,7 @@ def write_forecast(record: xr.Dataset, out: str | Path) -> Path:
         write_text(unfinished / "forecast.md", page(record))
         write_csv(unfinished / "table.csv", table(record))
         write_csv(unfinished / "events.csv", events(record), ("event", "query", "time"))
-        asked = f"What training will do to {source}, predicted from its statistics: nothing was trained."
+        asked = f"What training will do to “{source}”, predicted from its statistics: nothing was trained."
         said = "\n".join(f"{about}: {text}." for about, text in told(record).items())
         about = {"statement": asked, "caption": said, "command": "saccade forecast"}
         write_json(unfinished / "about.json", about | record.attrs)

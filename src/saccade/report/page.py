@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
+from saccade.numerals import numerals_in
 from saccade.records.json_files import regular_file
 from saccade.records.when import is_watched
 from saccade.records.writing import write_text
@@ -130,7 +131,7 @@ def _web(name: str) -> str:
 
 def _asked(result: Result) -> str:
     """What was asked, and the command."""
-    return f'<p class="asked">{escape(str(result.about["statement"]))}</p>' + _commands([result])
+    return f'<p class="asked">{escape(numerals_in(str(result.about["statement"])))}</p>' + _commands([result])
 
 
 def _commands(results: list[Result]) -> str:
@@ -182,7 +183,7 @@ def _left_out(result: Result) -> str:
 
 def _caption(about: Mapping[str, Any]) -> str:
     """What to see. What comes after an empty line, and all but the first of many sentences, is folded away."""
-    said, _, more = str(about.get("caption", "")).partition("\n\n")
+    said, _, more = numerals_in(str(about.get("caption", ""))).partition("\n\n")
     if not said:
         return ""
     lines = said.split("\n")
