@@ -1,6 +1,6 @@
 """The screenshots of the tutorials, each made by the tutorial's own code: `python -m tools.docs_screens [NAME ...]`, two minutes.
 
-A tutorial is run in an empty folder from top to bottom, then the page that it tells of is opened in a real browser (`tests/browser.py`
+A tutorial is run in an empty folder from top to bottom, then its page is opened in a real browser (`tests/browser.py`
 says which) and its first screen kept, in few colours. Browsers and fonts differ, so tests ask for the files and their size only.
 """
 

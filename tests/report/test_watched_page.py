@@ -178,10 +178,7 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
 @pytest.mark.parametrize("width, height", [(1440, 900), (1024, 768), (390, 844)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_maps_move_by_themselves_on_the_first_screen(visit, watched, width, height, scheme):
-    page = visit(watched, ready=False, viewport={"width": width, "height": height}, color_scheme=scheme)
-    page.clock.install()  # so that time passes only as we say: a busy machine may see the end of a film before its beginning
-    page.goto(watched.as_uri())
-    page.wait_for_selector("html[data-ready]", state="attached")
+    page = visit(watched, stands=True, viewport={"width": width, "height": height}, color_scheme=scheme)
     box = page.locator(".head-thumbnail").first.bounding_box()
     fold = page.locator("#player").bounding_box()["y"]
     assert box["y"] + 30 < fold
