@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from html import escape
 
-from saccade.numerals import numerals_in
 from saccade.records.claim_counts import tally
 from saccade.records.when import is_watched
 from saccade.report.claims_table import KINDS, kind_of
@@ -52,7 +51,7 @@ def _link(place: int, result: Result) -> str:
 def _card(place: int, result: Result, body: str) -> str:
     head = (
         f'<span class="card-picture" aria-hidden="true" inert></span>'
-        f'<h3 class="card-said">{escape(numerals_in(str(result.about["statement"])))}</h3>'
+        f'<h3 class="card-said">{escape(str(result.about["statement"]))}</h3>'
         f'<span class="card-name">{escape(result.name)}</span>{strip(result)}'
     )
     return (

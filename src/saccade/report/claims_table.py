@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from saccade.numerals import numeral, numerals_in
+from saccade.numerals import numeral
 from saccade.records.claim_counts import tally_by_kind
 from saccade.report.mathml import mathml
 from saccade.report.sources import Result
@@ -106,7 +106,6 @@ def _claim_data(results: list[Result]) -> list[dict[str, Any]]:
     return [
         {
             **claim,
-            **{name: numerals_in(claim[name]) for name in ("title", "sentence", "says")},
             "result": result.name,
             "kind": kind_of(claim),
             "equation": equation_of(claim)[0],
@@ -127,9 +126,9 @@ def _row(place: int, result: str, claim: dict[str, Any]) -> str:
     under = "".join(f"<small>{escape(words)}</small>" for words in (_settings(claim), result) if words)
     surprise = "surprise: " if kind == "surprise" else ""
     cells = [
-        f'<td class="claim"><span class="claim-text">{escape(numerals_in(claim["title"]))}</span>{under}</td>',
+        f'<td class="claim"><span class="claim-text">{escape(claim["title"])}</span>{under}</td>',
         f'<td data-title="statement">{escape(theorem(claim))}<small>{escape(claim["statement"]["title"])}</small></td>',
-        f'<td data-title="result">{escape(numerals_in(claim["says"]))}</td>',
+        f'<td data-title="result">{escape(claim["says"])}</td>',
         f'<td data-title="verdict" data-value="{list(KINDS).index(kind)}">'
         f'<span class="verdict verdict-{kind}">{surprise}{escape(claim["verdict_says"])}</span></td>',
     ]
@@ -141,7 +140,7 @@ def _settings(claim: dict[str, Any]) -> str:
     settings = [
         f"{name} {numeral(value, 'g')}" if isinstance(value, float) else f"{name} {value}" for name, value in claim["case"].items()
     ]
-    return numerals_in(", ".join([*settings, *([f"control: {claim['breaks']} is broken"] if claim["breaks"] else [])]))
+    return ", ".join([*settings, *([f"control: {claim['breaks']} is broken"] if claim["breaks"] else [])])
 
 
 def theorem(claim: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from itertools import accumulate
@@ -95,6 +96,7 @@ def is_page(file: Path) -> bool:
 
 def page_of(results: list[Result]) -> str:
     """The whole page as text."""
+    results = [replace(result, about=_readable(result.about), claims=list(map(_readable, result.claims))) for result in results]
     claims, of_claims = claims_of(results)
     runs = _runs(results)
     svg, caption = shown_timeline(*runs.values(), names=list(runs)) if runs else ("", "")
@@ -120,6 +122,17 @@ def page_of(results: list[Result]) -> str:
     return filled(_web("report.html"), parts)
 
 
+def _readable(told: dict[str, Any]) -> dict[str, Any]:
+    """With numbers in one format in what is said in words."""
+    case = {name: numerals_in(value) if isinstance(value, str) else value for name, value in told.get("case", {}).items()}
+    said = {
+        name: numerals_in(str(told[name]))
+        for name in ("statement", "caption", "title", "sentence", "says")
+        if isinstance(told.get(name), str)
+    }
+    return told | said | ({"case": case} if case else {})
+
+
 def filled(template: str, parts: Mapping[str, str]) -> str:
     """A template with its `{{parts}}`, in one pass: data is never a template."""
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
@@ -131,7 +144,7 @@ def _web(name: str) -> str:
 
 def _asked(result: Result) -> str:
     """What was asked, and the command."""
-    return f'<p class="asked">{escape(numerals_in(str(result.about["statement"])))}</p>' + _commands([result])
+    return f'<p class="asked">{escape(str(result.about["statement"]))}</p>' + _commands([result])
 
 
 def _commands(results: list[Result]) -> str:
@@ -144,8 +157,10 @@ def _commands(results: list[Result]) -> str:
 
 def _runs(results: list[Result]) -> dict[str, xr.Dataset]:
     """Records of a page that compares watched runs, by name; none of any other page."""
+    if len(results) == 1:
+        return {}
     found = {result.name: result.record for result in results if result.record is not None and is_watched(result.record)}
-    return found if 1 < len(results) == len(found) else {}
+    return found if len(results) == len(found) else {}
 
 
 def _title(results: list[Result]) -> str:
@@ -183,7 +198,7 @@ def _left_out(result: Result) -> str:
 
 def _caption(about: Mapping[str, Any]) -> str:
     """What to see. What comes after an empty line, and all but the first of many sentences, is folded away."""
-    said, _, more = numerals_in(str(about.get("caption", ""))).partition("\n\n")
+    said, _, more = str(about.get("caption", "")).partition("\n\n")
     if not said:
         return ""
     lines = said.split("\n")
