@@ -125,11 +125,8 @@ def page_of(results: list[Result]) -> str:
 def _readable(told: dict[str, Any]) -> dict[str, Any]:
     """With numbers in one format in what is said in words."""
     case = {name: numerals_in(value) if isinstance(value, str) else value for name, value in told.get("case", {}).items()}
-    said = {
-        name: numerals_in(str(told[name]))
-        for name in ("statement", "caption", "title", "sentence", "says")
-        if isinstance(told.get(name), str)
-    }
+    words = ("statement", "caption", "title", "sentence", "says")
+    said = {name: numerals_in(told[name]) for name in words if isinstance(told.get(name), str)}
     return told | said | ({"case": case} if case else {})
 
 
