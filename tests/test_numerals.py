@@ -44,7 +44,7 @@ def test_pages_write_it_the_same_way():
     "text, shown",
     [
         ("chain zipf-6, stay -0.05", "chain zipf-6, stay −0.05"),
-        ("R 1e+06, start (1e-05², 3e5)", "R 10⁶, start (10⁻⁵², 3×10⁵)"),
+        ("R 1e+06, start (1e-05², 3e-5)", "R 10⁶, start (1e-05², 3×10⁻⁵)"),
         ("E(0)^(-1/3) of 2305-16380", "E(0)^(−1/3) of 2305-16380"),
         ("bf16-mixed, model-1e2x", "bf16-mixed, model-1e2x"),
     ],

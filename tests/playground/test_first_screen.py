@@ -156,7 +156,7 @@ def test_a_frame_leaves_time_for_fifty_a_second(screen):
     until(screen, "Page.run.done")
     _play_from(screen, 0)
     screen.evaluate(
-        "{ window.frames = 0; requestAnimationFrame(function count() { frames += 1; requestAnimationFrame(count); }); }"
+        "() => { window.drawn = 0; requestAnimationFrame(function count() { drawn += 1; requestAnimationFrame(count); }); }"
     )
     work = Work(screen)
     started, before = screen.evaluate("drawn"), work.seconds()

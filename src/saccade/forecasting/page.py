@@ -51,7 +51,7 @@ def told(record: xr.Dataset) -> dict[str, str]:
 def events(record: xr.Dataset) -> list[dict[str, Any]]:
     """Times with a name: of each query of a class model, and of the stages of a chain (first start)."""
     names = {"scan_time": "scanning ends", "snap_time": "snap"}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"event": name, "query": str(query), "time": float(time)}
         for event, name in names.items()
         if event in record
