@@ -1,4 +1,4 @@
-"""The real browser that pages are tested in: one Chromium for a module.
+"""The real browser that pages are tested in: one Chromium for a folder of tests.
 
 It is the one `SACCADE_CHROMIUM` names, else one on the path. Without it, or without Playwright, the tests are skipped with a
 sentence, except where `CI_BROWSER=required` says that they must run: there they fail.
@@ -6,11 +6,14 @@ sentence, except where `CI_BROWSER=required` says that they must run: there they
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 
 try:
@@ -21,6 +24,42 @@ else:
     expect.set_options(timeout=30_000)  # a page may take its time to answer; asked at once, a busy machine makes the answer wrong
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+PATIENCE = 120.0  # s: what takes longer does not come; a busy machine takes ten
+
+
+def until(page: Any, expression: str, seconds: float = PATIENCE) -> None:
+    """Wait for an expression to be true. Playwright's own wait evaluates strings in the page, which the page's policy forbids."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"waited {seconds} s for {expression}"
+        page.wait_for_timeout(20)
+
+
+def until_it_moves(page: Any, box: dict[str, float], share: float, go_on: Callable[[], object] = lambda: None) -> None:
+    """Wait until so much of what is on the screen within `box` looks different; `go_on` is called again and again meanwhile."""
+    from PIL import Image
+
+    def pixels() -> Any:
+        return np.asarray(Image.open(io.BytesIO(page.screenshot(clip=box))).convert("L"), int)
+
+    first, end = pixels(), time.monotonic() + PATIENCE
+    while (abs(pixels() - first) > 20).mean() < share:
+        assert time.monotonic() < end, f"nothing moved within {PATIENCE} s"
+        go_on()
+
+
+class Work:
+    """Processor time of a page's own thread, in seconds, which other work on the machine does not lengthen."""
+
+    def __init__(self, page: Any):
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def seconds(self) -> float:
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
 
 
 def give_up(sentence: str) -> NoReturn:
@@ -43,7 +82,7 @@ def playwright() -> Any:
     return sync_playwright()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     path = browser_path()
     with playwright() as driver:

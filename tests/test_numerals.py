@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.numerals import numeral
+from saccade.numerals import numeral, numerals_in
 
 SCALES = Path(__file__).parents[1] / "src" / "saccade" / "report" / "web" / "chart_scales.js"
 
@@ -38,3 +38,16 @@ def test_pages_write_it_the_same_way():
     script = f"{SCALES.read_text()}\nfor (const value of {values}) console.log(ChartScales.format(value))"
     said = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout.split() == [numeral(value, ".3g") for value in values]
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("chain zipf-6, stay -0.05", "chain zipf-6, stay −0.05"),
+        ("R 1e+06, start (1e-05², 3e-5)", "R 10⁶, start (1e-05², 3×10⁻⁵)"),
+        ("E(0)^(-1/3) of 2305-16380", "E(0)^(−1/3) of 2305-16380"),
+        ("bf16-mixed, model-1e2x", "bf16-mixed, model-1e2x"),
+    ],
+)
+def test_numbers_within_a_text_are_written_the_same_way_and_names_stay(text, shown):
+    assert numerals_in(text) == shown

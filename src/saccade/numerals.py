@@ -7,6 +7,8 @@ import re
 
 _POWER = re.compile(r"(-?[\d.]+)e([-+]\d+)(.*)")
 _PLAIN = 99_999.5  # smaller ones are written out
+_IN_TEXT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e[-+]?\d+(?!\w)")
+_MINUS = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -21,3 +23,8 @@ def numeral(value: float, form: str = ".4g") -> str:
         front, power = found[1], f"10{str(int(found[2])).translate(_RAISED)}"
         text = (power if front == "1" else f"{front}×{power}") + found[3]
     return text.replace("-", "−").replace("inf", "∞")
+
+
+def numerals_in(text: str) -> str:
+    """A text with its numbers as people write them: `stay −0.05`, `t = 3×10⁵`; hyphens in names stay."""
+    return _MINUS.sub("−", _IN_TEXT.sub(lambda found: numeral(float(found[0]), "g"), text))

@@ -19,11 +19,12 @@ from saccade.playground.stories import stories
 from saccade.report.mathml import mathml
 from saccade.theory.statements import STATEMENTS
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, shown_commands
-from tools import docs_figures, docs_parts
+from tools import docs_figures, docs_parts, docs_screens
 
 # Not scale.md: its blocks are for clusters.
 WITH_CODE = [DOCS / "index.md", *sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("extend/*.md"))]
 MOST_FIGURE = 200_000  # bytes
+MOST_SCREEN = 60_000
 
 
 def build(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
@@ -205,3 +206,12 @@ def test_figures_are_there_and_small():
     found = {path.name: path.stat().st_size for path in (DOCS / "figures").iterdir()}
     assert found.keys() == made | kept
     assert all(0 < size < MOST_FIGURE for size in found.values())
+
+
+def test_every_tutorial_has_a_screenshot_that_its_own_code_made():
+    made = {f"{make.__name__}.png" for make in docs_screens.SCREENS}
+    found = {path.name: path.stat().st_size for path in (DOCS / "screens").iterdir()}
+    assert found.keys() == made
+    assert all(0 < size < MOST_SCREEN for size in found.values())
+    for tutorial in DOCS.glob("tutorials/*.md"):
+        assert f"../screens/{tutorial.stem}.png" in tutorial.read_text("utf-8")

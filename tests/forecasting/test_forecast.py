@@ -16,8 +16,11 @@ from saccade.forecasting.attention_order import distinct_tokens
 from saccade.forecasting.files import write_forecast
 from saccade.forecasting.forecast import forecast, predictions
 from saccade.forecasting.page import page, table
+from saccade.forecasting.page import told as told_of
 from saccade.forecasting.text_order import text_order
 from saccade.records.store import load_record
+from saccade.report.sources import results_of
+from saccade.report.specs import figures
 
 STEPS = 60
 
@@ -90,12 +93,23 @@ def test_every_statement_names_its_method_its_source_and_its_assumptions(small):
 def test_the_folder_holds_record_table_page_and_figure(small, tmp_path):
     folder = write_forecast(small, tmp_path)
     assert folder == tmp_path / "forecast" / "syn-small"
-    files = {"record.zarr", "table.csv", "forecast.md", "figure.svg", "figure.png", "checksums.json"}
+    files = {"record.zarr", "about.json", "table.csv", "events.csv", "forecast.md", "figure.svg", "figure.png", "checksums.json"}
     assert {path.name for path in folder.iterdir()} == files
     again = load_record(folder / "record.zarr")
     np.testing.assert_array_equal(again.gain.values, small.gain.values)
     assert page(again) == page(small)
     assert len(table(small)) == 2 * (20 + 3)
+
+
+def test_the_page_of_a_forecast_tells_its_sentences_attention_and_named_times(small, tmp_path):
+    (result,) = results_of([write_forecast(small, tmp_path)])
+    assert "nothing was trained" in result.about["statement"]
+    assert result.about["caption"].count("\n") == len(told_of(small)) - 1
+    assert [row["event"] for row in result.rows("events.csv")] == ["scanning ends"] * 2 + ["snap"] * 2
+    (shown,) = figures(result.record)
+    assert shown["title"] == "Attention"
+    np.testing.assert_allclose(shown["values"].sum(axis=-1), 1.0)
+    np.testing.assert_array_equal(shown["values"][-1], small.attention_end.values)
 
 
 def test_a_csv_file_of_classes_or_of_a_chain_will_do(tmp_path):

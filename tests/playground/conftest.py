@@ -1,11 +1,10 @@
-"""A real browser for the playground's pages: one Chromium for a module, a fresh page for a test, and nothing may go wrong unseen.
+"""A real browser for the playground's pages: one Chromium for all, a fresh page for a test, and nothing may go wrong unseen.
 
 Which browser, and what happens without one, is in `tests/browser.py`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,23 +12,12 @@ from typing import Any
 import pytest
 
 import saccade
-from tests.browser import browser
+from tests.browser import PATIENCE, browser, until
 
 PAGE = Path(saccade.__file__).parent / "playground" / "index.html"
 STILL = "#v=2&model=scan-and-snap"  # the defaults, without a story: nothing plays by itself
 
-__all__ = ["browser"]  # a fixture of the tests here
-
-
-PATIENCE = 120.0  # s: what takes longer does not come; a busy machine takes ten
-
-
-def until(page: Any, expression: str, seconds: float = PATIENCE) -> None:
-    """Wait for an expression to be true. Playwright's own wait evaluates strings in the page, which the page's policy forbids."""
-    end = time.monotonic() + seconds
-    while not page.evaluate(expression):
-        assert time.monotonic() < end, f"waited {seconds} s for {expression}"
-        page.wait_for_timeout(20)
+__all__ = ["browser", "until"]  # a fixture of the tests here, and what they wait with
 
 
 class Visit:

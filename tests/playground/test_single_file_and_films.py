@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import threading
 from itertools import pairwise
@@ -80,6 +81,9 @@ def test_stories_in_python_have_the_words_laws_and_defaults_of_the_page(visit):
 def test_a_film_moves_and_shows_the_attention_of_the_page(visit, name, tmp_path, monkeypatch):
     Image = pytest.importorskip("PIL.Image")
     monkeypatch.setattr(film, "_RATE", 1)  # frames a second: a dozen in all
+    story = stories()[name]
+    run = film._run(story)
+    monkeypatch.setattr(film, "_run", lambda told: run)  # once for film and comparison
     path = film.write_film(tmp_path / f"{name}.gif", name)
     frames = Image.open(io.BytesIO(path.read_bytes()))
     assert frames.n_frames == 12
@@ -89,8 +93,6 @@ def test_a_film_moves_and_shows_the_attention_of_the_page(visit, name, tmp_path,
         pictures.append(np.asarray(frames.convert("L"), int))
     moved = [(abs(after - before) > 20).mean() for before, after in pairwise(pictures)]
     assert min(moved) > 0.001
-    story = stories()[name]
-    run = film._run(story)
     page = visit(f"#v=2&story={name}")
     seen = page.evaluate("{ Page.run.advance(1e9, 1e9); Page.run.seen.at(-1).attention }")
     if story["model"] == "scan-and-snap":  # the chain's start is drawn by another generator
@@ -120,3 +122,35 @@ def test_a_link_copied_on_loopback_says_that_others_cannot_open_it(browser):
         expect(page.locator("#share-answer")).to_contain_text("saccade play --out", use_inner_text=True)
         page.close()
         server.shutdown()
+
+
+def test_the_record_button_saves_a_film_that_moves(one_file, browser, tmp_path):
+    context = browser.new_context(accept_downloads=True, viewport={"width": 900, "height": 800})
+    page = context.new_page()
+    page.goto(one_file.as_uri() + "#v=2&story=scanning")
+    until(page, "Page.run.done")
+    page.locator("#speed").select_option(index=page.locator("#speed option").count() - 1)
+    with page.expect_download(timeout=120_000) as found:
+        page.get_by_role("button", name="Record film").click()
+    assert found.value.suggested_filename == "saccade-scanning.webm"
+    content = found.value.path().read_bytes()
+    assert content.startswith(bytes.fromhex("1a45dfa3"))  # Matroska's mark, of which WebM is a kind
+    expect(page.get_by_role("button", name="Record film")).to_be_enabled()
+    screen = context.new_page()
+    film = f"data:video/webm;base64,{base64.b64encode(content).decode()}"
+    moved = screen.evaluate(
+        """async (source) => {
+      const video = Object.assign(document.createElement("video"), { muted: true, src: source }), pictures = [];
+      const canvas = Object.assign(document.createElement("canvas"), { width: 60, height: 40 }), pen = canvas.getContext("2d");
+      video.requestVideoFrameCallback(function kept() {
+        pen.drawImage(video, 0, 0, 60, 40);
+        pictures.push([...pen.getImageData(0, 0, 60, 40).data]);
+        video.requestVideoFrameCallback(kept);
+      });
+      await new Promise((resolve, reject) => { video.onended = resolve; video.onerror = reject; video.play(); });
+      return pictures[0].filter((value, at) => Math.abs(value - pictures.at(-1)[at]) > 40).length;
+    }""",
+        film,
+    )
+    assert moved > 50  # of 9,600: bars that grow, a hill that fills
+    context.close()

@@ -24,12 +24,14 @@ def found(page):
 
 @pytest.mark.parametrize("width, height", WIDTHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", ["report", "playground"])
+@pytest.mark.parametrize("which", ["report", "playground", "watched"])
 def test_axe_finds_nothing_serious(visit, request, which, width, height, scheme):
     page = visit(request.getfixturevalue(which), viewport={"width": width, "height": height}, color_scheme=scheme)
     if which == "report":
         page.locator("#result-0 > summary").click()
         page.locator("#result-0 .panel").first.wait_for()
+    if which == "watched":
+        page.locator(".head-thumbnail").first.wait_for()
     wrong, n_passed = found(page)
     assert n_passed > 20
     assert [one for one in wrong if one[0] in ("serious", "critical")] == []

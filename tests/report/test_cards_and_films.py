@@ -11,7 +11,7 @@ from saccade.errors import InputError
 from saccade.lab.film import N_FRAMES, Film, frames
 from saccade.report.page import write_report
 from saccade.report.page_data import _rounded
-from tests.browser import expect
+from tests.browser import expect, until_it_moves
 from tests.report.made_results import snap, turning, written
 
 WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
@@ -62,9 +62,7 @@ def test_the_first_screen_moves_by_itself(visit, report, width, height, scheme):
     stage = page.locator(".film-stage").first
     assert stage.bounding_box()["y"] + stage.bounding_box()["height"] <= height  # whole, above the fold
     assert page.locator(".film-sentence").first.inner_text() == "Attention snaps."
-    first = page.screenshot(clip=stage.bounding_box())
-    page.wait_for_timeout(700)
-    assert page.screenshot(clip=stage.bounding_box()) != first
+    until_it_moves(page, stage.bounding_box(), share=0.001)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

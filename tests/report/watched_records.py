@@ -15,6 +15,17 @@ STATISTICS = (
 )
 
 
+N_LAYERS, N_HEADS, N_TOKENS = 2, 3, 23  # of a small run
+
+
+def small_run(slower: int = 0) -> xr.Dataset:
+    """Heads that sharpen and look at the token before, looked at from step 0 on; of all tokens the maps are kept."""
+    record = watched_record(17, N_LAYERS, N_HEADS, N_TOKENS, n_rows=N_TOKENS)
+    steps = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 800, 1000, 1300, 1600, 1800, 2000]) * (1 + slower)
+    sinks = record.assign(sink_mass=0.1 * record.sink_mass)  # so that heads take one place, and not two in turn
+    return sinks.assign_coords(time=("time", steps, record.time.attrs))
+
+
 def watched_record(n_times: int, n_layers: int, n_heads: int, n_keys: int, n_rows: int = 32, words: Any = None) -> xr.Dataset:
     """Heads that sharpen one after the other, with noise; maps of one sequence."""
     rng = np.random.default_rng(11)

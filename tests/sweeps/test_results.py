@@ -129,6 +129,21 @@ def test_a_place_without_any_value_is_a_gap_not_a_warning(tmp_path):
     save_figure(sweep_figure(dataset, "final_loss"), tmp_path / "figure")
 
 
+def test_a_map_over_decades_has_logarithmic_colours_the_spread_over_seeds_and_says_what_grey_is():
+    dataset = swept(ratio=2, lr_attention=2, seed=2)
+    dataset["final_loss"].values[:] = np.array([[[1e-6, 3e-6], [1.0, 1.0]], [[np.nan, np.nan], [0.1, 0.3]]])
+    drawing = sweep_figure(dataset, "final_loss")
+    panel = drawing.axes[0]
+    assert type(panel.collections[0].norm).__name__ == "LogNorm"
+    assert {text.get_text() for text in panel.texts} == {"2×10⁻⁶\n±10⁻⁶", "1", "0.2\n±0.1"}
+    assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["grey: no finished run"]
+    assert "grey: no finished run" in caption(dataset, "final_loss")
+    dataset["final_loss"].values[:] = np.array([1.0, 2.0])
+    drawing = sweep_figure(dataset, "final_loss")
+    assert type(drawing.axes[0].collections[0].norm).__name__ == "Normalize"
+    assert not drawing.legends
+
+
 def test_the_number_shown_is_the_one_asked_for_or_a_sentence(results):
     *_, dataset = results
     assert shown_variable(dataset.assign(other=dataset.share_of_claims_holding), "other") == "other"

@@ -22,7 +22,7 @@ from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, shortened
 
 _RESERVED = ("class", "query", "weight")
-_SHARED_QUERY = "<query>"
+SHARED_QUERY = "<query>"
 
 
 def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClasses:
@@ -36,7 +36,7 @@ def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClass
         return vocabulary.setdefault(str(token).strip(), len(vocabulary))
 
     prob = [[_cell(row, number, column, default=0.0) for column in columns] for number, row in enumerate(records, start=1)]
-    queries = [token_id(_SHARED_QUERY if _is_missing(row.get("query")) else row["query"]) for row in records]
+    queries = [token_id(SHARED_QUERY if _is_missing(row.get("query")) else row["query"]) for row in records]
     next_tokens = [token_id(_class_name(row, number)) for number, row in enumerate(records, start=1)]
     weights = [_cell(row, number, "weight", default=1.0) for number, row in enumerate(records, start=1)]
     return SequenceClasses(

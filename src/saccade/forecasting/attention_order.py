@@ -72,6 +72,7 @@ def attention_order(
         "query_weight": (("query",), np.array([classes.class_weight[classes.query == query].sum() for query in queries])),
         "gain_path": (("time", "query", "token"), logits),
         "gain": (("query", "token"), logits[-1]),
+        "attention_path": (("time", "query", "token"), attention),
         "attention_start": (("query", "token"), attention[0]),
         "attention_end": (("query", "token"), attention[-1]),
         "distinct": (("query", "token"), np.stack([distinct_tokens(classes, query)[shown] for query in queries])),

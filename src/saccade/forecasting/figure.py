@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from saccade.data.class_tables import SHARED_QUERY
 from saccade.forecasting.order_predictions import ranked
 from saccade.forecasting.text_predictions import moving
 from saccade.report.style import COMMON, categorical
@@ -14,7 +15,8 @@ from saccade.report.style import COMMON, categorical
 if TYPE_CHECKING:
     import xarray as xr
 
-_MOST_QUERIES, _NAMED, _MOST_WORDS = 6, 3, 6
+_MOST_QUERIES, _NAMED, _MOST_WORDS, _MOST_GREY = 6, 3, 6, 20
+_DASHES = ("-", "--", "-.")  # lines of classes that are alike lie on each other
 
 
 def figure(record: xr.Dataset) -> Figure:
@@ -22,7 +24,7 @@ def figure(record: xr.Dataset) -> Figure:
     panels: list[Any] = []
     if "gain_path" in record:
         order = np.argsort(-record.query_weight.values, kind="stable")[:_MOST_QUERIES]
-        of_query = _attention if "told" in record else _gains
+        of_query = _attention if "told" in record else _scanned
         panels += [lambda axes, row=row: of_query(axes, record.isel(query=int(row))) for row in order]
     if "on_frequent" in record:
         panels.append(lambda axes: _stages(axes, record))
@@ -34,18 +36,32 @@ def figure(record: xr.Dataset) -> Figure:
     return drawn
 
 
-def _gains(axes: Any, query: xr.Dataset) -> None:
-    """Distinct tokens in colour, named; the others grey."""
-    time, path = query.time.values[1:], query.gain_path.values[1:]
+def _scanned(axes: Any, query: xr.Dataset) -> None:
+    """Attention on distinct tokens in colour, named; on the others grey; the end of scanning and the snap where theory has them."""
+    time, path = query.time.values[1:], query.attention_path.values[1:]
     place = {str(name): i for i, name in enumerate(query.token.values)}
-    losing = [place[name] for name in ranked(query, distinct=False)][:20]
-    axes.plot(time, path[:, losing], color=COMMON, lw=0.8)
+    others = [place[name] for name in ranked(query, distinct=False)][:_MOST_GREY]
+    axes.plot(time, path[:, others], color=COMMON, lw=0.8)
     for colour, name in enumerate(ranked(query, distinct=True)[:_NAMED]):
-        axes.plot(time, path[:, place[name]], color=categorical(colour), label=_plain(name))
-    axes.axvline(float(query.snap_time), color="black", lw=0.8, ls=":")
-    axes.set(xscale="log", xlabel="step", ylabel="gain of attention logit", title=f"query {_plain(str(query['query'].values))}")
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=7, title="distinct, first to gain", title_fontsize=7)
+        axes.plot(time, path[:, place[name]], color=categorical(colour), ls=_DASHES[colour], label=_plain(name))
+    axes.set(xscale="log", xlabel="step", ylabel="attention", ylim=(0, None), title=_titled(query))
+    for event, name in (("scan_time", "scanning ends"), ("snap_time", "snap")):
+        _mark(axes, float(query[event]), name)
+    if others:
+        axes.plot([], [], color=COMMON, lw=0.8, label="others")
+    axes.legend(fontsize=7, title="attention on", title_fontsize=7)
+
+
+def _mark(axes: Any, at: float, name: str) -> None:
+    """A time with its name, along its line."""
+    axes.axvline(at, color="black", lw=0.8, ls=":")
+    along: dict[str, Any] = {"rotation": 90, "fontsize": 6, "ha": "right", "va": "top"}
+    axes.annotate(name, (at, 0.98), (-2, 0), ("data", "axes fraction"), "offset points", **along)
+
+
+def _titled(query: xr.Dataset) -> str:
+    name = str(query["query"].values)
+    return "attention of the query" if name == SHARED_QUERY else f"query: {_plain(name)}"
 
 
 def _attention(axes: Any, query: xr.Dataset) -> None:
@@ -63,7 +79,7 @@ def _attention(axes: Any, query: xr.Dataset) -> None:
     axes.axhline(0.0, color=COMMON, lw=0.8)
     axes.axvline(float(query.size_until), color="black", lw=0.8, ls=":")
     axes.set(xlabel="step (dotted line: sizes trusted to here)", ylabel="change of attention (%)")
-    axes.set_title(f"query: {_plain(str(query['query'].values))}")
+    axes.set_title(_titled(query))
     if rows:
         axes.legend(fontsize=6, title="attention on", title_fontsize=7)
 
@@ -75,9 +91,7 @@ def _stages(axes: Any, record: xr.Dataset) -> None:
         axes.plot(time, record.on_frequent.values[1:, i], color=categorical(colour), label=_plain(str(record.word.values[i])))
     axes.axhline(record.frequency.values[frequent], color=COMMON, lw=0.8)
     for event, name in (("plateau_time", "unigram plateau"), ("focus_onset", "focus begins")):
-        at = float(record[event].values[0])
-        axes.axvline(at, color="black", lw=0.8, ls=":")
-        axes.text(at, 0.98, name, rotation=90, fontsize=6, ha="right", va="top")
+        _mark(axes, float(record[event].values[0]), name)
     axes.set(
         xscale="log", xlabel="step", ylabel=f"attention on {_plain(str(record.word.values[frequent]))}", title="stages", ylim=(0, 1)
     )

@@ -40,7 +40,7 @@ _DEFINITIONS = {
     "gain": ("1", "the same at the end of the forecast: what tokens are ranked by"),
     "attention_start": ("1", "attention of the query before training, mean over its classes: the share of each token"),
     "attention_end": ("1", "predicted attention at the end of the forecast"),
-    "attention_path": ("1", "predicted attention of the query on each token, mean over its windows"),
+    "attention_path": ("1", "predicted attention of the query on each token, mean over its classes or windows"),
     "told": (
         "",
         "whether the token's movement is predicted: seen often enough, and its first change of attention exceeds its noise",

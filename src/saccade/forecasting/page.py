@@ -38,9 +38,30 @@ def page(record: xr.Dataset) -> str:
         ),
         "",
     ]
-    for about in dict.fromkeys(one.about for one in said):
-        lines += [f"- **{about}**: " + "; ".join(one.text for one in said if one.about == about) + "."]
+    lines += [f"- **{about}**: {text}." for about, text in told(record).items()]
     return "\n".join([*lines, "", *_assumptions(said), "", *_adam(said), ""])
+
+
+def told(record: xr.Dataset) -> dict[str, str]:
+    """What is predicted of each query and stage."""
+    said = predictions(record)
+    return {about: "; ".join(one.text for one in said if one.about == about) for about in dict.fromkeys(one.about for one in said)}
+
+
+def events(record: xr.Dataset) -> list[dict[str, Any]]:
+    """Times with a name: of each query of a class model, and of the stages of a chain (first start)."""
+    names = {"scan_time": "scanning ends", "snap_time": "snap"}
+    rows: list[dict[str, Any]] = [
+        {"event": name, "query": str(query), "time": float(time)}
+        for event, name in names.items()
+        if event in record
+        for query, time in zip(record["query"].values, record[event].values, strict=True)
+    ]
+    stages = {"plateau_time": "unigram plateau", "focus_onset": "focus begins"}
+    rows += [
+        {"event": name, "query": "", "time": float(record[event].values[0])} for event, name in stages.items() if event in record
+    ]
+    return sorted((row for row in rows if math.isfinite(row["time"])), key=lambda row: row["time"])
 
 
 def _assumptions(said: list[Prediction]) -> list[str]:

@@ -25,6 +25,8 @@ const Page = (() => {
   const lists = new Map([...document.querySelectorAll("[data-stories]")].map((list) => [list.dataset.stories, list]));
   const stories = StoryPanel.create({ lists, caption: at("caption"), next: at("next") }, { onTell: tell });
 
+  const recording = Recording.create({ stage: document.querySelector(".stage"), from: at("caption"), to: at("timeline") });
+
   const values = () => state.settings[state.model];
 
   function say(sentences) {
@@ -128,6 +130,7 @@ const Page = (() => {
 
   function moved(place) {
     view.draw(place, far || !player.playing);
+    recording.frame();
     timeline.draw(place);
     const { time, loss } = Moments.at(run, place);
     at("moment").value = String(Math.floor(place));
@@ -148,6 +151,7 @@ const Page = (() => {
 
   function stateChanged(playing) {
     at("play").textContent = playing ? "Pause" : "Play";
+    if (!playing && recording.on) recording.stop();
     if (!playing && run) {
       view?.draw(player.place, true);
       keepLink();
@@ -296,6 +300,18 @@ const Page = (() => {
     }
   }
 
+  /** Plays the run from its start and records it; pausing ends the film early. */
+  async function filmRun() {
+    at("record").disabled = true;
+    player.goTo(0);
+    await recording.start((film, ending) => {
+      ChartSave.download(film, `saccade-${state.story || state.model}.${ending}`);
+      at("record").disabled = false;
+      at("announce").textContent = "The film is in your downloads.";
+    });
+    player.play();
+  }
+
   /** A warning where others cannot follow the link. */
   function whereItOpens() {
     if (LOOPBACK.includes(location.hostname)) {
@@ -332,6 +348,8 @@ const Page = (() => {
     at("row").addEventListener("change", chooseRow);
     at("defaults").addEventListener("click", forget);
     at("share").addEventListener("click", share);
+    at("record").hidden = !Recording.works();
+    at("record").addEventListener("click", filmRun);
     at("record-remove").addEventListener("click", () => { record = null; showAll(); });
     at("dynamics").addEventListener("click", (event) => {
       const { optimiser } = event.target.dataset;

@@ -9,17 +9,19 @@ from __future__ import annotations
 from html import escape
 
 from saccade.records.claim_counts import tally
+from saccade.records.when import is_watched
 from saccade.report.claims_table import KINDS, kind_of
 from saccade.report.sources import Result
 
-_OTHERS = "Other results"
+_OTHERS, _RUNS = "Other results", "Watched runs"
 
 
 def parts(results: list[Result]) -> dict[str, list[tuple[int, Result]]]:
     """Results by heading, each with its place on the page."""
     found: dict[str, list[tuple[int, Result]]] = {}
     for place, result in enumerate(results):
-        found.setdefault(str(result.about.get("part") or _OTHERS), []).append((place, result))
+        watched = result.record is not None and is_watched(result.record)
+        found.setdefault(str(result.about.get("part") or (_RUNS if watched else _OTHERS)), []).append((place, result))
     return found
 
 

@@ -117,7 +117,7 @@ def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     x, y = spec["x"], spec["y"]
     for axis, drawn, scale in ((x, axes.xaxis, axes.set_xscale), (y, axes.yaxis, axes.set_yscale)):
         if axis.get("log"):
-            scale("log")
+            scale("symlog", linthresh=1, linscale=0.3) if axis["log"] == "zero" else scale("log")
             drawn.set_major_formatter(Powers())
             drawn.set_minor_formatter(Powers())
     named = {}
@@ -226,9 +226,9 @@ def _legend(axes: Axes, spec: dict[str, Any], drawn: list[tuple[Any, str]], cell
 
 
 def _shown(values: Any, log: Any = False) -> np.ndarray:
-    """Numbers that can be drawn: what is not finite is missing, and so is what is not positive on a logarithmic axis."""
+    """Numbers that can be drawn: what is not finite is missing, and so is what a logarithmic axis has no place for."""
     array = np.asarray(values, dtype=np.float64)
-    return np.where(np.isfinite(array) & ((array > 0) | (not log)), array, np.nan)
+    return np.where(np.isfinite(array) & ((array > 0) | (not log) | ((array == 0) & (log == "zero"))), array, np.nan)
 
 
 def _add_notes(axes: Axes, spec: dict[str, Any], letters: float, inches: tuple[float, float]) -> None:

@@ -1,7 +1,7 @@
 """Attention over the words of a text: the kept maps of a watched record, small enough for a page.
 
 The maps of 200 looks at 144 heads are gigabytes; a page carries as many looks as fit `ROOM`, the last and the first before those
-between, each in a piece of its own that is unpacked when it is looked at. Of long texts it keeps fewer query rows.
+between, each in a piece of its own that is unpacked when it is looked at. Of texts longer than `ALL_ROWS` it may leave out rows.
 Tokens: the record's coordinate `map_token` (sequence, key), or `map_tokens` in its configuration, else their places.
 """
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 ROOM = 5_000_000  # bytes of maps in a page: half of the 10 MB that the report of a watched run may weigh
+ALL_ROWS = 128  # tokens of a text all of which can be chosen as a query
 _LEAST_LOOKS = 4  # that should fit before query rows are left out
 _LEAST_ROWS = 8
 _MOST_KEYS = 1024  # tokens of a text that a page shows
@@ -35,7 +36,7 @@ def text_map(record: xr.Dataset, room: int = ROOM) -> dict[str, Any] | None:
     n_keys = maps.shape[-1]
     return {
         "name": "text",
-        "title": "Attention over the text",
+        "title": "Attention maps",
         "shape": [*maps.shape[1:4], len(rows), n_keys],
         "queries": [int(query) for query in queries[rows]],
         "tokens": _tokens(record, maps.shape[1], n_keys),
@@ -49,7 +50,7 @@ def _kept_rows(maps: np.ndarray, room: int) -> np.ndarray:
     n_rows = maps.shape[-2]
     rows = np.arange(n_rows)
     cost = len(packed_map(maps[-1])["data"])
-    while cost * _LEAST_LOOKS > room and len(rows) > _LEAST_ROWS:
+    while maps.shape[-1] > ALL_ROWS and cost * _LEAST_LOOKS > room and len(rows) > _LEAST_ROWS:
         rows, cost = np.unique(np.linspace(0, n_rows - 1, len(rows) // 2).round().astype(int)), cost // 2
     return rows
 

@@ -47,13 +47,17 @@ def packed_times(times: Any) -> Packed:
     of runs with clocks of their own, whether the first run is.
     """
     array = np.asarray(times, dtype=np.float64)
-    return _wrapped(array, "float64", None, {"log": is_log(array.reshape(-1, array.shape[-1])[0])})
+    return _wrapped(array, "float64", None, {"log": time_scale(array.reshape(-1, array.shape[-1])[0])})
 
 
-def is_log(times: np.ndarray) -> bool:
-    """Whether times are spread over decades: half of them in the first tenth of the range."""
+def time_scale(times: np.ndarray) -> bool | str:
+    """Whether an axis for these times has powers of ten: if they are spread over decades, half of them in the first tenth of the
+    range. "zero" if step 0 comes before them, which then has a place of its own.
+    """
     known = times[np.isfinite(times) & (times > 0)]
-    return bool(known.size > 3 and known.max() / known.min() >= 100 and np.median(known) < 0.1 * known.max())
+    if known.size <= 3 or known.max() / known.min() < 100 or np.median(known) >= 0.1 * known.max():
+        return False
+    return "zero" if known.min() >= 1 and bool((times == 0).any()) else True
 
 
 def packed_map(weights: Any) -> Packed:
@@ -119,7 +123,7 @@ def _codes(array: NDArray[np.float64], lowest: float, highest: float) -> NDArray
     return np.where(np.isnan(array), _MISSING, np.round(share * _CODES)).astype(np.uint16)
 
 
-def _wrapped(codes: NDArray[Any], mode: str, axis: int | None, more: dict[str, float]) -> Packed:
+def _wrapped(codes: NDArray[Any], mode: str, axis: int | None, more: dict[str, Any]) -> Packed:
     if axis is not None:
         first = np.zeros_like(np.take(codes, [0], axis))
         codes = np.diff(codes, axis=axis, prepend=first)  # wraps around, as does the sum that undoes it

@@ -9,19 +9,27 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from saccade.errors import InputError
+from saccade.numerals import numerals_in
 from saccade.records.json_files import regular_file
+from saccade.records.when import is_watched
 from saccade.records.writing import write_text
 from saccade.report.cards import cards, menu
 from saccade.report.claims_table import claims_of
 from saccade.report.page_data import page_data
 from saccade.report.policy import policy
 from saccade.report.sources import Result, results_of
+from saccade.report.timeline import shown_timeline
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # The order in which they load: each knows only those before it.
 _SCRIPTS = (
@@ -40,9 +48,11 @@ _SCRIPTS = (
     "claim_detail.js",
     "overview.js",
     "heads.js",
+    "head_maps.js",
     "token_text.js",
     "figures.js",
     "view.js",
+    "overlay.js",
     "cards.js",
     "report.js",
 )
@@ -50,6 +60,8 @@ _NAMES = "report.html", "saccade-report.html"  # the second where the first is s
 _OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, within so many bytes
 _STYLES = ("theme.css", "report.css")
 _NOT_FACTS = ("statement", "caption", "command", "part", "place", "picture")
+_MOST_NAMED = 4  # runs in a title
+_MOST_SAID = 280  # letters about a picture, so that what moves below them is on the first screen of a phone
 _TABLE = '<div class="table-place"></div>'
 
 
@@ -84,8 +96,12 @@ def is_page(file: Path) -> bool:
 
 def page_of(results: list[Result]) -> str:
     """The whole page as text."""
+    results = [replace(result, about=_readable(result.about), claims=list(map(_readable, result.claims))) for result in results]
     claims, of_claims = claims_of(results)
-    data, blobs = page_data(results, claims)
+    runs = _runs(results)
+    svg, caption = shown_timeline(*runs.values(), names=list(runs)) if runs else ("", "")
+    data, blobs = page_data(results, claims, svg)
+    shown = cards(results, [_body(result) for result in results]) if len(results) > 1 else ""
     script = "\n".join(_web(name) for name in _SCRIPTS)
     parts = {
         "title": escape(_title(results)),
@@ -93,17 +109,25 @@ def page_of(results: list[Result]) -> str:
         "style": "\n".join(_web(name) for name in _STYLES),
         "asked": _asked(results[0]) if len(results) == 1 else "",
         "unread": _unread(results),
-        "caption": _caption(results[0]) if len(results) == 1 else "",
+        "caption": _caption(results[0].about if len(results) == 1 else {"caption": caption}),
         **of_claims,
         "claims": filled(_web("claims.html"), of_claims) if of_claims["table"] else "",
-        "cards": cards(results, [_body(result) for result in results]) if len(results) > 1 else "",
+        "cards": "" if runs else shown,
         "menu": menu(results) if len(results) > 1 else "",
-        "section": _section(results[0]) if len(results) == 1 else _commands(results),
+        "section": _section(results[0]) if len(results) == 1 else (shown if runs else "") + _commands(results),
         "blobs": blobs,
         "data": data,
         "script": script,
     }
     return filled(_web("report.html"), parts)
+
+
+def _readable(told: dict[str, Any]) -> dict[str, Any]:
+    """With numbers in one format in what is said in words."""
+    case = {name: numerals_in(value) if isinstance(value, str) else value for name, value in told.get("case", {}).items()}
+    words = ("statement", "caption", "title", "sentence", "says")
+    said = {name: numerals_in(told[name]) for name in words if isinstance(told.get(name), str)}
+    return told | said | ({"case": case} if case else {})
 
 
 def filled(template: str, parts: Mapping[str, str]) -> str:
@@ -128,8 +152,18 @@ def _commands(results: list[Result]) -> str:
     return listed if commands else ""
 
 
+def _runs(results: list[Result]) -> dict[str, xr.Dataset]:
+    """Records of a page that compares watched runs, by name; none of any other page."""
+    if len(results) == 1:
+        return {}
+    found = {result.name: result.record for result in results if result.record is not None and is_watched(result.record)}
+    return found if len(results) == len(found) else {}
+
+
 def _title(results: list[Result]) -> str:
     n_claims = sum(len(result.claims) for result in results)
+    if runs := _runs(results):
+        return f"{len(runs)} runs" + (f": {', '.join(runs)}" if len(runs) <= _MOST_NAMED else "")
     return results[0].name if len(results) == 1 else f"{len(results)} results" + (f", {n_claims} claims" if n_claims else "")
 
 
@@ -151,7 +185,7 @@ def _body(result: Result) -> str:
     """What the card of a result opens to."""
     made = f"<p>Made by <code>{escape(str(result.about['command']))}</code></p>" if result.about.get("command") else ""
     claimed = f'<details class="own-claims"><summary>{len(result.claims)} claims</summary></details>' if result.claims else ""
-    shown = f'<div class="figure-place"></div>{_caption(result)}<div class="time-place"></div>{claimed}'
+    shown = f'<div class="figure-place"></div>{_caption(result.about)}<div class="time-place"></div>{claimed}'
     return f"{shown}{_left_out(result)}{_TABLE}{made}{_facts(result.about)}"
 
 
@@ -159,9 +193,18 @@ def _left_out(result: Result) -> str:
     return "".join(f'<p class="note">{escape(sentence)}</p>' for sentence in result.left_out)
 
 
-def _caption(result: Result) -> str:
-    caption = result.about.get("caption", "")
-    return f'<p class="caption">{escape(str(caption))}</p>\n' if caption else ""
+def _caption(about: Mapping[str, Any]) -> str:
+    """What to see. What comes after an empty line, and all but the first of many sentences, is folded away."""
+    said, _, more = str(about.get("caption", "")).partition("\n\n")
+    if not said:
+        return ""
+    lines = said.split("\n")
+    n_shown = max(1, sum(length <= _MOST_SAID for length in accumulate(map(len, lines)))) if more else len(lines)
+    shown, rest = lines[:n_shown], lines[n_shown:]
+    folded = "\n".join([*rest, more]) if more else ""
+    summary = "<summary>More, and what the colours mean</summary>" if rest else "<summary>What the colours mean</summary>"
+    details = f'<details>{summary}<p class="caption">{escape(folded)}</p></details>' if folded else ""
+    return f'<div class="caption-place"><p class="caption">{escape(chr(10).join(shown))}</p>{details}</div>\n'
 
 
 def _facts(about: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,13 +27,17 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+_LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{8,}(?:e[-+]?\d+)?(?![\w.])")  # in a table: seventeen digits do not deflate
 _MOST_POINTS = 600  # of a line in a panel: one a pixel; the record has all
 
 
-def page_data(results: list[Result], claims: list[dict[str, Any]]) -> tuple[str, str]:
-    """Results, their records and claims as JSON that may stand in a page, and the HTML of the blobs that they name."""
+def page_data(results: list[Result], claims: list[dict[str, Any]], story: str = "") -> tuple[str, str]:
+    """Results, their records and claims as JSON that may stand in a page, and the HTML of the blobs that they name. `story`: an SVG
+    of all results.
+    """
     blobs = _Blobs()
     data = {
+        "story": blobs.text(story) if story else None,
         "claims": blobs.json(claims),
         "results": [_result_data(result, blobs) for result in results],
         "records": [found for place, result in enumerate(results) if (found := _record_data(place, result, blobs)) is not None],
@@ -82,10 +87,14 @@ def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
         "picture": result.about.get("picture", 0),
         "panels": blobs.json(_rounded(result.panels)) if result.panels else None,
         "svg": blobs.text(result.svg) if result.svg and not result.panels else None,
-        "tables": {name: blobs.text(rows) for name, rows in result.tables.items()},
+        "tables": {name: blobs.text(_LONG_NUMBER.sub(_nine_digits, rows)) for name, rows in result.tables.items()},
         "table": next((name for name in ("summary.csv", "table.csv") if name in result.tables), None),
         "isSweep": "summary.csv" in result.tables,
     }
+
+
+def _nine_digits(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.9g}"
 
 
 def _is_long_line(value: dict[str, Any]) -> bool:

@@ -27,21 +27,30 @@ import numpy as np
 
 from saccade.errors import InputError, checked_choice
 from saccade.records.when import is_watched
-from saccade.report.packing import is_log
+from saccade.report.packing import time_scale
 
 if TYPE_CHECKING:
     import xarray as xr
 
 Figure = dict[str, Any]
 
-CLOCKS = ("time", "flow_time", "premise_time", "step", "look", "sample", "n_steps")  # axes that are time, the plainest first
+CLOCKS = (
+    "time",
+    "flow_time",
+    "premise_time",
+    "step",
+    "look",
+    "sample",
+    "n_steps",
+    "stage_time",
+)  # axes that are time, the plainest first
 _FIRST = ("attention", "singular", "loss", "entropy", "mass", "on_frequent")  # what is shown first, by words in names
 _MOST_LINES = 10  # series that a line chart tells apart; of more, bars show one moment
 _MOST_GROUPS = 6  # classes side by side in a bar chart; more are a heat map
 _LONGEST_LABEL = 80
 _MOST_LABELS = 60  # bars or columns that are legible at the width of a page
 _MOST_VALUES = 1_500_000  # of one figure: 3 MB before they are deflated, a third of what a page may weigh
-_HIDDEN = frozenset({"embedding", "query_matrix", "key_matrix", "projection", "look_seconds", "stop_time"})
+_HIDDEN = frozenset({"embedding", "query_matrix", "key_matrix", "projection", "look_seconds", "stop_time", "gain_path"})
 _UNBOUNDED = ("logit", "growth", "loss", "norm")  # words for sizes that are no share, even where they happen to stay below 1
 _DECADE, _DECADES = 10.0, 1e3  # largest over smallest: of one run on an axis of powers of ten; of all runs, to choose such an axis
 _NARROWEST = 0.1  # of an axis against its largest number: labels have three digits, and rounding must not look like movement
@@ -103,7 +112,7 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
     if figure["kind"] == "line":
         series = [{"name": name, "x": times, "y": values[:, index]} for index, name in enumerate(figure["names"][0])]
         y = _fitted(figure["y"], values)
-        return told | {"x": {"label": figure["time_label"], "log": is_log(times)}, "y": y, "series": series}
+        return told | {"x": {"label": figure["time_label"], "log": time_scale(times)}, "y": y, "series": series}
     if figure["kind"] == "bars":
         groups = [{"name": name, "values": values[moment, index]} for index, name in enumerate(figure["names"][0])]
         return told | {"x": {"label": figure["axes"][1]}, "y": figure["y"], "labels": figure["names"][1], "groups": groups}
@@ -150,8 +159,9 @@ def titled(name: str) -> str:
 
 
 def _without_curve(name: str, definition: str) -> str:
-    """A name without the word that says no more than that there is a line; of that word alone, how its definition begins."""
-    return name.removeprefix("curve_") if name != "curve" else definition.split(",")[0].split(":")[0].strip() or name
+    """A name without the words that say no more than that there is a line; of such a word alone, how its definition begins."""
+    begins = definition.split(",")[0].split(":")[0].strip() or name
+    return begins if name == "curve" else name.removeprefix("curve_").removesuffix("_path")
 
 
 def times_of(record: xr.Dataset, clock: str, runs: Sequence[Any]) -> np.ndarray:
@@ -188,13 +198,13 @@ def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np
 def _bars(figure: Figure) -> Figure:
     groups = [f"{figure['axes'][0]} {name}" if figure["axes"][0] else name for name in figure["names"][0]]
     cut = _largest_labels(figure | {"names": [groups, figure["names"][1]]})
-    scale = scale_of(cut["values"], cut["name"], cut["unit"])
+    scale = scale_of(cut["values"], _without_curve(cut["name"], ""), cut["unit"])
     return cut | {"kind": "bars", "y": {key: value for key, value in scale.items() if key != "log"}}
 
 
 def _heat(figure: Figure) -> Figure:
     cut = _largest_labels(figure)
-    scale = scale_of(cut["values"], cut["name"], cut["unit"])
+    scale = scale_of(cut["values"], _without_curve(cut["name"], ""), cut["unit"])
     return cut | {"kind": "heat", "y": {key: value for key, value in scale.items() if key != "log"}}
 
 

@@ -20,20 +20,32 @@ if TYPE_CHECKING:
 _LEAST_FOCUS = 2.0**-6  # of a decile that is hardly ever attended to, so that it has a logarithm
 
 _FIRST = ("relative_entropy", "sink_mass", "previous_mass", "self_mass", "top_mass", "distinct_mass", "common_mass", "moved")
+_EMBEDDINGS = ("embedding_singular_values", "unembedding_singular_values")
 _RANKS = ("qk_effective_rank", "ov_effective_rank")
 
 
 def watched_figures(record: xr.Dataset) -> list[Figure]:
-    """Every figure that the record has the numbers for."""
+    """Every figure that the record has the numbers for; none that would show nothing but zeros."""
     found = [heads(record), _entropy(record), _some_times(record, "loss"), _deciles(record), _masses(record), frozen(record)]
     found += [_by_layer(record, name) for name in _RANKS]
-    found += [_some_times(record, name) for name in ("sink_share", "embedding_singular_values", "unembedding_singular_values")]
-    return [figure for figure in found if figure is not None]
+    found += [_some_times(record, name) for name in ("sink_share", *_EMBEDDINGS)]
+    shown = [figure for figure in found if figure is not None and (np.nan_to_num(figure["values"]) != 0).any()]
+    return _tied(shown)
+
+
+def _tied(figures: list[Figure]) -> list[Figure]:
+    """Embedding and unembedding once where they are the same weights."""
+    one, other = (next((figure for figure in figures if figure["name"] == name), None) for name in _EMBEDDINGS)
+    if one is None or other is None or not np.array_equal(one["values"], other["values"], equal_nan=True):
+        return figures
+    tied = one | {"title": f"{one['title']} (tied with the unembedding)"}
+    return [tied if figure is one else figure for figure in figures if figure is not other]
 
 
 def heads(record: xr.Dataset) -> Figure:
     """All statistics of all heads at all times, for small multiples."""
-    names = [str(name) for name, variable in record.data_vars.items() if variable.dims == ("time", "layer", "head")]
+    kept = {str(name): variable for name, variable in record.data_vars.items() if variable.dims == ("time", "layer", "head")}
+    names = [name for name, variable in kept.items() if (np.nan_to_num(variable.values) != 0).any()] or list(kept)
     names.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
     statistics = [_statistic(record, name) for name in names]
     return _about(record, "heads", "Heads") | {

@@ -6,6 +6,7 @@ What it shows, and from which numbers, is in `records/when.py`.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,29 +33,48 @@ _MOST_SHAPES = 2000  # that are drawn as shapes; more, as pixels: a page of 30,0
 _DPI = 150  # of those pixels
 
 
-def sentences_of(timeline: Timeline) -> str:
-    """The sentences, a line each, and what the colours mean; of many the first, and the last."""
-    told = timeline.sentences
-    if len(told) > _MOST_SENTENCES + 3:
-        left = len(told) - _MOST_SENTENCES - 2
-        told = [*told[:_MOST_SENTENCES], f"… and {left} more sentences: print(saccade.when(record)).", *told[-2:]]
-    return "\n".join([*told, "", LEGEND])
+def sentences_of(*timelines: Timeline, names: Sequence[str] = ("",)) -> str:
+    """The sentences, a line each, and what the colours mean; of many the first, and the last. Of several runs, each by its name."""
+    lines: list[str] = []
+    most = _MOST_SENTENCES // len(timelines)
+    for name, timeline in zip(names, timelines, strict=True):
+        told = timeline.sentences
+        if len(told) > most + 3:
+            left = len(told) - most - 2
+            told = [*told[:most], f"… and {left} more sentences: print(saccade.when(record)).", *told[-2:]]
+        lines += [f"{name}: {sentence}" if name else sentence for sentence in told]
+    return "\n".join([*lines, "", LEGEND])
 
 
-def shown_timeline(record: xr.Dataset) -> tuple[str, str]:
-    """As an SVG, and in words."""
-    timeline = when(record)
+def shown_timeline(*records: xr.Dataset, names: Sequence[str] = ("",)) -> tuple[str, str]:
+    """As an SVG, and in words; of several runs with one axis for all."""
+    timelines = [when(record) for record in records]
     content = io.StringIO()
     with rc_context({"svg.hashsalt": "saccade"}):
-        timeline_figure(timeline).savefig(content, format="svg", dpi=_DPI, metadata={"Date": None})
+        timeline_figure(*timelines, names=names).savefig(content, format="svg", dpi=_DPI, metadata={"Date": None})
     text = content.getvalue()
-    return text[text.index("<svg") :], sentences_of(timeline)
+    return text[text.index("<svg") :], sentences_of(*timelines, names=names)
 
 
-def timeline_figure(timeline: Timeline) -> Figure:
-    rows = [of for of in np.ndindex(timeline.states.shape[1:]) if (timeline.states[(slice(None), *of)] >= 0).any()]
-    figure = Figure(figsize=(11.0, min(_TALLEST, 1.5 + _ROW * len(rows))), layout="constrained")
-    axes = figure.subplots()
+def timeline_figure(*timelines: Timeline, names: Sequence[str] = ("",)) -> Figure:
+    """A picture for each run, one below the other, with one axis for all."""
+    rows = [_rows(timeline) for timeline in timelines]
+    heights = [1.5 + _ROW * len(own) for own in rows]
+    figure = Figure(figsize=(11.0, min(_TALLEST, sum(heights))), layout="constrained")
+    panels = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
+    span = min(timeline.steps[0] for timeline in timelines), max(_end(timeline.steps) for timeline in timelines)
+    for axes, timeline, own, name in zip(panels, timelines, rows, names, strict=True):
+        _draw(axes, timeline, own, f"{name}: what heads do, and since when" if name else "What heads do, and since when")
+        axes.set_xlim(span)
+    return figure
+
+
+def _rows(timeline: Timeline) -> list[tuple[int, ...]]:
+    """Heads that were seen."""
+    return [of for of in np.ndindex(timeline.states.shape[1:]) if (timeline.states[(slice(None), *of)] >= 0).any()]
+
+
+def _draw(axes: Any, timeline: Timeline, rows: list[tuple[int, ...]], title: str) -> None:
     states = np.stack([timeline.states[:, layer, head] for layer, head in rows])
     end = _end(timeline.steps)
     edges = np.append(timeline.steps, end)
@@ -65,12 +85,11 @@ def timeline_figure(timeline: Timeline) -> Figure:
     mesh.set_rasterized(states.size > _MOST_SHAPES)
     _mark(axes, timeline, rows, end)
     axes.set_xscale("symlog", linthresh=1, linscale=0.3)
-    axes.set(xlim=(timeline.steps[0], end), ylim=(len(rows), 0), xlabel="step")
-    axes.set_title("What heads do, and since when", loc="left")
+    axes.set(ylim=(len(rows), 0), xlabel="step")
     _label(axes, timeline, rows)
     axes.spines[["top", "right"]].set_visible(False)
     _legend(axes, timeline, states)
-    return figure
+    axes.set_title(title, loc="left", pad=26, parse_math=False)
 
 
 def _end(steps: np.ndarray) -> float:
@@ -114,4 +133,3 @@ def _legend(axes: Any, timeline: Timeline, states: np.ndarray) -> None:
     if timeline.events:
         handles.append(Line2D([], [], color="black", lw=1.6, marker="|", ls="", markersize=9, label="takes its place"))
     axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(handles), fontsize=8, frameon=False)
-    axes.set_title(axes.get_title(loc="left"), loc="left", pad=26)

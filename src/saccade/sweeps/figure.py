@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+import xarray as xr
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from saccade.errors import checked_choice
 from saccade.numerals import numeral
 from saccade.report.style import categorical
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 _SEEDS = ("seed", "seeds")
 _MOST_PANELS = 12
+_DECADES = 100  # largest over smallest value from which colours go by powers of ten
+_NO_RUN = "0.85"  # grey
 _MOST_NUMBERS = 8  # cells along an axis of a panel of four inches in which a number can be read
 
 
@@ -40,7 +42,7 @@ def sweep_figure(dataset: xr.Dataset, name: str) -> Figure:
         return _spread(values, name)
     if len(axes) == 1:
         return _lines(values, axes[0], seeds, name)
-    return _heat_maps(values.mean(seeds) if seeds else values, axes, name, n_seeds=_product(values, seeds))
+    return _heat_maps(values, axes, seeds, name)
 
 
 def caption(dataset: xr.Dataset, name: str | None) -> str:
@@ -48,13 +50,15 @@ def caption(dataset: xr.Dataset, name: str | None) -> str:
     counts = {status: int((dataset.status == status).sum()) for status in np.unique(dataset.status.values)}
     axes = [axis for axis in _swept(dataset) if axis not in _SEEDS]
     has_mean = bool(axes) and len(axes) < len(_swept(dataset))
-    seeds = f"; {'the line' if len(axes) == 1 else 'colour'} is the mean over seeds" if has_mean else ""
+    mean = "the line is the mean over seeds" if len(axes) == 1 else "colour is the mean over seeds, ± their standard deviation"
+    seeds = f"; {mean}" if has_mean else ""
     runs = ", ".join(f"{n} {status}" for status, n in counts.items())
     if name is None:
         return f"No run has a number to draw. Runs: {runs}."
     n_maps = _product(dataset[name], axes[:-2])
+    grey = "; grey: no finished run" if len(axes) > 1 and bool(dataset[name].isnull().any()) else ""
     most = f"; {_MOST_PANELS} of {n_maps} maps are drawn" if n_maps > _MOST_PANELS else ""
-    return f"{_words(name)} over {', '.join(map(_words, _swept(dataset)))}{seeds}{most}. Runs: {runs}."
+    return f"{_words(name)} over {', '.join(map(_words, _swept(dataset)))}{seeds}{grey}{most}. Runs: {runs}."
 
 
 def _swept(dataset: xr.Dataset) -> list[str]:
@@ -100,8 +104,9 @@ def _lines(values: xr.DataArray, axis: str, seeds: list[Any], name: str) -> Figu
     return drawing
 
 
-def _heat_maps(values: xr.DataArray, axes: list[str], name: str, n_seeds: int) -> Figure:
-    """The last two axes in each panel; one panel for each place on the others."""
+def _heat_maps(every: xr.DataArray, axes: list[str], seeds: list[Any], name: str) -> Figure:
+    """The last two axes in each panel, one panel for each place on the others; in each cell the mean over seeds, ± their spread."""
+    values, spread = (every.mean(seeds), every.std(seeds)) if seeds else (every, xr.zeros_like(every))
     outer, (down, across) = axes[:-2], axes[-2:]
     places = list(itertools.product(*(range(values.sizes[axis]) for axis in outer)))
     if len(places) > _MOST_PANELS:
@@ -110,30 +115,41 @@ def _heat_maps(values: xr.DataArray, axes: list[str], name: str, n_seeds: int) -
     rows = -(-len(places) // columns)
     drawing = Figure(figsize=(0.8 + 4.4 * columns, 0.6 + 3.6 * rows), layout="constrained")
     grid = drawing.subplots(rows, columns, squeeze=False)
-    finite = values.values[np.isfinite(values.values)]
-    limits = {"vmin": float(finite.min()), "vmax": float(finite.max())} if finite.size else {}
+    norm = _norm(values.values)
     mesh = None
     for panel, place in itertools.zip_longest(grid.ravel(), places):
         if place is None:
             panel.set_axis_off()
             continue
-        part = values.isel(dict(zip(outer, place, strict=True))).transpose(down, across)
-        mesh = _heat_map(panel, part, down, across, limits)
+        chosen = dict(zip(outer, place, strict=True))
+        part, around = (one.isel(chosen).transpose(down, across) for one in (values, spread))
+        mesh = _heat_map(panel, part, around.values, down, across, norm)
         panel.set_title(
-            ", ".join(f"{_words(axis)} {_short(values[axis].values[index])}" for axis, index in zip(outer, place, strict=True)),
-            loc="left",
+            ", ".join(f"{_words(axis)} {_short(values[axis].values[index])}" for axis, index in chosen.items()), loc="left"
         )
-    label = _words(name) + (f", mean over {n_seeds} seeds" if n_seeds > 1 else "")
-    alike = [finite.min()] if finite.size and finite.min() == finite.max() else None  # no scale around one value
+    n_seeds = _product(every, seeds)
+    label = _words(name) + (f", mean ± spread of {n_seeds} seeds" if n_seeds > 1 else "")
+    alike = [norm.vmin] if norm.vmin == norm.vmax and norm.vmin is not None else None  # no scale around one value
     drawing.colorbar(cast(Any, mesh), ax=grid, label=label, ticks=alike)
+    if values.isnull().any():
+        drawing.legend(handles=[Patch(color=_NO_RUN, label="grey: no finished run")], loc="outside lower right", fontsize=7)
     return drawing
 
 
-def _heat_map(panel: Any, part: xr.DataArray, down: str, across: str, limits: dict[str, float]) -> Any:
-    mesh = panel.pcolormesh(part.values, cmap="cividis", rasterized=True, **limits)
-    panel.set_facecolor("0.85")  # grey: no run of this place is finished
+def _norm(values: np.ndarray) -> Normalize:
+    """Colours by the power of ten where positive values span decades; missing ones are left out."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return Normalize()
+    low, high = float(finite.min()), float(finite.max())
+    return LogNorm(low, high) if low > 0 and high / low >= _DECADES else Normalize(low, high)
+
+
+def _heat_map(panel: Any, part: xr.DataArray, spread: np.ndarray, down: str, across: str, norm: Normalize) -> Any:
+    mesh = panel.pcolormesh(part.values, cmap="cividis", rasterized=True, norm=norm)
+    panel.set_facecolor(_NO_RUN)
     if max(part.shape) <= _MOST_NUMBERS:
-        _write_numbers(panel, mesh, part.values)
+        _write_numbers(panel, mesh, part.values, spread)
     for axis, name in ((panel.xaxis, across), (panel.yaxis, down)):
         labels = part[name].values
         step = -(-len(labels) // 8)
@@ -142,12 +158,14 @@ def _heat_map(panel: Any, part: xr.DataArray, down: str, across: str, limits: di
     return mesh
 
 
-def _write_numbers(panel: Any, mesh: Any, values: np.ndarray) -> None:
-    """Each cell's number in it, dark on light cells and light on dark ones."""
+def _write_numbers(panel: Any, mesh: Any, values: np.ndarray, spread: np.ndarray) -> None:
+    """Each cell's number in it, with the spread over seeds below; dark on light cells and light on dark ones."""
     shares = mesh.norm(values)
     for row, column in zip(*np.nonzero(np.isfinite(values)), strict=True):
         colour = "black" if shares[row, column] > 0.5 else "white"
-        panel.text(column + 0.5, row + 0.5, _short(values[row, column]), ha="center", va="center", color=colour, fontsize="small")
+        around = f"\n±{numeral(float(spread[row, column]), '.1g')}" if spread[row, column] > 0 else ""
+        text = f"{_short(values[row, column])}{around}"
+        panel.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=colour, fontsize="small")
 
 
 def _places(labels: np.ndarray) -> tuple[np.ndarray, bool]:

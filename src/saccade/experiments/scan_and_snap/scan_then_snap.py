@@ -245,7 +245,7 @@ def _onset(flow: Flow, case: Case) -> Claim:
 
 def _fates(record: xr.Dataset, given: Mapping[str, Condition]) -> Iterator[Claim]:
     """At the end: who rose, who fell, in what order. A flow with any such token is one exception."""
-    ends, one_common = record.isel(case=record.group.values != "control"), given[ONE_COMMON_TOKEN].holds
+    ends, one_common = record.isel(case=record.group.values != "control"), given[ONE_COMMON_TOKEN].value == 1
     has_pairs = bool(np.isfinite(ends.gain_error).all())  # of distinct tokens with different frequencies
     rows = (
         ("falling_distinct", "distinct tokens gain attention in every flow", THEOREM_2A, FOR_THEOREM_2),

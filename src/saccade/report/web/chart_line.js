@@ -85,7 +85,8 @@ const ChartLine = (() => {
   /** The series' value at x: of the nearest point, null where that is missing. */
   function valueAt(series, x, log) {
     let best = -1;
-    const gap = (value) => (log ? Math.abs(Math.log(value / x)) : Math.abs(value - x));
+    const { bend } = ChartScales.BENT[log ?? false];
+    const gap = (value) => Math.abs(bend(value) - bend(x));
     for (let at = 0; at < series.x.length; at += 1) {
       if (isShown(series.x[at], log) && (best < 0 || gap(series.x[at]) < gap(series.x[best]))) best = at;
     }

@@ -12,8 +12,10 @@ const ChartScales = (() => {
   const BLUE_ORANGE = ["#2b5c8a", "#5f8fbd", "#a8c6df", "#f4f4f2", "#f3c08a", "#d9833b", "#9e4a0c"]; // for red-green blind readers
   const LARGEST = 1e300; // so that the width of an axis is still a finite number
 
-  /** @param {number} value @param {boolean} log */
-  const isShown = (value, log) => Number.isFinite(value) && value !== null && (!log || value > 0);
+  const ZERO = 0.3; // decades from 0 to 1 on an axis of powers of ten that begins with 0, as Matplotlib draws it in report/timeline.py
+
+  /** @param {number} value @param {boolean|"zero"} log of an axis of powers of ten: "zero" if it begins with 0 */
+  const isShown = (value, log) => Number.isFinite(value) && value !== null && (!log || value > 0 || (log === "zero" && value === 0));
 
   /** Smallest and largest value shown over several arrays; [0, 1] (log: [1, 10]) when there is none. */
   function extent(arrays, log) {
@@ -32,25 +34,24 @@ const ChartScales = (() => {
 
   function widened(low, high, log) {
     if (high > low) return [low, high];
-    if (log) return [low / 2, low * 2];
+    if (log) return low > 0 ? [low / 2, low * 2] : [0, 1];
     const room = Math.abs(low) / 2 || 0.5;
     return [low - room, low + room];
   }
 
   /**
    * Map from a domain to pixels, with its ticks. @param {[number, number]} domain @param {[number, number]} range
-   * @param {boolean} [log]
+   * @param {boolean|"zero"} [log]
    * @returns {{(value: number): number, invert(pixel: number): number, domain: number[], ticks(count: number): number[]}}
    */
   function scale(domain, range, log = false) {
-    const bend = log ? Math.log10 : (value) => value;
+    const { bend, straighten, ticks } = BENT[log] ?? BENT.false;
     const [low, high] = domain.map(bend);
     const slope = (range[1] - range[0]) / (high - low || 1);
     const map = (value) => range[0] + (bend(value) - low) * slope;
-    const straight = (pixel) => low + (pixel - range[0]) / slope;
-    map.invert = (pixel) => (log ? 10 ** straight(pixel) : straight(pixel));
+    map.invert = (pixel) => straighten(low + (pixel - range[0]) / slope);
     map.domain = domain;
-    map.ticks = (count) => (log ? logTicks(domain, count) : linearTicks(domain, count));
+    map.ticks = (count) => ticks(domain, count);
     return map;
   }
 
@@ -78,6 +79,17 @@ const ChartScales = (() => {
     const ticks = [power - 1, power].flatMap((one) => [1, 2, 5].map((factor) => Number(`${factor}e${one}`)));
     return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
   }
+
+  // How an axis is bent, and where its ticks are: straight, by powers of ten, by powers of ten after a short piece from 0 to 1.
+  const BENT = {
+    false: { bend: (value) => value, straighten: (place) => place, ticks: linearTicks },
+    true: { bend: Math.log10, straighten: (place) => 10 ** place, ticks: logTicks },
+    zero: {
+      bend: (value) => (value < 1 ? ZERO * (value - 1) : Math.log10(value)),
+      straighten: (place) => (place < 0 ? 1 + place / ZERO : 10 ** place),
+      ticks: ([low, high], count) => [...(low === 0 ? [0] : []), ...logTicks([Math.max(1, low), Math.max(2, high)], count)],
+    },
+  };
 
   const superscript = (power) => String(power).replace(/[-\d]/g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
 
@@ -134,5 +146,5 @@ const ChartScales = (() => {
     return `rgb(${colourTable("sequential").slice(3 * level, 3 * level + 3).join(", ")})`;
   }
 
-  return Object.freeze({ CATEGORICAL, isShown, extent, scale, format, thinned, colourTable, sequential });
+  return Object.freeze({ BENT, CATEGORICAL, isShown, extent, scale, format, thinned, colourTable, sequential });
 })();

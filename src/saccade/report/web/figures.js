@@ -7,6 +7,7 @@ const Figures = (() => {
   "use strict";
   const { html } = ChartFrame;
   const MOST_ROWS = 50; // of a table in the page: a screen or two; the file that is saved has all of them
+  const WIDE = 700; // pixels of a picture that a phone does not shrink to its width: its letters could not be read
   const DIGITS = 4; // of a number in the page; the file has them all
 
   /** Call `make` once `element` is about to be seen. */
@@ -47,6 +48,7 @@ const Figures = (() => {
     image.alt = `Figure of ${result.name}: ${result.statement}`;
     const size = source.match(/viewBox="0 0 ([\d.]+) ([\d.]+)"/);
     if (size) [image.width, image.height] = [Math.round(Number(size[1])), Math.round(Number(size[2]))];
+    figure.classList.toggle("is-wide", size !== null && Number(size[1]) > WIDE);
     image.src = URL.createObjectURL(new Blob([source], { type: "image/svg+xml" }));
     const numbers = result.table ? await Packed.text(result.tables[result.table]) : null;
     Charts.saveMenu({ element: figure, toSVG: () => source, toCSV: numbers === null ? null : () => numbers }, result.name);
@@ -110,7 +112,7 @@ const Figures = (() => {
   function downloads(container, result) {
     const names = Object.keys(result.tables);
     if (!names.length) return;
-    const menu = html("p", "downloads", "Tables: ", container);
+    const menu = html("p", "downloads", "Tables, with numbers to nine digits: ", container);
     for (const name of names) {
       const button = html("button", "chart-save-button", name, menu);
       button.type = "button";

@@ -6,6 +6,7 @@ const Heads = (() => {
   "use strict";
   const { svg, text, html } = ChartFrame;
   const GAP = 2;
+  const WIDEST = 150; // pixels of a cell
 
   /** Curve of a head in a box; gaps where it is missing. */
   function curve(series, box, low, high) {
@@ -54,7 +55,8 @@ const Heads = (() => {
       picture.replaceChildren();
       cells.length = 0;
       const left = Math.min(width < 560 ? 62 : 150, 14 + Math.max(...layers.map((name) => name.length)) * ChartFrame.LETTER);
-      const [cellWidth, cellHeight] = [(width - left) / nHeads, Math.max(16, Math.min(34, (width - left) / nHeads))];
+      const cellWidth = Math.min(WIDEST, (width - left) / nHeads);
+      const cellHeight = Math.max(16, Math.min(34, cellWidth));
       picture.setAttribute("height", 20 + nLayers * cellHeight);
       picture.setAttribute("viewBox", `0 0 ${width} ${20 + nLayers * cellHeight}`);
       for (let head = 0; head < nHeads; head += Math.ceil(18 / cellWidth)) {

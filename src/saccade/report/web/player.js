@@ -99,5 +99,5 @@ const Player = (() => {
     parts.events.addEventListener("change", () => { stop(); if (parts.events.value !== "") jump(Number(parts.events.value)); });
   }
 
-  return Object.freeze({ attach, use, listen, time });
+  return Object.freeze({ attach, use, listen, play, time });
 })();

@@ -19,7 +19,10 @@
   /** The one figure that tells the story: of one result its own; of several, above the table of claims, how all of them came out. */
   async function story() {
     const [first] = data.results;
-    if (!isAlone) {
+    if (data.story) {
+      await Figures.own(place("story"), { name: "runs", svg: data.story, statement: "what heads do in each run, and since when", tables: {} });
+      await Overlay.create(place("overlay"), data.records);
+    } else if (!isAlone) {
       if (data.claims.length) Charts.saveMenu(Overview.create(place("all-claims"), data.claims, Claims.reveal), "claims");
     } else if (first.panels || first.svg) {
       await Figures.own(place("story"), first);
@@ -71,6 +74,7 @@
       button.setAttribute("aria-pressed", String(second !== null));
     }
     button.addEventListener("click", () => compare(second === null));
+    if (data.story) compare(true);
     return { show(index) { compare(false); first.show(index); } };
   }
 
@@ -96,6 +100,8 @@
     await story();
     if (isAlone) Figures.attach(place("result-0"), data.results[0], false);
     else Cards.attach(data.results, (result, into) => showRecord(view, result, into));
+    const isFilm = data.records.some((record) => record.text) && !place("over-time").hidden;
+    if (isFilm && !matchMedia("(prefers-reduced-motion: reduce)").matches) Player.play();
     document.documentElement.dataset.ready = "true";
   }
 

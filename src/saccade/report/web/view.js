@@ -28,6 +28,7 @@ const View = (() => {
   function create(container, records, start, onRecord = () => {}) {
     const element = html("div", "view", undefined, container);
     const controls = html("div", "controls", undefined, element);
+    const choices = html("div", "controls"); // of lines; below the maps and heads of a watched run, which show all of them
     const plots = html("div", "plots", undefined, element);
     const state = { record: start.record, choice: { ...start.choice } };
     let shown = [];
@@ -37,6 +38,7 @@ const View = (() => {
 
     function writeControls() {
       controls.replaceChildren();
+      choices.replaceChildren();
       if (records.length > 1) {
         select(controls, "Record", records.map((record) => record.name), state.record, (place) => {
           show(place);
@@ -45,7 +47,7 @@ const View = (() => {
       }
       for (const [axis, labels] of choicesOf(records[state.record])) {
         if (labels.length < 2) continue;
-        select(controls, axis.replaceAll("_", " "), labels, state.choice[axis] ?? 0, (place) => {
+        select(choices, axis.replaceAll("_", " "), labels, state.choice[axis] ?? 0, (place) => {
           state.choice[axis] = place;
           shown.forEach((plot) => plot.again());
         });
@@ -95,13 +97,15 @@ const View = (() => {
       plots.replaceChildren();
       const text = { handle: null };
       const choose = (layer, head) => text.handle?.choose(layer, head);
-      for (const figure of record.figures) {
+      if (record.text) textMap(record, text);
+      const first = record.text ? record.figures.findIndex((figure) => figure.kind !== "heads") : -1;
+      if (first < 0) plots.before(choices);
+      for (const [index, figure] of record.figures.entries()) {
+        if (index === first) plots.append(choices);
         const place = html("div", `plot plot-${figure.kind}`, undefined, plots);
         place.dataset.figure = figure.name;
         Figures.whenSeen(place, () => (figure.kind === "heads" ? heads(place, figure, record, choose) : chart(place, figure, record)));
-        if (figure.kind === "heads" && record.text) textMap(record, text);
       }
-      if (record.text && !record.figures.some((figure) => figure.kind === "heads")) textMap(record, text);
     }
 
     function textMap(record, text) {

@@ -1,0 +1,187 @@
+"""The page of a watched run in a real browser: maps of all heads that move, every query row, runs in one picture."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from saccade.records.store import save_record
+from saccade.report.maps import ROOM, text_map
+from saccade.report.notebook import show
+from saccade.report.page import write_report
+from saccade.report.specs_watched import watched_figures
+from tests.browser import expect, until_it_moves
+from tests.report.watched_records import N_HEADS, N_LAYERS, N_TOKENS, small_run, watched_record
+
+Image = pytest.importorskip("PIL.Image")
+STILL = {"reduced_motion": "reduce"}  # at its last look, and stays there
+
+
+@pytest.fixture(scope="module")
+def two(small_record, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    for name, one in (("fast", small_record), ("slow", small_run(1))):
+        save_record(one, folder / f"{name}.zarr")
+    return write_report([folder / "fast.zarr", folder / "slow.zarr"], folder / "page.html")
+
+
+def slide(page, place):
+    page.locator('[data-player="slider"]').evaluate(
+        "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }", str(place)
+    )
+
+
+def colours(canvas):
+    """Red, green and blue of each pixel (row, column)."""
+    data = base64.b64decode(canvas.evaluate("(one) => one.toDataURL()").split(",")[1])
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), int)
+
+
+def expected(page, weights):
+    """The colour map of the square roots of weights."""
+    table = np.array(list(page.evaluate("[...ChartScales.colourTable('sequential')]"))).reshape(256, 3)
+    shades = np.round(np.sqrt(weights) * 254) / 254
+    return table[np.round(255 * shades).astype(int)]
+
+
+def test_the_map_of_every_head_is_drawn_as_it_was_recorded_and_moves_with_the_player(visit, watched, small_record):
+    page = visit(watched, **STILL)
+    thumbnails = page.locator(".head-thumbnail canvas")
+    expect(thumbnails).to_have_count(N_LAYERS * N_HEADS)
+    expect(page.locator(".plot-text .chart-readout")).to_contain_text("Step 2000", use_inner_text=True)
+    maps = small_record.attention_map.values[:, 0].astype(float)
+    for place, (layer, head) in enumerate(np.ndindex(N_LAYERS, N_HEADS)):
+        np.testing.assert_allclose(colours(thumbnails.nth(place)), expected(page, maps[-1, layer, head]), atol=12)
+    slide(page, 0)
+    expect(page.locator(".plot-text .chart-readout")).to_contain_text("Step 0", use_inner_text=True)
+    np.testing.assert_allclose(colours(thumbnails.nth(4)), expected(page, maps[0, 1, 1]), atol=12)
+    assert abs(expected(page, maps[0, 1, 1]) - expected(page, maps[-1, 1, 1])).max() > 50  # or the test could not fail
+
+
+def test_a_map_is_enlarged_by_a_click_and_tells_the_words_under_the_pointer(visit, watched, small_record):
+    page = visit(watched, **STILL)
+    page.locator(".head-thumbnail").nth(5).click()
+    expect(page.locator(".head-large figcaption")).to_contain_text("layer 1, head 2", use_inner_text=True)
+    expect(page.locator(".plot-text select").nth(2)).to_have_value("2")
+    canvas = page.locator(".head-large canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    query, key = 17, 5
+    at = {"x": (key + 0.5) * box["width"] / N_TOKENS, "y": (query + 0.5) * box["height"] / N_TOKENS}
+    canvas.hover(position=at)
+    said = page.locator(".head-under")
+    expect(said).to_contain_text("token 17 “word17” on token 5 “word5”: ", use_inner_text=True)
+    truth = float(small_record.attention_map.values[-1, 0, 1, 2, query, key])
+    assert float(said.inner_text().rsplit(": ", 1)[1].replace("×10⁻", "e-")) == pytest.approx(truth, abs=4e-3)
+    canvas.click(position=at)
+    expect(page.locator(".token.query")).to_have_text("word17", use_inner_text=True)
+
+
+def test_all_tokens_of_a_short_text_can_be_chosen(visit, watched):
+    page = visit(watched, **STILL)
+    expect(page.locator(".token")).to_have_count(N_TOKENS)
+    expect(page.locator(".token.absent")).to_have_count(0)
+    for place in (0, 7, 22):
+        page.locator(".token").nth(place).click()
+        expect(page.locator(".plot-text .chart-readout")).to_contain_text(
+            f": token {place} “word{place}” attends", use_inner_text=True
+        )
+
+
+def test_a_token_without_a_row_is_never_shown_as_its_neighbour(visit, tmp_path):
+    page = visit(show(watched_record(4, 1, 1, 40, n_rows=5)).save(tmp_path / "page.html"), **STILL)
+    expect(page.locator(".token:not(.absent)")).to_have_count(5)
+    before = page.locator(".token.query").inner_text()
+    page.locator(".token").nth(1).click()
+    expect(page.locator(".plot-text .chart-readout")).to_contain_text(
+        "There is no map of token 1 “word1” as a query: 5 of 40 query rows are kept", use_inner_text=True
+    )
+    expect(page.locator(".token.query")).to_have_text(before, use_inner_text=True)
+
+
+def test_each_row_may_have_a_scale_of_its_own(visit, watched):
+    page = visit(watched, **STILL)
+    canvas = page.locator(".head-large canvas")
+    expect(page.locator(".head-scale")).to_have_text("0 to 1 in every row", use_inner_text=True)
+    page.get_by_label("each row on its own scale").check()
+    expect(page.locator(".head-scale")).to_contain_text("largest of each row", use_inner_text=True)
+    brightest = colours(canvas).sum(axis=2).max(axis=1)
+    assert (brightest == brightest[0]).all()  # each row reaches the end of the colours
+
+
+def test_of_128_tokens_all_rows_of_144_heads_fit_a_page_at_several_looks():
+    text = text_map(watched_record(5, 12, 12, 128, n_rows=128))
+    assert text["queries"] == list(range(128))
+    assert len(text["looks"]) >= 4
+    assert sum(len(look["pack"]["data"]) for look in text["looks"]) <= ROOM
+
+
+def test_step_0_has_its_place_on_a_logarithmic_axis(visit, watched):
+    page = visit(watched, **STILL)
+    plot = page.locator('[data-figure="loss"]')
+    plot.scroll_into_view_if_needed()
+    plot.locator(".chart-save-button").first.wait_for()
+    ticks = plot.locator("svg text").all_text_contents()
+    assert [tick for tick in ticks if tick in ("0", "1", "10", "100", "1000")][-5:] == ["0", "1", "10", "100", "1000"]
+    first = plot.locator("path.chart-line").first.get_attribute("d").split("L")[0]
+    axis = plot.locator(".chart-axis").first.bounding_box()
+    slide(page, 0)
+    cursor = plot.locator("path.chart-cursor").bounding_box()
+    assert first.startswith("M")
+    assert cursor["x"] == pytest.approx(axis["x"], abs=3)  # at the left end, not left out
+
+
+def test_no_figure_is_empty_and_tied_embeddings_are_drawn_once(small_record):
+    names = [figure["name"] for figure in watched_figures(small_record)]
+    assert "masses" in names
+    values = np.exp(-np.arange(12.0))[None] * np.linspace(1, 2, 17)[:, None]
+    tied = small_record.assign(
+        {f"{name}_singular_values": (("time", "rank"), values) for name in ("embedding", "unembedding")}
+        | {"sink_share": (("time",), np.zeros(17))}
+        | {name: small_record[name] * 0 for name in ("distinct_mass", "common_mass", "judged_mass")}
+    )
+    figures = {figure["name"]: figure for figure in watched_figures(tied)}
+    assert "masses" not in figures
+    assert "sink_share" not in figures
+    assert "unembedding_singular_values" not in figures
+    assert figures["embedding_singular_values"]["title"].endswith("(tied with the unembedding)")
+    assert "distinct_mass" not in figures["heads"]["choices"][0]["labels"]
+    apart = tied.assign(unembedding_singular_values=2 * tied.unembedding_singular_values)
+    assert "unembedding_singular_values" in {figure["name"] for figure in watched_figures(apart)}
+
+
+def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_beside_the_first(visit, two):
+    page = visit(two, **STILL)
+    assert page.locator("h1").inner_text() == "2 runs: fast, slow"
+    expect(page.locator("#story img")).to_be_visible()
+    assert [
+        line for line in page.locator(".told .caption").first.inner_text().split("\n") if not line.startswith(("fast: ", "slow: "))
+    ] == []
+    loss = page.locator("#overlay figure", has_text="Loss")
+    assert {"fast", "slow"} <= set(loss.locator("svg text").all_text_contents())
+    with page.expect_download() as found:
+        loss.locator(".chart-save-button", has_text="CSV").click()
+    rows = list(csv.DictReader(io.StringIO(Path(found.value.path()).read_text())))
+    last = {name: max(float(row["step, updates"]) for row in rows if row["series"] == name) for name in ("fast", "slow")}
+    assert last == {"fast": 2000, "slow": 4000}
+    expect(page.locator(".view")).to_have_count(2)
+    assert [one.input_value() for one in page.locator(".view .controls:first-child select").all()] == ["0", "1"]
+    page.locator("#overlay select").first.select_option(label="layer 1")
+    expect(page.locator("#compare")).to_have_attribute("aria-pressed", "true")
+
+
+@pytest.mark.parametrize("width, height", [(1440, 900), (1024, 768), (390, 844)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_maps_move_by_themselves_on_the_first_screen(visit, watched, width, height, scheme):
+    page = visit(watched, stands=True, viewport={"width": width, "height": height}, color_scheme=scheme)
+    box = page.locator(".head-thumbnail").first.bounding_box()
+    fold = page.locator("#player").bounding_box()["y"]
+    assert box["y"] + 30 < fold
+    until_it_moves(page, box | {"height": min(box["height"], fold - box["y"])}, 0.01, lambda: page.clock.run_for(300))
+    assert page.evaluate("scrollY") == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
