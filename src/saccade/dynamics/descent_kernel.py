@@ -75,13 +75,14 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
     blocks = plan.model.blocks(plan.task)
     tables, runs = _tables(plan, blocks), [(rate, seed) for seed in range(len(plan.seeds)) for rate in range(len(plan.rates))]
     saved, states = _nothing_saved(plan, blocks), dict.fromkeys(runs)
+    starts = [_start(plan, blocks, seed) for seed in plan.seeds]
     diverged_at = np.full((len(plan.rates), len(plan.seeds)), plan.steps + 1)
 
     def advance(steps: range, streams: list[_Contexts], run: tuple[int, int]) -> None:
         rate, seed = run
         if diverged_at[run] <= plan.steps:
             return
-        state = states[run] or _start(plan, blocks, plan.seeds[seed])
+        state = states[run] or {name: part.copy() for name, part in starts[seed].items()}
         reached = _advance(plan, steps, streams[seed], tables, state, plan.rates[rate], {k: v[run] for k, v in saved.items()})
         diverged_at[run] = steps.start + reached if reached < len(steps) else plan.steps + 1
         states[run] = state if steps.stop <= plan.steps else None
