@@ -2,6 +2,7 @@
 PYTHON ?= python3
 OUT ?= results
 BIN := .venv/bin
+COMPILED := hatch_build.py src/saccade/dynamics/descent_kernel.c
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 unexport PYTHONDONTWRITEBYTECODE  # or every process would compile the tests again
@@ -70,11 +71,11 @@ bench: .venv/test
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Saccade needs Python 3.11 or newer; set PYTHON=/path/to/one")'
 	$(PYTHON) -m venv .venv
 
-.venv/core: .venv/bin/python pyproject.toml constraints.txt
+.venv/core: .venv/bin/python pyproject.toml constraints.txt $(COMPILED)
 	$(INSTALL) --editable .
 	touch $@
 
-.venv/test: .venv/bin/python pyproject.toml constraints.txt
+.venv/test: .venv/bin/python pyproject.toml constraints.txt $(COMPILED)
 	$(INSTALL) --editable '.[all,dev]'
 	touch $@ .venv/core
 

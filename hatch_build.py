@@ -6,6 +6,7 @@ numbers agree to rounding.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import subprocess
@@ -33,12 +34,13 @@ class CompiledDescent(BuildHookInterface):
 
 
 def compiled(source: Path, library: Path) -> bool:
-    """Whether a compiler made the library; it appears whole or not at all."""
+    """Whether a compiler made the library; it appears whole or not at all, and knows which source it was made from."""
+    made_from = f'-DSOURCE="{hashlib.sha256(source.read_bytes()).hexdigest()}"'
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         made = Path(folder, library.name)
         try:
-            done = subprocess.run([*compiler, *FLAGS, "-o", made, source, "-lm"], capture_output=True, text=True)
+            done = subprocess.run([*compiler, *FLAGS, made_from, "-o", made, source, "-lm"], capture_output=True, text=True)
             why = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}") if done.returncode else ""
         except OSError as error:
             why = str(error)

@@ -1,13 +1,15 @@
 """Dynamics (A): mini-batch training of the pairwise model by compiled C, a run at a time, runs spread over threads.
 
-`descent_kernel.c` is built with the package where there is a C compiler. It trains by SGD in float32, with the paper's normalisation;
-all else, and everything where it was not built, is trained by `descent_scan.py`. Both read the same contexts and agree to rounding.
+`descent_kernel.c` is built with the package where there is a C compiler. It trains by SGD in float32, with the paper's
+normalisation; all else, and everything where it was not built, is left to `descent_scan.py`. Both read the same contexts and agree
+to rounding.
 A run belongs to one thread, so its bits do not depend on how many there are, nor on which other runs are trained beside it.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import math
 import os
 from collections.abc import Callable
@@ -25,7 +27,7 @@ from saccade.dynamics.workers import workers
 from saccade.model.pairwise import Rows
 from saccade.model.token_blocks import TokenBlocks
 
-LIBRARY = Path(__file__).with_name("libdescent.so")
+SOURCE, LIBRARY = (Path(__file__).with_name(name) for name in ("descent_kernel.c", "libdescent.so"))
 _LANES = 8  # columns are padded to a multiple of it
 _COUNTS = ("n_steps", "n_classes", "n_shared", "n_own", "n_queries", "n_columns", "most_contexts", "step_stride")
 _TABLES = ("counts", "order", "first", "weight", "query", "target", "log_size", "per_token")
@@ -37,7 +39,7 @@ _SAVED = ("loss", "saved_attention_shared", "saved_attention_own", "saved_decode
 class _Run(ctypes.Structure):
     """`struct run` of the C code."""
 
-    _fields_ = [  # noqa: RUF012  # ctypes reads this attribute
+    _fields_ = [
         *((name, ctypes.c_int64) for name in _COUNTS),
         *((name, ctypes.c_void_p) for name in _TABLES),
         *((name, ctypes.c_float) for name in _RATES),
@@ -55,13 +57,17 @@ class _Contexts(NamedTuple):
 
 @cache
 def _descend() -> Callable[[Any], int] | None:
-    """The compiled function, from the package's own folder and nowhere else; None if it was not built."""
+    """The compiled function, from the package's own folder and nowhere else; None if it was not built, or from another source."""
     try:
-        found = ctypes.CDLL(str(LIBRARY)).saccade_descend
+        library = ctypes.CDLL(str(LIBRARY))
+        library.saccade_source.restype = ctypes.c_char_p
+        made_from = library.saccade_source().decode()
     except (OSError, AttributeError):
         return None
-    found.argtypes, found.restype = [ctypes.POINTER(_Run)], ctypes.c_int64
-    return found
+    if made_from != hashlib.sha256(SOURCE.read_bytes()).hexdigest():
+        return None
+    library.saccade_descend.argtypes, library.saccade_descend.restype = [ctypes.POINTER(_Run)], ctypes.c_int64
+    return library.saccade_descend
 
 
 def is_for(plan: Plan) -> bool:
