@@ -42,7 +42,7 @@ def train_grid(n_queries: int) -> None:
     lr_attention, ratio = (grid.ravel() for grid in np.meshgrid([0.5, 1.0, 2.0, 3.0], [1.0, 2.0, 5.0, 10.0]))
     rates = {"lr_decoder": lr_attention * ratio, "lr_attention": lr_attention}
     task, model = SequenceClasses.syn_medium(n_queries), Pairwise(init="uniform")
-    with mock.patch.object(descent_kernel, "_descend", return_value=None):  # it has no packs and compiles nothing
+    with mock.patch.object(descent_kernel, "_library", return_value=None):  # it has no packs and compiles nothing
         train(task, **rates, steps=100, momentum=0.9, seeds=SEEDS, save=[100], model=model)
 
 

@@ -24,7 +24,7 @@ experiment("syn-medium-entropy").run()
 import os
 answer = sum(os.times()[:2])
 """
-_WITHOUT_C = "from saccade.dynamics import descent_kernel; descent_kernel._descend = lambda: None\n" + _ALL_RUNS
+_WITHOUT_C = "from saccade.dynamics import descent_kernel; descent_kernel._library = lambda: None\n" + _ALL_RUNS
 _OPPONENT = "from benchmarks.syn_medium import opponent_step_seconds; answer = opponent_step_seconds({all_queries})"
 
 

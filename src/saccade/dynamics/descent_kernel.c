@@ -382,5 +382,106 @@ int64_t saccade_descend(const struct run *run) {
     return reached;
 }
 
+/* Philox 4x64-10, as in `numpy.random.Philox`: the draws of a step are those of a counter that starts at (0, 0, 0, step). */
+struct philox {
+    uint64_t key[2], counter[4], buffer[4];
+    int next;
+};
+
+static void philox_round(uint64_t *c, const uint64_t *key) {
+    unsigned __int128 a = (unsigned __int128)0xD2E7470EE14C6C93u * c[0], b = (unsigned __int128)0xCA5A826395121157u * c[2];
+    uint64_t moved[4] = {(uint64_t)(b >> 64) ^ c[1] ^ key[0], (uint64_t)b, (uint64_t)(a >> 64) ^ c[3] ^ key[1], (uint64_t)a};
+    memcpy(c, moved, sizeof moved);
+}
+
+/* Uniform in [0, 1). A step never draws 2^64 numbers, so that only the first word of the counter moves. */
+static double uniform(struct philox *rng) {
+    if (rng->next == 4) {
+        uint64_t key[2] = {rng->key[0], rng->key[1]};
+        rng->counter[0]++;
+        memcpy(rng->buffer, rng->counter, sizeof rng->buffer);
+        for (int round = 0; round < 10; round++) {
+            philox_round(rng->buffer, key);
+            key[0] += 0x9E3779B97F4A7C15u, key[1] += 0xBB67AE8584CAA73Bu;
+        }
+        rng->next = 0;
+    }
+    return (double)(rng->buffer[rng->next++] >> 11) * 0x1p-53;
+}
+
+#define LARGEST_MEAN 30 /* beyond it NumPy rejects instead of adding up probabilities; such contexts are left to it */
+#define LARGEST_COUNT 100 /* ten standard deviations beyond that mean are 86 */
+
+/* A token among those that are left, by the chance of it or, if that is over 1/2, of any other. */
+struct chance {
+    double p, log_q, odds;
+    int is_other;
+};
+
+/* A binomial number by inversion: the first count at which the probabilities of the lower ones exceed a uniform number. It begins
+   anew if it gets ten standard deviations beyond the mean, where rounding may have eaten the rest. */
+static int64_t binomial(struct philox *rng, int64_t n, const struct chance *chance, const double *inverse) {
+    double none = exp(n * chance->log_q), odds = chance->odds, mean = n * chance->p;
+    double bound = mean + 10 * sqrt(mean * (1 - chance->p) + 1), left = uniform(rng), here = none;
+    int64_t most = bound < n ? (int64_t)bound : n, count = 0;
+    while (left > here) {
+        if (++count > most) {
+            count = 0, here = none, left = uniform(rng);
+        } else {
+            left -= here;
+            here *= (n - count + 1) * inverse[count] * odds;
+        }
+    }
+    return count;
+}
+
+/* The contexts of consecutive steps, the same as in batches.py; returns how many steps were drawn before one that needs NumPy. */
+int64_t saccade_draw(
+    const uint64_t *key, int64_t first_step, int64_t n_steps, int64_t batch, int64_t context, int64_t n_classes, int64_t n_slots,
+    int64_t n_padded, const double *cumulative, const double *token_prob, int64_t *classes, float *counts
+) {
+    double inverse[LARGEST_COUNT];
+    struct chance *chances = malloc(sizeof(struct chance) * n_classes * n_slots);
+    int64_t step = 0;
+    if (chances == NULL) return 0;
+    for (int i = 1; i < LARGEST_COUNT; i++) inverse[i] = 1.0 / i;
+    for (int64_t n = 0; n < n_classes; n++) {
+        double share = 1;
+        for (int64_t s = n * n_slots; s < (n + 1) * n_slots; share -= token_prob[s++]) {
+            double p = token_prob[s] / share, smaller = p <= 0.5 ? p : 1 - p;
+            chances[s] = (struct chance){smaller, log(1 - smaller), smaller / (1 - smaller), p > 0.5};
+        }
+    }
+    for (; step < n_steps; step++, classes += batch, counts += batch * n_padded) {
+        struct philox rng = {{key[0], key[1]}, {0, 0, 0, (uint64_t)(first_step + step)}, {0}, 4};
+        for (int64_t r = 0; r < batch; r++) {
+            double drawn = uniform(&rng);
+            int64_t low = 0, high = n_classes - 1;
+            while (low < high) {
+                int64_t middle = (low + high) / 2;
+                if (cumulative[middle] <= drawn) low = middle + 1;
+                else high = middle;
+            }
+            classes[r] = low;
+        }
+        for (int64_t r = 0; r < batch; r++) {
+            const struct chance *chance = chances + classes[r] * n_slots;
+            int64_t left = context;
+            for (int64_t s = 0; s < n_slots - 1 && left > 0; s++) {
+                if (token_prob[classes[r] * n_slots + s] == 0) continue;
+                if (chance[s].p * left > LARGEST_MEAN) goto end;
+                int64_t count = binomial(&rng, left, chance + s, inverse);
+                count = chance[s].is_other ? left - count : count;
+                counts[r * n_padded + s] = (float)count;
+                left -= count;
+            }
+            if (left > 0) counts[r * n_padded + n_slots - 1] = (float)left;
+        }
+    }
+end:
+    free(chances);
+    return step;
+}
+
 /* Hash of this file when it was compiled: a library of another one is not used. */
 const char *saccade_source(void) { return SOURCE; }

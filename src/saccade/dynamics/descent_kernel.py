@@ -16,13 +16,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from saccade.dynamics.batches import draw
 from saccade.dynamics.descent_scan import Plan, Saved, starting, stretches
 from saccade.dynamics.optimiser import DIVERGED
+from saccade.dynamics.randomness import Purpose
 from saccade.dynamics.workers import workers
 from saccade.model.pairwise import Rows
 from saccade.model.token_blocks import TokenBlocks
@@ -56,8 +57,8 @@ class _Contexts(NamedTuple):
 
 
 @cache
-def _descend() -> Callable[[Any], int] | None:
-    """The compiled function, from the package's own folder and nowhere else; None if it was not built, or from another source."""
+def _library() -> ctypes.CDLL | None:
+    """The compiled code, from the package's own folder and nowhere else; None if it was not built, or from another source."""
     try:
         library = ctypes.CDLL(str(LIBRARY))
         library.saccade_source.restype = ctypes.c_char_p
@@ -66,14 +67,18 @@ def _descend() -> Callable[[Any], int] | None:
         return None
     if made_from != hashlib.sha256(SOURCE.read_bytes()).hexdigest():
         return None
-    library.saccade_descend.argtypes, library.saccade_descend.restype = [ctypes.POINTER(_Run)], ctypes.c_int64
-    return library.saccade_descend
+    for function, arguments in (
+        (library.saccade_descend, [ctypes.POINTER(_Run)]),
+        (library.saccade_draw, [ctypes.c_void_p, *[ctypes.c_int64] * 7, *[ctypes.c_void_p] * 4]),
+    ):
+        function.argtypes, function.restype = arguments, ctypes.c_int64
+    return library
 
 
 def is_for(plan: Plan) -> bool:
     """Whether this is the engine for a plan."""
     plain = plan.model.normalise and not plan.model.residual
-    return plain and plan.optimiser.name == "sgd" and plan.dtype == "float32" and _descend() is not None
+    return plain and plan.optimiser.name == "sgd" and plan.dtype == "float32" and _library() is not None
 
 
 def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, TokenBlocks]:
@@ -104,10 +109,17 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
     return Saved(saved["loss"], attention, shown, diverged_at), blocks
 
 
+def _at(array: np.ndarray) -> int:
+    """Where an array is, whose rows follow each other; it must outlive the call that is told."""
+    if not array.flags.c_contiguous:
+        raise ValueError("C code reads arrays row by row")
+    return array.ctypes.data
+
+
 def _padded(columns: np.ndarray, fill: float = 0.0) -> np.ndarray:
-    """In float32, the last axis filled up to a multiple of the lanes."""
+    """In float32, row by row, the last axis filled up to a multiple of the lanes."""
     more = [(0, 0)] * (columns.ndim - 1) + [(0, -columns.shape[-1] % _LANES)]
-    return np.pad(columns.astype(np.float32), more, constant_values=fill)
+    return np.pad(columns.astype(np.float32, order="C"), more, constant_values=fill)
 
 
 def _tables(plan: Plan, blocks: TokenBlocks) -> dict[str, np.ndarray]:
@@ -123,8 +135,9 @@ def _tables(plan: Plan, blocks: TokenBlocks) -> dict[str, np.ndarray]:
 
 def _start(plan: Plan, blocks: TokenBlocks, seed: int) -> dict[str, np.ndarray]:
     """Parameters of a run and its momentum, at rest."""
-    (decoder_shared, decoder_own), attention = starting(plan, blocks, seed)
-    parts = dict(zip(_STATE, (_padded(decoder_shared), _padded(decoder_own), *map(np.array, attention)), strict=True))
+    decoder, attention = starting(plan, blocks, seed)
+    rows = (*map(_padded, decoder), *(np.array(part, order="C") for part in attention))
+    parts = dict(zip(_STATE, rows, strict=True))
     return parts | {f"{name}_m": np.zeros_like(part) for name, part in parts.items()}
 
 
@@ -150,16 +163,29 @@ def _streams(plan: Plan, blocks: TokenBlocks, steps: range, pool: ThreadPoolExec
         return [_Contexts(_padded(blocks.token_prob[None]), each[None, :-1], each[None])] * len(plan.seeds)
 
     def of_seed(seed: int) -> _Contexts:
-        classes, counts = draw(plan.task, blocks, seed, steps, int(plan.batch), plan.context)
+        classes, counts = _drawn(plan, blocks, seed, steps)
         if plan.model.query_key and not math.isinf(plan.context):
-            counts = counts + blocks.query_slot[classes].astype(counts.dtype)
+            counts += _padded(blocks.query_slot)[classes]
         order = np.argsort(classes, axis=1, kind="stable").astype(np.int32)
         place = np.arange(len(steps))[:, None] * n_classes + classes
         sizes = np.bincount(place.ravel(), minlength=len(steps) * n_classes).reshape(len(steps), n_classes)
         first = np.pad(np.cumsum(sizes, axis=1), ((0, 0), (1, 0))).astype(np.int32)
-        return _Contexts(_padded(counts), order, first)
+        return _Contexts(counts, order, first)
 
     return list(pool.map(of_seed, plan.seeds))
+
+
+def _drawn(plan: Plan, blocks: TokenBlocks, seed: int, steps: range) -> tuple[np.ndarray, np.ndarray]:
+    """What `draw` draws, to the last count, with padded slots. From the first step on that C cannot do, NumPy does it."""
+    shape, (n_classes, n_slots), done = (len(steps), int(plan.batch)), blocks.token_prob.shape, 0
+    classes, counts = np.empty(shape, np.int64), np.zeros((*shape, -(-n_slots // _LANES) * _LANES), np.float32)
+    if plan.context < 2**24:  # as many as float32 can count
+        sizes = (steps.start, *shape, int(plan.context), n_classes, n_slots, counts.shape[-1])
+        key, bounds, law = np.array([seed, Purpose.DATA], np.uint64), np.cumsum(plan.task.class_weight), blocks.token_prob
+        done = _library().saccade_draw(_at(key), *sizes, *map(_at, (bounds, law, classes, counts)))  # type: ignore[union-attr]
+    if done < len(steps):
+        classes[done:], counts[done:, :, :n_slots] = draw(plan.task, blocks, seed, steps[done:], shape[1], plan.context)
+    return classes, counts
 
 
 def _advance(
@@ -179,10 +205,10 @@ def _advance(
     most_contexts = int(np.diff(contexts.first, axis=1).max())
     stride = 0 if math.isinf(plan.batch) else int(plan.batch)
     counts = (len(steps), n_classes, n_shared, n_own, n_queries, n_columns, most_contexts, stride)
-    run = _Run(*counts, **{name: np.ascontiguousarray(part).ctypes.data for name, part in arrays.items()})
+    run = _Run(*counts, **{name: _at(part) for name, part in arrays.items()})
     run.lr_decoder, run.lr_attention = rates
     run.momentum, run.largest_loss = plan.optimiser.momentum, DIVERGED * math.log(plan.task.n_vocab)
-    taken = _descend()(ctypes.byref(run))  # type: ignore[misc]  # `is_for` has seen that it is there
+    taken = _library().saccade_descend(ctypes.byref(run))  # type: ignore[union-attr]  # `is_for` has seen that it is there
     if taken < 0:
         raise MemoryError
     return taken
