@@ -67,11 +67,9 @@ def _library() -> ctypes.CDLL | None:
         return None
     if made_from != hashlib.sha256(SOURCE.read_bytes()).hexdigest():
         return None
-    for function, arguments in (
-        (library.saccade_descend, [ctypes.POINTER(_Run)]),
-        (library.saccade_draw, [ctypes.c_void_p, *[ctypes.c_int64] * 7, *[ctypes.c_void_p] * 4]),
-    ):
-        function.argtypes, function.restype = arguments, ctypes.c_int64
+    sizes, tables = [ctypes.c_int64] * 7, [ctypes.c_void_p] * 4
+    library.saccade_descend.argtypes, library.saccade_descend.restype = [ctypes.POINTER(_Run)], ctypes.c_int64
+    library.saccade_draw.argtypes, library.saccade_draw.restype = [ctypes.c_void_p, *sizes, *tables], ctypes.c_int64
     return library
 
 
@@ -101,6 +99,8 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
     with workers(os.cpu_count()) as pool:
         for steps in stretches(plan, blocks):
             streams = _streams(plan, blocks, steps, pool)
+            saved_as = np.where(np.isin(steps, plan.saves), np.searchsorted(plan.saves, steps), -1)
+            tables["saved_as"] = saved_as.astype(np.int32)
             for done, _ in enumerate(pool.map(lambda run: advance(steps, streams, run), runs), 1):  # noqa: B023  # used at once
                 on_progress((steps.start + len(steps) * done / len(runs)) / (plan.steps + 1))
     attention, decoder = (Rows(*(saved.get(f"saved_{part}_{rows}") for rows in Rows._fields)) for part in ("attention", "decoder"))
@@ -198,8 +198,7 @@ def _advance(
     saved: dict[str, np.ndarray],
 ) -> int:
     """One run through a stretch of steps; how many it took before it diverged."""
-    saved_as = np.where(np.isin(steps, plan.saves), np.searchsorted(plan.saves, steps), -1).astype(np.int32)
-    arrays = contexts._asdict() | tables | state | saved | {"saved_as": saved_as}
+    arrays = contexts._asdict() | tables | state | saved
     n_classes, n_own, n_columns = state["decoder_own"].shape
     n_queries, n_shared = state["attention_shared"].shape
     most_contexts = int(np.diff(contexts.first, axis=1).max())
