@@ -91,7 +91,7 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
         rate, seed = run
         if diverged_at[run] <= plan.steps:
             return
-        state = states[run] or {name: part.copy() for name, part in starts[seed].items()}
+        state = states[run] or _begun(starts[seed])
         reached = _advance(plan, steps, streams[seed], tables, state, plan.rates[rate], {k: v[run] for k, v in saved.items()})
         diverged_at[run] = steps.start + reached if reached < len(steps) else plan.steps + 1
         states[run] = state if steps.stop <= plan.steps else None
@@ -134,11 +134,13 @@ def _tables(plan: Plan, blocks: TokenBlocks) -> dict[str, np.ndarray]:
 
 
 def _start(plan: Plan, blocks: TokenBlocks, seed: int) -> dict[str, np.ndarray]:
-    """Parameters of a run and its momentum, at rest."""
     decoder, attention = starting(plan, blocks, seed)
-    rows = (*map(_padded, decoder), *(np.array(part, order="C") for part in attention))
-    parts = dict(zip(_STATE, rows, strict=True))
-    return parts | {f"{name}_m": np.zeros_like(part) for name, part in parts.items()}
+    return dict(zip(_STATE, (*map(_padded, decoder), *(np.array(part, order="C") for part in attention)), strict=True))
+
+
+def _begun(start: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Parameters of a run, and its momentum at rest."""
+    return {name: part.copy() for name, part in start.items()} | {f"{name}_m": np.zeros_like(part) for name, part in start.items()}
 
 
 def _nothing_saved(plan: Plan, blocks: TokenBlocks) -> dict[str, np.ndarray]:
