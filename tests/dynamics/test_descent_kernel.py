@@ -134,6 +134,9 @@ def test_contexts_are_the_same_to_the_last_count_whoever_draws_them(task, contex
 
 
 def test_a_start_in_another_order_of_memory_is_read_rightly():
+    """Also of a task whose table of probabilities was given column by column."""
+    given = SequenceClasses(np.asarray(UNEQUAL.token_prob, order="F"), query=UNEQUAL.query, next_token=UNEQUAL.next_token)
+    assert np.isfinite(train(given, **SMALL).loss).all()
     start = {"decoder": np.random.default_rng(5).normal(size=(UNEQUAL.n_vocab,) * 2)}
     rows, columns = (train(UNEQUAL, **SMALL, start={"decoder": np.asarray(start["decoder"], order=o)}) for o in ("C", "F"))
     np.testing.assert_array_equal(rows.decoder.values, columns.decoder.values)

@@ -119,7 +119,7 @@ def _at(array: np.ndarray) -> int:
 def _padded(columns: np.ndarray, fill: float = 0.0) -> np.ndarray:
     """In float32, row by row, the last axis filled up to a multiple of the lanes."""
     more = [(0, 0)] * (columns.ndim - 1) + [(0, -columns.shape[-1] % _LANES)]
-    return np.pad(columns.astype(np.float32, order="C"), more, constant_values=fill)
+    return np.pad(np.ascontiguousarray(columns, np.float32), more, constant_values=fill)
 
 
 def _tables(plan: Plan, blocks: TokenBlocks) -> dict[str, np.ndarray]:
@@ -183,7 +183,8 @@ def _drawn(plan: Plan, blocks: TokenBlocks, seed: int, steps: range) -> tuple[np
     classes, counts = np.empty(shape, np.int64), np.zeros((*shape, -(-n_slots // _LANES) * _LANES), np.float32)
     if plan.context < 2**24:  # as many as float32 can count
         sizes = (steps.start, *shape, int(plan.context), n_classes, n_slots, counts.shape[-1])
-        key, bounds, law = np.array([seed, Purpose.DATA], np.uint64), np.cumsum(plan.task.class_weight), blocks.token_prob
+        key, bounds = np.array([seed, Purpose.DATA], np.uint64), np.cumsum(plan.task.class_weight)
+        law = np.ascontiguousarray(blocks.token_prob)
         done = _library().saccade_draw(_at(key), *sizes, *map(_at, (bounds, law, classes, counts)))  # type: ignore[union-attr]
     if done < len(steps):
         classes[done:], counts[done:, :, :n_slots] = draw(plan.task, blocks, seed, steps[done:], shape[1], plan.context)
