@@ -2,6 +2,7 @@
 PYTHON ?= python3
 OUT ?= results
 BIN := .venv/bin
+COMPILED := hatch_build.py src/saccade/dynamics/descent_kernel.c
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 unexport PYTHONDONTWRITEBYTECODE  # or every process would compile the tests again
@@ -63,18 +64,20 @@ tables: .venv/core
 docs: .venv/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(OUT)/site
 
+# All benchmarks, one after the other, on an idle machine; then the tables and plots of docs/speed.md and the README's lines.
 bench: .venv/test
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m tools.speed_table results/benchmarks
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Saccade needs Python 3.11 or newer; set PYTHON=/path/to/one")'
 	$(PYTHON) -m venv .venv
 
-.venv/core: .venv/bin/python pyproject.toml constraints.txt
+.venv/core: .venv/bin/python pyproject.toml constraints.txt $(COMPILED)
 	$(INSTALL) --editable .
 	touch $@
 
-.venv/test: .venv/bin/python pyproject.toml constraints.txt
+.venv/test: .venv/bin/python pyproject.toml constraints.txt $(COMPILED)
 	$(INSTALL) --editable '.[all,dev]'
 	touch $@ .venv/core
 

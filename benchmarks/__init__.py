@@ -2,7 +2,7 @@
 
 | name             | question                                                                             | bar              |
 |------------------|--------------------------------------------------------------------------------------|------------------|
-| `syn_medium`     | how much faster are 640 runs than the plain PyTorch way (`opponent`), and how exact? | 150 x, aim 500 x |
+| `syn_medium`     | how much faster are 640 runs than PyTorch, written in two ways (`opponent`)?          | 3 s, 150 x       |
 | `context_length` | does a longer context cost more?                                                     | 1.2 x            |
 | `growth`         | how do time and memory grow with vocabulary and classes?                             | 4 GB             |
 | `flow_time`      | how long does the gradient flow to t = 1e12 take?                                    | 10 s             |

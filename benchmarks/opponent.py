@@ -1,7 +1,9 @@
-"""The honest opponent: the same training the way a PyTorch user would write it.
+"""The opponents: the same training in PyTorch, written with care, and written the way the paper's public code does it.
 
-One-hot tokens, softmax over positions, autograd, one run at a time. Neither slowed down nor tuned by hand. It trains on the
-batches it is given, so that its numbers can be laid beside Saccade's; `sampled_batches` draws them as the user would.
+Both have one-hot tokens, softmax over positions, autograd, and one run at a time. With care, the row of attention logits of a
+sequence's query is looked up first. The paper's code multiplies every key by all of Z, as if any token could be the query, and then
+picks the query's column (`all_queries`). The numbers are the same. Neither is slowed down nor tuned by hand. They train on the
+batches they are given, so that their numbers can be laid beside Saccade's; `sampled_batches` draws them as the user would.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ class Batch(NamedTuple):
 class OneLayerTransformer(nn.Module):
     """Decoder logits Y and attention logits Z, from U(-1/sqrt(M), 1/sqrt(M))."""
 
-    def __init__(self, n_vocab: int) -> None:
+    def __init__(self, n_vocab: int, all_queries: bool = False) -> None:
         super().__init__()
-        self.n_vocab = n_vocab
+        self.n_vocab, self.all_queries = n_vocab, all_queries
         bound = n_vocab**-0.5
         self.decoder = nn.Parameter(torch.empty(n_vocab, n_vocab).uniform_(-bound, bound))
         self.attention_logits = nn.Parameter(torch.empty(n_vocab, n_vocab).uniform_(-bound, bound))
@@ -38,7 +40,10 @@ class OneLayerTransformer(nn.Module):
     def forward(self, tokens: Tensor, query: Tensor) -> Tensor:
         x = F.one_hot(tokens, self.n_vocab).to(self.decoder.dtype)
         q = F.one_hot(query, self.n_vocab).to(self.decoder.dtype)
-        scores = torch.einsum("btl,bl->bt", x, q @ self.attention_logits)
+        if self.all_queries:
+            scores = torch.einsum("btm,bm->bt", x @ self.attention_logits.T, q)
+        else:
+            scores = torch.einsum("btl,bl->bt", x, q @ self.attention_logits)
         attention = F.softmax(scores, dim=-1)
         feature = F.normalize(torch.einsum("bt,btl->bl", attention, x), dim=-1)
         return feature @ self.decoder

@@ -95,7 +95,7 @@ def _noting(moments: list[Any], work: Any = lambda *arguments: None) -> Any:
 def _small() -> Any:
     from saccade.experiments import experiment
 
-    return experiment("decoder-dynamics").Config(**SMALL | {"n_vocab": (SMALL["n_vocab"],)})
+    return experiment("decoder-dynamics").settings(**SMALL | {"n_vocab": (SMALL["n_vocab"],)})
 
 
 def _publish_listing(folder: Path) -> None:
@@ -168,7 +168,7 @@ def timed_slow(out: str, workers: int, n_runs: int) -> float:
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:workers])
     heard: list[tuple[float, float]] = []
-    config = experiment("focus-dilution-cycle").Config(t1=float(SLOW["t1"]), n_times=SLOW["n_times"])
+    config = experiment("focus-dilution-cycle").settings(t1=float(SLOW["t1"]), n_times=SLOW["n_times"])
     sweep("focus-dilution-cycle", seeds=n_runs, out=out, config=config, workers=workers, on_progress=_noting(heard))
     first = 2 * workers
     return (len(heard) - first) / (heard[-1][0] - heard[first - 1][0])

@@ -48,7 +48,7 @@ def test_stretches_are_as_long_as_their_batches_fit_in_memory_and_cover_every_st
     """A step draws 3 seeds x 5 contexts x 7 tokens, four bytes each, twice."""
     monkeypatch.setattr(descent_scan, "_BYTES_DRAWN_AHEAD", room * 2 * 3 * 5 * 7 * 4)
     plan, blocks = SimpleNamespace(seeds=(4, 6, 9), batch=5, steps=100), SimpleNamespace(token_prob=np.ones((2, 7)))
-    found = list(descent_scan._stretches(plan, blocks))
+    found = list(descent_scan.stretches(plan, blocks))
     assert [step for stretch in found for step in stretch] == list(range(101))
     assert max(map(len, found)) == -(-101 // -(-101 // longest))
 

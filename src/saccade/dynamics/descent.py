@@ -1,6 +1,6 @@
 """Dynamics (A): mini-batch training of the pairwise model. Checked settings in, a labelled record out.
 
-Not here: the compiled scan itself (`descent_scan.py`).
+Not here: the engines, compiled C (`descent_kernel.py`) and, for all that it does not do, a compiled scan (`descent_scan.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from saccade.dynamics.descent_scan import Plan, Saved, descend
+from saccade.dynamics import descent_kernel, descent_scan
+from saccade.dynamics.descent_scan import Plan, Saved
 from saccade.dynamics.flow import checked_parameters
 from saccade.dynamics.optimiser import checked_optimiser
 from saccade.dynamics.randomness import checked_seeds
@@ -69,7 +70,8 @@ def _train(
     )
     if math.isinf(plan.batch) and not math.isinf(plan.context):
         raise InputError("`batch=math.inf` is the population, whose contexts are infinite: set `context=math.inf` too.")
-    saved, blocks = descend(plan, on_progress)
+    engine = descent_kernel if descent_kernel.is_for(plan) else descent_scan
+    saved, blocks = engine.descend(plan, on_progress)
     record = _record(system, plan, saved, blocks, kept, time.perf_counter() - began)
     single_pair = not (is_list_like(lr_decoder) or is_list_like(lr_attention))
     return record.isel(rate=0) if single_pair else record

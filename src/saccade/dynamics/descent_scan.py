@@ -75,7 +75,7 @@ def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, To
     packs = _packs(len(plan.seeds), len(plan.rates), _runs_per_pack(blocks))
     carried: list[Any] = [None] * len(packs)
     with workers(os.cpu_count()) as pool:
-        for steps in _stretches(plan, blocks):
+        for steps in stretches(plan, blocks):
             streams = _streams(plan, blocks, steps, pool)
             finished = pool.map(partial(_advance, plan, blocks, steps, streams), packs, carried)
             carried = []
@@ -100,7 +100,7 @@ def _packs(n_seeds: int, n_rates: int, most: int) -> list[np.ndarray]:
     return [q[np.minimum(np.arange(i, i + size), len(q) - 1)] for q in queues for i in range(0, len(q), size)]
 
 
-def _stretches(plan: Plan, blocks: TokenBlocks) -> Iterator[range]:
+def stretches(plan: Plan, blocks: TokenBlocks) -> Iterator[range]:
     """Consecutive ranges of steps whose batches fit in memory. The last batch of all is only looked at: the final loss."""
     rows = plan.batch if np.isfinite(plan.batch) else 1
     bytes_per_step = 2 * len(plan.seeds) * rows * blocks.token_prob.shape[1] * 4  # drawn, then arranged
@@ -142,8 +142,7 @@ def _advance(
 
 def _start(plan: Plan, blocks: TokenBlocks, seeds: list[int]) -> tuple[DescentState, Saved]:
     """Initial parameters with the leading axis run, optimisers at rest, nothing saved."""
-    begin = None if plan.start is None else jax.tree.map(lambda part: np.asarray(part, plan.dtype), plan.start)
-    drawn = {s: begin or plan.model.initial(blocks, generator(s, Purpose.INITIALISATION), plan.dtype) for s in set(seeds)}
+    drawn = {seed: starting(plan, blocks, seed) for seed in set(seeds)}
     parameters = jax.tree.map(lambda *parts: np.stack(parts), *[drawn[s] for s in seeds])
     memories = (_at_rest(plan.optimiser, rows) for rows in parameters)
     n_runs, n_looks = len(seeds), len(plan.saves) + 1
@@ -155,6 +154,13 @@ def _start(plan: Plan, blocks: TokenBlocks, seeds: list[int]) -> tuple[DescentSt
         diverged_at=np.full(n_runs, plan.steps + 1),
     )
     return DescentState(parameters, *memories), saved
+
+
+def starting(plan: Plan, blocks: TokenBlocks, seed: int) -> Parameters:
+    """Initial parameters of a seed."""
+    if plan.start is None:
+        return plan.model.initial(blocks, generator(seed, Purpose.INITIALISATION), plan.dtype)
+    return jax.tree.map(lambda part: np.asarray(part, plan.dtype), plan.start)
 
 
 def _at_rest(optimiser: Optimiser, rows: Rows) -> Any:

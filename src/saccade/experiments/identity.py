@@ -43,6 +43,7 @@ def written_code() -> str:
     """Hash of all files of Saccade that numbers may come from, and of the versions of the numerical libraries."""
     root = Path(saccade.__file__).parent
     files = {".".join(("saccade", *file.relative_to(root).with_suffix("").parts)): file for file in root.rglob("*.py")}
+    files |= {file.name: file for file in root.rglob("*.c")}
     hashes = {name: _hash(file) for name, file in files.items() if not name.startswith(_SHOWS)}
     return digest([hashes, {name: library_version(name) for name in (*_LIBRARIES, *_OF_TEXT[1])}])
 
@@ -93,6 +94,8 @@ def _code_version(module: str, own: str) -> str:
     """`own`: what a user's file holds, which may change while this process lives."""
     names = sorted(_closure(module) | {*_COMPUTES})
     trees = {Path(name).name: hashlib.sha256(_meaning(_tree(name)).encode()).hexdigest() for name in names}  # wherever a file lies
+    if "saccade.dynamics.descent_kernel" in names:
+        trees["descent_kernel.c"] = _hash(Path(saccade.__file__).with_name("dynamics") / "descent_kernel.c")
     package, more = _OF_TEXT
     libraries = (*_LIBRARIES, *(more if any(name.startswith(package) for name in names) else ()))
     return digest({"modules": trees, "libraries": {name: library_version(name) for name in libraries}})[:20]

@@ -28,8 +28,6 @@ from saccade.records.json_files import parsed_json, write_json
 from saccade.records.schema import make_record, settings_of, with_settings
 from saccade.records.store import save_record
 from saccade.records.writing import write_csv
-from saccade.report.drawn import draw_panels
-from saccade.report.style import save_figure
 from saccade.theory.condition import Condition, met
 
 if TYPE_CHECKING:
@@ -140,6 +138,8 @@ class Experiment:
 
     def figure(self, record: xr.Dataset, width: float | None = None, height: float | None = None) -> Figure:
         """The panels drawn by Matplotlib, in inches; as large as they need if no size is given."""
+        from saccade.report.drawn import draw_panels  # here, as a run needs no Matplotlib
+
         return draw_panels(self.specs(record), width, height)
 
     def specs(self, record: xr.Dataset) -> list[list[dict[str, Any]]]:
@@ -157,6 +157,9 @@ class Experiment:
 
     def write(self, folder: Path, record: xr.Dataset, claims: Iterable[Claim], said: Mapping[str, str]) -> None:
         """All that belongs to a result into a folder: record, claims, tables, panels, figure, and what was `said` of it."""
+        from saccade.report.drawn import draw_panels
+        from saccade.report.style import save_figure
+
         film = self._film(record)
         save_record(record, folder / "record.zarr")
         write_json(folder / "claims.json", [claim.as_dict() for claim in claims])

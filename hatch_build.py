@@ -1,0 +1,51 @@
+"""Builds the C code of `saccade.dynamics` into the wheel, or into the source folder of an editable install.
+
+Without a C compiler, or where it fails, one line says so and the package is installed without it: training is slower then, and its
+numbers agree to rounding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = Path("src", "saccade", "dynamics")
+FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-Wno-psabi")  # not -ffast-math: it would change all of Python
+
+
+class CompiledDescent(BuildHookInterface):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        library = Path(self.root, FOLDER, "libdescent.so")
+        library.unlink(missing_ok=True)
+        if not compiled(Path(self.root, FOLDER, "descent_kernel.c"), library):
+            return
+        build_data["artifacts"].append(f"/{(FOLDER / library.name).as_posix()}")
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data |= {"pure_python": False, "tag": f"py3-none-{platform}"}  # it knows nothing of Python's version
+
+
+def compiled(source: Path, library: Path) -> bool:
+    """Whether a compiler made the library; it appears whole or not at all, and knows which source it was made from."""
+    made_from = f'-DSOURCE="{hashlib.sha256(source.read_bytes()).hexdigest()}"'
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        made = Path(folder, library.name)
+        try:
+            done = subprocess.run([*compiler, *FLAGS, made_from, "-o", made, source, "-lm"], capture_output=True, text=True)
+            why = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}") if done.returncode else ""
+        except OSError as error:
+            why = str(error)
+        if not why:
+            made.replace(library)
+    if why:
+        print(f"saccade is installed without its C code, training will be slower: {why}", file=sys.stderr)
+    return not why
