@@ -165,7 +165,7 @@ def is_spread(model: nn.Module) -> bool:
     is_older = any(isinstance(module, FullyShardedDataParallel) for module in model.modules())
     if is_older or is_cut_twice or (spread and not is_gathered):
         raise InputError(
-            "this model's weights are spread over processes in a way that an observation cannot gather (FSDP of the first kind, or tensor "
+            "this model's weights are spread over processes in a way that cannot be gathered (FSDP of the first kind, or tensor "
             "parallel); use `fully_shard`, or look at its checkpoints with `saccade.observe_checkpoints`."
         )
     return bool(spread)

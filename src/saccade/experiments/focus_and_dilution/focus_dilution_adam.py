@@ -356,7 +356,7 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: attention on the frequent token in the population gradient flow, a line for each query: the first focus is "
-        "small. Panel 2: Adam with mini-batches, the median over seeds and nine observations: every query goes to the one token, then "
+        "small. Panel 2: Adam with mini-batches, the median over seeds and nine observations: every query goes to one token, then "
         "they part. Panels 3 and 4: the least attention of any query, a line for each seed. With mini-batches all seeds focus "
         "early and dilute; without noise many stay frozen at the token's share for thousands of steps. "
         "Panel 5: when attention first moves, against the gradient that theory gives for "
