@@ -122,7 +122,7 @@ def test_claims_are_counted_by_what_they_decide_and_a_control_that_decides_nothi
         broken.breaking("a positive rate").near(LEMMA, "x", 2.0, 1.0, within=0.1),
     ]
     assert [claim.kind for claim in claims] == [HOLDS, FAILS, "surprise", "control", OUTSIDE]
-    said = "1 holds, 2 fail, 2 controls (1 decided nothing); 1 surprise among them"
+    said = "1 holds, 2 fail, 2 controls (1 cannot be told); 1 surprise among them"
     assert tally(claims) == said
     assert str(claims[0]) == "x (K 5): measured 1, predicted 1 ± 0.1"
 

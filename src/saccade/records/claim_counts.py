@@ -56,9 +56,9 @@ def counted(counts: Mapping[str, Any]) -> str:
     parts[-1:] = [f"{part} ({', '.join(kinds)})" if kinds else part for part in parts[-1:]]
     for word in ("control", "replication"):
         n, failed = counts.get(f"{word}s", 0), counts.get(f"failed {word}s", 0)
-        lost = f" ({failed} {(_ALONE if failed == 1 else _WORDS)['fails']}{known.get('fails', '')})" if failed else ""
-        lost += f" ({idle} decided nothing)" if (idle := counts.get(f"idle {word}s")) else ""
-        parts += [f"{n} {word}{'s' if n > 1 else ''}{lost}"] if n else []
+        said = [f"{failed} {(_ALONE if failed == 1 else _WORDS)['fails']}{known.get('fails', '')}"] if failed else []
+        said += [f"{idle} cannot be told"] if (idle := counts.get(f"idle {word}s")) else []
+        parts += [f"{n} {word}{'s' if n > 1 else ''}{' (' + ', '.join(said) + ')' if said else ''}"] if n else []
     surprises = counts.get("surprises", 0)
     among = f"; {surprises} surprise{'s' if surprises > 1 else ''} among them" if surprises else ""
     return ", ".join(parts) + among
