@@ -22,6 +22,7 @@ from saccade.records import observation_log, writing  # noqa: E402
 from saccade.records.json_files import read_sealed, write_sealed  # noqa: E402
 from saccade.records.observation_log import ObservationLog, watched  # noqa: E402
 from saccade.records.store import damaged_records  # noqa: E402
+from saccade.records.writing import make_folder, remove_folder  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 
 
@@ -137,16 +138,12 @@ def test_a_killed_run_that_has_lost_its_description_is_damage(tmp_path, capsys):
 
 
 def test_folders_that_lie_deep_are_searched(tmp_path):
-    deep = str(tmp_path / "run")
-    for _ in range(1500):  # Python's own makedirs, rmtree and rglob cannot go so deep
-        os.mkdir(deep)
-        deep += "/a"
+    make_folder(tmp_path / "run" / Path(*"a" * 1100))  # Python's own makedirs, rmtree and rglob cannot go so deep
     assert damaged_records(tmp_path) == ({}, 0)
     assert main(["verify", str(tmp_path)]) == 2
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 2
-    for _ in range(1500):
-        deep = os.path.dirname(deep)
-        os.rmdir(deep)
+    remove_folder(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):

@@ -195,6 +195,11 @@ def test_file_and_folder_are_flushed_before_and_after_the_rename(place, monkeypa
     done.clear()
     make_folder(Path("a/b/c"))
     assert done == []
+    with whole_folder(Path("whole")) as draft:
+        (draft / "inner").mkdir()
+        (draft / "inner" / "file").write_text("text")
+    parts = [f"{os.getcwd()}/{draft}{part}" for part in ("", "/inner", "/inner/file")]
+    assert (sorted(done[:3]), done[3:]) == (parts, ["renamed", os.getcwd()])  # all that is in it, then where it stands
 
 
 def test_what_is_set_aside_takes_no_other_file_s_name(place):

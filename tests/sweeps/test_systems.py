@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 import threading
+import weakref
 
 import jax.numpy as jnp
 import numpy as np
@@ -51,6 +53,22 @@ def test_a_second_call_computes_nothing_and_other_settings_do(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
     saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=3.0, n_times=20)
     assert len(list(tmp_path.iterdir())) == 7
+
+
+def test_one_system_at_a_time_is_held_and_a_mistake_in_the_last_costs_no_run():
+    alive = weakref.WeakSet()
+
+    def make(steepness):
+        if len(alive) > 2:
+            gc.collect()
+        assert len(alive) < 3
+        well = Well(steepness)
+        alive.add(well)
+        return well if steepness < 9 else None
+
+    saccade.sweep(make, {"steepness": [1.0, 2.0, 3.0, 4.0, 5.0]}, t1=1.0, n_times=3)
+    with pytest.raises(InputError, match="must give a saccade.System"):
+        saccade.sweep(make, {"steepness": [1.0, 9.0]}, steps=10**9, batch=1)
 
 
 def test_cells_of_different_rates_are_recorded_at_the_same_times():
@@ -106,7 +124,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import saccade
-from functools import cached_property, partial
+from functools import cached_property, partial, update_wrapper, wraps
 
 GAIN = 1.0
 TABLE = {{"gain": [1.0, 2.0]}}
@@ -120,6 +138,27 @@ def helper(x, power=2):
 @jax.jit
 def compiled(x):
     return helper(x) + helpers.deeper(x)
+
+
+helper.weight = 1.0
+
+
+@jax.jit
+@wraps(jnp.tanh)
+def under_another_name(x):
+    return 0.5 * x
+
+
+class Scaled:
+    def __init__(self, function, by):
+        update_wrapper(self, function)
+        self.by = by
+
+    def __call__(self, x):
+        return self.by * self.__wrapped__(x)
+
+
+scaled = Scaled(jnp.tanh, 3.0)
 
 
 @jax.custom_vjp
@@ -138,7 +177,9 @@ class Parent(saccade.System):
         return 8.0
 
     def start(self, rng):
-        return jnp.ones(()) + 0.0 * rng.random()
+        import helpers as late
+        from helpers import later
+        return jnp.ones(()) + 0.0 * rng.random() + late.at_last() + later()
 
 
 def made(closed, data, wrapped):
@@ -148,7 +189,7 @@ def made(closed, data, wrapped):
 
         def loss(self, x):
             own = self.steepness * compiled(x) / 2 + self.offset + self.data.sum() + self.wrapped(x)
-            return own + closed + self.scale * ruled(x)
+            return own + closed + self.scale * ruled(x) + under_another_name(x) + scaled(x)
 
         def batch(self, rng):
             return rng.choice(self.data)
@@ -169,6 +210,14 @@ class Tool:
 
 def deeper(x, tool=Tool()):
     return tool.used(x)
+
+
+def at_last():
+    return 10.0
+
+
+def later():
+    return 20.0
 """
 CHANGES = {  # what differs -> what stands there, what stands there then
     "nothing": ("", ""),
@@ -187,6 +236,12 @@ CHANGES = {  # what differs -> what stands there, what stands there then
     "a property that is kept": ("return 8.0", "return 9.0"),
     "a global of another module": ("FAR = 1.0", "FAR = 2.0"),
     "a method of an object in another module": ("FAR * x", "FAR + x"),
+    "a function of a module that a method imports": ("10.0", "11.0"),
+    "a function that a method imports": ("20.0", "21.0"),
+    "an attribute of a function": ("helper.weight = 1.0", "helper.weight = 2.0"),
+    "a function that has the name of a library's": ("0.5 * x", "0.75 * x"),
+    "an object that has the name of a library's function": ("Scaled(jnp.tanh, 3.0)", "Scaled(jnp.tanh, 4.0)"),
+    "its class": ("self.by * self", "self.by + self"),
 }
 NAMES = """
 import json, sys, types

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,13 @@ def sweep_systems(
     _check_settings(engine, settings)
     settings |= {name: value for name, value in {"seeds": seeds, "keep": keep}.items() if value is not None}
     cells = [dict(zip(over, values, strict=True)) for values in itertools.product(*over.values())]
-    systems = [_made(make, cell) for cell in cells]
+    systems = (_made(make, cell) for cell in cells)  # all once before the first run, so that a mistake costs none; never all held
     if engine is flow and settings.get("times") is None:  # each system has its own by default, from its largest rate
         settings["times"] = shared_times(systems, settings.pop("t1", None), settings.pop("n_times", None))
+    deque(systems, maxlen=0)
     records = []
-    for done, (cell, system) in enumerate(zip(cells, systems, strict=True), 1):
-        records.append(_kept(system, cell, engine, settings, out))
+    for done, cell in enumerate(cells, 1):
+        records.append(_kept(_made(make, cell), cell, engine, settings, out))
         on_progress(done / len(cells))
     for name, values in reversed(list(over.items())):  # the last axis first: its cells stand side by side
         records = [_joined(records[i : i + len(values)], name, values) for i in range(0, len(records), len(values))]
