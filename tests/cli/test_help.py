@@ -59,7 +59,7 @@ def test_the_example_works_when_it_is_pasted(command, capsys, tmp_path, monkeypa
             assert (code, bool(out)) == (0, True), err
         return
     with pasted(line, tmp_path) as shell:
-        out, err = shell.communicate(timeout=170)
+        out, err = shell.communicate(timeout=600)
     assert shell.returncode == 0, err
     assert out or (tmp_path / ".bash_completion").stat().st_size > 0
 
@@ -68,10 +68,10 @@ def test_the_example_of_play_serves_its_page_until_ctrl_c(capsys, tmp_path):
     with pasted(f"exec {example_of('play', capsys)}", tmp_path) as server:
         try:
             address = re.search(r"http://\S+", server.stdout.readline())[0]
-            with urllib.request.urlopen(address, timeout=20) as page:
+            with urllib.request.urlopen(address, timeout=300) as page:
                 assert "<html" in page.read().decode()
             server.send_signal(signal.SIGINT)
-            assert server.wait(20) == 0
+            assert server.wait(300) == 0
         finally:
             server.kill()  # or the block would wait for a server that Ctrl-C did not end
 

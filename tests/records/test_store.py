@@ -312,7 +312,7 @@ def test_a_process_killed_at_any_write_leaves_the_old_record_and_nothing_that_re
     for kill_at in range(1, 40, 3):  # beside some of the kills there is an old record
         save_record(numbered(1), tmp_path / f"killed-{kill_at}" / "r.zarr")
     command = [sys.executable, "-c", _KILLED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     n_writes = int(done.stdout)
     assert 5 < n_writes < 38  # group, three arrays and their chunks, consolidated metadata
@@ -492,7 +492,7 @@ def test_the_draft_of_a_killed_process_is_no_damage(small, tmp_path):
 def test_a_record_shows_itself_in_a_process_that_has_only_loaded_it(small, tmp_path):
     save_record(small, tmp_path / "r.zarr")
     code = f"import saccade; print(saccade.load_record({str(tmp_path / 'r.zarr')!r}).saccade.figures())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout) == (0, "['loss']\n"), done.stderr
 
 
@@ -555,7 +555,9 @@ def test_checksums_that_list_all_those_below_them_are_each_read_once(tmp_path, m
     folders = [tmp_path, *(tmp_path / Path(*"d" * depth) for depth in range(1, 40))]
     writing.make_folder(folders[-1])
     for place, folder in reversed([*enumerate(folders)]):
-        inner = {f"{below.relative_to(folder)}/checksums.json": file_hash(below / "checksums.json") for below in folders[place + 1 :]}
+        inner = {
+            f"{below.relative_to(folder)}/checksums.json": file_hash(below / "checksums.json") for below in folders[place + 1 :]
+        }
         write_json(folder / "checksums.json", inner)
     read = []
     monkeypatch.setattr(checksums, "listed", lambda folder, real=checksums.listed: read.append(folder) or real(folder))
@@ -593,7 +595,10 @@ def test_a_folder_that_cannot_be_listed_is_neither_replaced_nor_called_intact(tm
     assert main(["verify", str(tmp_path)]) == 1
     assert f"not verified: {secret} cannot be read: Permission denied" in capsys.readouterr().out
     assert main(["verify", str(secret)]) == 2
-    assert capsys.readouterr().err == f"saccade: {secret} holds neither a sweep nor a record; {secret} cannot be read: Permission denied.\n"
+    assert (
+        capsys.readouterr().err
+        == f"saccade: {secret} holds neither a sweep nor a record; {secret} cannot be read: Permission denied.\n"
+    )
     with pytest.raises(InputError, match=rf"cannot read {secret}: Permission denied"):
         saccade.corpus(tmp_path / "mine", cache=tmp_path / "cache")
 

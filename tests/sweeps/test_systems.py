@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gc
 import json
 import os
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import saccade
+from saccade.cli import main
 from saccade.errors import InputError
 from saccade.sweeps.system_identity import system_identity
 
@@ -47,12 +49,69 @@ def test_every_cell_is_the_flow_of_its_own_system():
 
 def test_a_second_call_computes_nothing_and_other_settings_do(tmp_path):
     first = saccade.sweep(Well, OVER, out=tmp_path, t1=2.0, n_times=20)
-    written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    written = {path: path.stat().st_mtime_ns for path in kept(tmp_path)}
     assert len(written) == 6
     assert saccade.sweep(Well, OVER, out=tmp_path, t1=2.0, n_times=20).identical(first)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
+    assert {path: path.stat().st_mtime_ns for path in kept(tmp_path)} == written
     saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=3.0, n_times=20)
-    assert len(list(tmp_path.iterdir())) == 7
+    assert len(kept(tmp_path)) == 7
+
+
+def kept(folder):
+    """The records of single runs."""
+    return [path for path in folder.glob("*.zarr") if path.name != "dataset.zarr"]
+
+
+class Named:
+    """What no table can hold."""
+
+    def __init__(self, steepness: float) -> None:
+        self.steepness = steepness
+
+    def __repr__(self) -> str:
+        return f"steep as {self.steepness}"
+
+
+def test_it_leaves_a_dataset_a_summary_and_a_figure_as_every_sweep_does(tmp_path):
+    found = saccade.sweep(
+        lambda like, depth: Well(like.steepness, depth),
+        {"like": [Named(1.0), Named(2.0)], "depth": [0.0, 5.0]},
+        out=tmp_path,
+        t1=2.0,
+        n_times=20,
+    )
+    dataset = saccade.load_record(tmp_path / "dataset.zarr")
+    np.testing.assert_array_equal(dataset.place, found.place)
+    assert dataset.attrs["caption"] == "final loss over like, depth, seed; colour is the mean over seeds. Runs: 4 finished."
+    rows = [*csv.DictReader((tmp_path / "summary.csv").read_text().splitlines())]
+    assert [(row["like"], row["depth"], row["status"]) for row in rows][:2] == [
+        ("steep as 1.0", "0.0", "finished"),
+        ("steep as 1.0", "5.0", "finished"),
+    ]
+    np.testing.assert_allclose([float(row["final_loss"]) for row in rows], found.loss.isel(time=-1).values.ravel())
+    assert (tmp_path / "figure.svg").stat().st_size > 1000
+    assert main(["verify", str(tmp_path)]) == 0
+    (tmp_path / "summary.csv").write_text("like\n")
+    assert main(["verify", str(tmp_path)]) == 1
+
+
+def test_one_process_at_a_time_writes_to_a_folder(tmp_path):
+    def second(fraction):
+        with pytest.raises(InputError, match="another process is using"):
+            saccade.sweep(Well, {"steepness": [2.0]}, out=tmp_path, t1=2.0, n_times=3)
+
+    saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3, on_progress=second)
+    assert len(kept(tmp_path)) == 1
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write to"):
+        saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path / "file", t1=2.0, n_times=3)
+
+
+def test_a_file_of_somebody_else_is_not_written_over(tmp_path):
+    (tmp_path / "summary.csv").write_text("a thesis")
+    with pytest.raises(InputError, match=r"holds summary\.csv, which Saccade did not write there"):
+        saccade.sweep(Well, OVER, out=tmp_path, t1=2.0, n_times=20)
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.csv"]
 
 
 def test_one_system_at_a_time_is_held_and_a_mistake_in_the_last_costs_no_run():
@@ -67,7 +126,7 @@ def test_one_system_at_a_time_is_held_and_a_mistake_in_the_last_costs_no_run():
         return well if steepness < 9 else None
 
     saccade.sweep(make, {"steepness": [1.0, 2.0, 3.0, 4.0, 5.0]}, t1=1.0, n_times=3)
-    with pytest.raises(InputError, match="must give a saccade.System"):
+    with pytest.raises(InputError, match=r"must give a saccade\.System"):
         saccade.sweep(make, {"steepness": [1.0, 9.0]}, steps=10**9, batch=1)
 
 
@@ -92,7 +151,6 @@ def test_only_what_is_asked_for_is_kept():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"show": "place"}, "`show` is for sweeps of an experiment"),
         ({"config": 3}, "`config` is for sweeps of an experiment"),
         ({"retry_failed": True}, "`retry_failed` is for sweeps of an experiment"),
         ({"workers": 2}, "`workers` is no setting of `flow`"),
@@ -283,7 +341,7 @@ def test_two_makers_of_the_same_text_do_not_share_runs(tmp_path):
     for depth in (0.0, 5.0, 0.0):
         found = saccade.sweep(maker(depth), {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3)
         assert float(found.loss.isel(time=0).squeeze()) == 0.5 - depth
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(kept(tmp_path)) == 2
 
 
 def test_what_cannot_be_told_from_another_is_said_before_anything_is_kept(tmp_path):
