@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import os
 import re
 import shutil
@@ -155,6 +156,18 @@ def test_a_folder_takes_the_place_of_an_earlier_one_of_ours_whole(place, monkeyp
             assert not (place / content).exists()
     assert sorted(os.listdir(place)) == ["about.json", "checksums.json", "second"]
     assert sorted(os.listdir()) == ["target", "victim"]
+
+
+def test_two_folders_change_places_in_one_step(place):
+    """Where the system can: else a process that is killed between two renames leaves nothing under the name until the next look."""
+    for name in ("one", "other"):
+        make_folder(Path(name))
+        Path(name, name).touch()
+    can = ctypes.CDLL(None).renameat2(-100, b"one", -100, b"other", 2) == 0  # as the system has it
+    if not can:
+        pytest.skip("this file system cannot exchange two names")
+    assert writing._exchanged(Path("one"), Path("other"))
+    assert (os.listdir("one"), os.listdir("other")) == (["one"], ["other"])  # there and back again
 
 
 def test_a_draft_cannot_be_foreseen_and_does_not_follow_a_planted_link(place, monkeypatch):

@@ -60,7 +60,9 @@ def sweep_systems(
             records = [_joined(records[i : i + len(values)], name, values) for i in range(0, len(records), len(values))]
         if out is not None:
             whole = _summarised(records[0])
-            numbers = [name for name, values in whole.data_vars.items() if values.dims == whole.status.dims]
+            numbers = [
+                name for name, values in whole.data_vars.items() if values.dims == whole.status.dims and name != "stop_reason"
+            ]
             write_dataset(Path(out), whole, whole[numbers].to_dataframe().reset_index().to_dict("records"), show)  # type: ignore[arg-type]
     return records[0]
 
