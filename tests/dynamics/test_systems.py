@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import saccade
+from saccade.dynamics import flat_flow
 from saccade.model.embedded import Weights
 
 
