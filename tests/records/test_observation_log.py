@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -18,7 +20,7 @@ torch = pytest.importorskip("torch")
 import saccade  # noqa: E402
 from saccade.cli import main  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
-from saccade.records import observation_log, writing  # noqa: E402
+from saccade.records import expansion, observation_log, writing  # noqa: E402
 from saccade.records.json_files import read_sealed, write_sealed  # noqa: E402
 from saccade.records.observation_log import ObservationLog, watched  # noqa: E402
 from saccade.records.store import damaged_records  # noqa: E402
@@ -174,3 +176,21 @@ def test_what_does_not_describe_observations_is_refused_in_a_sentence(tmp_path, 
     write_sealed(place, read_sealed(place) | changed)
     with pytest.raises(saccade.InputError, match=r"is not the folder of a watched run|does not describe its observations"):
         saccade.watched(folder)
+
+
+def test_an_observation_that_would_unpack_to_far_more_is_refused_also_where_nobody_asks_for_it(tmp_path, monkeypatch):
+    log = ObservationLog(tmp_path, about_of())
+    log.append(0, {"loss": np.ones(())})
+    log.save()
+    (file,) = (tmp_path / "observations").glob("*.npz")
+    packed = io.BytesIO()
+    np.savez_compressed(packed, loss=np.ones(()), stranger=np.zeros(10**5))  # what no axis is given for is not in the record
+    file.unlink()
+    name = f"000000000000.{hashlib.sha256(packed.getvalue()).hexdigest()[:16]}.npz"
+    (tmp_path / "observations" / name).write_bytes(packed.getvalue())
+    about = read_sealed(tmp_path / "observations" / "about.json")
+    write_sealed(tmp_path / "observations" / "about.json", about | {"observations": [name]})
+    assert float(watched(tmp_path).loss) == 1
+    monkeypatch.setattr(expansion, "_ANY", 1000)
+    with pytest.raises(InputError, match="but would take 800,"):
+        watched(tmp_path)
