@@ -190,7 +190,7 @@ def test_an_observation_that_would_unpack_to_far_more_is_refused_also_where_nobo
     (tmp_path / "observations" / name).write_bytes(packed.getvalue())
     about = read_sealed(tmp_path / "observations" / "about.json")
     write_sealed(tmp_path / "observations" / "about.json", about | {"observations": [name]})
-    assert float(watched(tmp_path).loss) == 1
+    assert watched(tmp_path).loss.values.tolist() == [1]
     monkeypatch.setattr(expansion, "_ANY", 1000)
     with pytest.raises(InputError, match="but would take 800,"):
         watched(tmp_path)
