@@ -63,7 +63,7 @@ def sweep_systems(
             numbers = [
                 name for name, values in whole.data_vars.items() if values.dims == whole.status.dims and name != "stop_reason"
             ]
-            write_dataset(Path(out), whole, whole[numbers].to_dataframe().reset_index().to_dict("records"), show)  # type: ignore[arg-type]
+            write_dataset(Path(out), whole, whole[numbers].to_dataframe().reset_index().to_dict("records"), show)
     return records[0]
 
 
