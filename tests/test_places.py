@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,9 @@ def test_the_cache_is_for_its_user_alone_whatever_the_umask_and_earlier_modes(ho
     try:
         assert user_cache("jax") == home / "saccade" / "jax"
         assert mode(home / "saccade") == mode(home / "saccade" / "jax") == 0o700
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "chmod", lambda *_: None)  # from the first moment on, not only after it was changed
+            assert mode(user_cache("corpora")) == 0o700
         (home / "saccade" / "jax").chmod(0o777)
         assert mode(user_cache("jax")) == 0o700
     finally:

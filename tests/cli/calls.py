@@ -46,7 +46,7 @@ def finished(*command: object) -> tuple[int, str, str]:
     """Long enough for a busy machine; what hangs is ended, so that it is not another test's."""
     with started(*command) as process:
         try:
-            out, err = process.communicate(timeout=300)
+            out, err = process.communicate(timeout=600)
         finally:
             process.kill()
     return process.returncode, out, err

@@ -62,7 +62,7 @@ def typed_in_zsh(folder: Path, setup: str, lines: list[str]) -> list[str]:
 
 def _shown_until(terminal: int, is_done: Callable[[], bool]) -> None:
     """Read what a terminal shows, or its program waits, until something has come about."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 300
     while not is_done():
         assert time.monotonic() < end, "zsh does not answer"
         if select.select([terminal], [], [], 0.02)[0]:

@@ -35,7 +35,7 @@ def test_ctrl_c_ends_with_130_one_sentence_and_the_earlier_result_intact(medium,
 
     copytree(medium[0], tmp_path, dirs_exist_ok=True)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    code, err = interrupted(tmp_path, "--replace", patience=300)
+    code, err = interrupted(tmp_path, "--replace", patience=600)
     assert code == 130
     assert one_sentence(err), err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -43,7 +43,7 @@ def test_ctrl_c_ends_with_130_one_sentence_and_the_earlier_result_intact(medium,
 
 
 def test_ctrl_c_stops_a_run_of_hours(tmp_path):
-    code, err = interrupted(tmp_path, "--steps", "1000000", patience=300)
+    code, err = interrupted(tmp_path, "--steps", "1000000", patience=600)
     assert code == 130
     assert one_sentence(err), err
     assert os.listdir(tmp_path) == []

@@ -87,12 +87,13 @@ def everything():
 
 before = everything()
 import saccade
+from saccade.experiments import experiment
 from saccade.experiments.reproduce import reproduce
 task = saccade.SequenceClasses([[.5, .5, 0], [0, .5, .5]])
 assert saccade.train(task, steps=2, batch=3, context=5, dtype="float64").loss.dtype == "float64"
 assert saccade.flow(task, t1=5.0, n_times=3).loss.dtype == "float64"
 saccade.reduced_flow(task, t1=5.0, n_times=3)
-reproduce("syn-small-attention", sys.argv[1])
+reproduce("syn-small-attention", sys.argv[1], experiment("syn-small-attention").settings(batch=2, context=7, seeds=1))
 after = everything()
 print([name for name in before if before[name] != after[name]])
 """

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import saccade
+from saccade.dynamics import flat_flow
 from saccade.model.embedded import Weights
 
 
@@ -383,3 +384,12 @@ def test_a_slope_that_is_not_a_number_at_the_start_is_a_sentence_whatever_the_so
 
     with pytest.raises(saccade.InputError, match="the velocity is not a number at the start"):
         saccade.flow(Steep(), t1=1.0, method=method)
+
+
+def test_of_many_shapes_only_the_last_used_are_kept_compiled(monkeypatch):
+    monkeypatch.setattr(flat_flow, "_MOST_KEPT", 3)
+    doubled = flat_flow.Compiled(lambda x: 2 * x)
+    for size in (2, 3, 5, 2, 7, 2):
+        np.testing.assert_array_equal(doubled(np.ones(size, np.float32)), 2 * np.ones(size))
+    assert len(doubled) == 3
+    assert [key[1][0][0] for key in doubled._executables] == [(5,), (7,), (2,)]

@@ -15,6 +15,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import saccade  # noqa: E402
+from saccade.errors import InputError  # noqa: E402
+from saccade.observe.checkpoints import models  # noqa: E402
 from saccade.observe.checkpoints.files import UnreadableError  # noqa: E402
 from saccade.observe.checkpoints.tensors import read_tensors  # noqa: E402
 from saccade.records import checksums, observation_log  # noqa: E402
@@ -188,3 +190,11 @@ def test_an_observation_that_packs_tightly_is_written_so_that_it_can_be_read(tmp
         log.append(step, {"map": np.zeros(10**6, np.float32)})
     log.save()
     assert saccade.watched(tmp_path / "run").sizes == {"time": 3, "key": 10**6}
+
+
+@pytest.mark.parametrize("config", [{"num_hidden_layers": 10**7}, {"text_config": {"n_layer": 10**9}}])
+def test_layers_without_number_are_refused_before_a_configuration_lists_them(config, tmp_path):
+    """Those of some models hold a list with an entry for each."""
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma3", **config}))
+    with pytest.raises(InputError, match="no model of more than 10,000 is built"):
+        models._config(tmp_path, trust_remote_code=False)

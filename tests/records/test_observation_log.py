@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -18,10 +20,11 @@ torch = pytest.importorskip("torch")
 import saccade  # noqa: E402
 from saccade.cli import main  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
-from saccade.records import observation_log, writing  # noqa: E402
+from saccade.records import expansion, observation_log, writing  # noqa: E402
 from saccade.records.json_files import read_sealed, write_sealed  # noqa: E402
 from saccade.records.observation_log import ObservationLog, watched  # noqa: E402
 from saccade.records.store import damaged_records  # noqa: E402
+from saccade.records.writing import make_folder, remove_folder  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 
 
@@ -137,16 +140,12 @@ def test_a_killed_run_that_has_lost_its_description_is_damage(tmp_path, capsys):
 
 
 def test_folders_that_lie_deep_are_searched(tmp_path):
-    deep = str(tmp_path / "run")
-    for _ in range(1500):  # Python's own makedirs, rmtree and rglob cannot go so deep
-        os.mkdir(deep)
-        deep += "/a"
+    make_folder(tmp_path / "run" / Path(*"a" * 1100))  # Python's own makedirs, rmtree and rglob cannot go so deep
     assert damaged_records(tmp_path) == ({}, 0)
     assert main(["verify", str(tmp_path)]) == 2
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 2
-    for _ in range(1500):
-        deep = os.path.dirname(deep)
-        os.rmdir(deep)
+    remove_folder(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_verify_says_what_there_is_of_a_run_that_was_killed(tmp_path, capsys):
@@ -177,3 +176,21 @@ def test_what_does_not_describe_observations_is_refused_in_a_sentence(tmp_path, 
     write_sealed(place, read_sealed(place) | changed)
     with pytest.raises(saccade.InputError, match=r"is not the folder of a watched run|does not describe its observations"):
         saccade.watched(folder)
+
+
+def test_an_observation_that_would_unpack_to_far_more_is_refused_also_where_nobody_asks_for_it(tmp_path, monkeypatch):
+    log = ObservationLog(tmp_path, about_of())
+    log.append(0, {"loss": np.ones(())})
+    log.save()
+    (file,) = (tmp_path / "observations").glob("*.npz")
+    packed = io.BytesIO()
+    np.savez_compressed(packed, loss=np.ones(()), stranger=np.zeros(10**5))  # what no axis is given for is not in the record
+    file.unlink()
+    name = f"000000000000.{hashlib.sha256(packed.getvalue()).hexdigest()[:16]}.npz"
+    (tmp_path / "observations" / name).write_bytes(packed.getvalue())
+    about = read_sealed(tmp_path / "observations" / "about.json")
+    write_sealed(tmp_path / "observations" / "about.json", about | {"observations": [name]})
+    assert watched(tmp_path).loss.values.tolist() == [1]
+    monkeypatch.setattr(expansion, "_ANY", 1000)
+    with pytest.raises(InputError, match="but would take 800,"):
+        watched(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -18,9 +19,11 @@ import pytest
 import xarray as xr
 from numcodecs import Zlib
 
+import saccade
 from saccade import Case, InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train, write_report
+from saccade.cli import main
 from saccade.records import checksums, expansion, store, writing
-from saccade.records.checksums import damage, damaged_files, file_hash, seal
+from saccade.records.checksums import damage, damaged_files, file_hash, seal, stranger
 from saccade.records.json_files import write_json
 from saccade.records.schema import make_record, with_settings
 from saccade.report.sources import results_of
@@ -309,7 +312,7 @@ def test_a_process_killed_at_any_write_leaves_the_old_record_and_nothing_that_re
     for kill_at in range(1, 40, 3):  # beside some of the kills there is an old record
         save_record(numbered(1), tmp_path / f"killed-{kill_at}" / "r.zarr")
     command = [sys.executable, "-c", _KILLED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     n_writes = int(done.stdout)
     assert 5 < n_writes < 38  # group, three arrays and their chunks, consolidated metadata
@@ -489,7 +492,7 @@ def test_the_draft_of_a_killed_process_is_no_damage(small, tmp_path):
 def test_a_record_shows_itself_in_a_process_that_has_only_loaded_it(small, tmp_path):
     save_record(small, tmp_path / "r.zarr")
     code = f"import saccade; print(saccade.load_record({str(tmp_path / 'r.zarr')!r}).saccade.figures())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout) == (0, "['loss']\n"), done.stderr
 
 
@@ -507,34 +510,97 @@ def test_claims_saved_with_a_record_are_in_its_report_and_are_no_part_of_the_rec
     assert results_of([tmp_path / "mine.zarr"])[0].claims == []
 
 
+DEPTH = 500  # of folders; what calls itself for each fails with so few calls left
+
+
 @pytest.fixture
 def deep_place(tmp_path):
-    """A folder that may hold folders of any depth: what tidies up after tests would end in a RecursionError there."""
-    yield tmp_path / "deep"
-    for path in reversed([*writing.below(tmp_path / "deep")]):
-        path.rmdir() if path.is_dir() else path.unlink()
+    """A place for folders deeper than calls may go."""
+    limit, depth = sys.getrecursionlimit(), len(inspect.stack(0))
+    sys.setrecursionlimit(depth + DEPTH - 100)
+    try:
+        yield tmp_path / "deep"
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_folders_of_any_depth_in_a_result_are_no_hindrance(deep_place):
     written_result(deep_place / "mine", Settings())
-    deep = deep_place / "mine" / Path(*"d" * 1500)
+    deep = deep_place / "mine" / Path(*"d" * DEPTH)
     writing.make_folder(deep)
     assert store.damaged_records(deep_place) == ({}, 1)
     (deep / "thesis.tex").write_text("of somebody else")
     with pytest.raises(InputError, match=r"did not write or no longer knows .*thesis\.tex"):
         written_result(deep_place / "mine", Settings())
+    (deep / "thesis.tex").unlink()
+    written_result(deep_place / "mine", Settings())
+    assert [path.name for path in deep_place.iterdir()] == ["mine"]  # no draft is left
+    assert "d" not in os.listdir(deep_place / "mine")
 
 
 def test_checksums_within_checksums_are_read_to_any_depth(deep_place):
-    deep = deep_place / Path(*"d" * 1200)
+    deep = deep_place / Path(*"d" * DEPTH)
     writing.make_folder(deep)
     (deep / "x").write_text("")
     seal(deep)
-    for folder in [*deep.parents][:1200]:
+    for folder in [*deep.parents][:DEPTH]:
         seal(folder, ["d"])
     assert store.damaged_records(deep_place) == ({}, 1)
     (deep / "x").write_text("y")
-    assert [*damaged_files(deep_place)] == ["d/" * 1200 + "x"]
+    assert [*damaged_files(deep_place)] == ["d/" * DEPTH + "x"]
+
+
+def test_checksums_that_list_all_those_below_them_are_each_read_once(tmp_path, monkeypatch):
+    """Otherwise 40 folders would be looked at 2^39 times."""
+    folders = [tmp_path, *(tmp_path / Path(*"d" * depth) for depth in range(1, 40))]
+    writing.make_folder(folders[-1])
+    for place, folder in reversed([*enumerate(folders)]):
+        inner = {
+            f"{below.relative_to(folder)}/checksums.json": file_hash(below / "checksums.json") for below in folders[place + 1 :]
+        }
+        write_json(folder / "checksums.json", inner)
+    read = []
+    monkeypatch.setattr(checksums, "listed", lambda folder, real=checksums.listed: read.append(folder) or real(folder))
+    assert damaged_files(tmp_path) == {}
+    assert stranger(tmp_path) == ""
+    assert len(read) == 2 * len(folders)
+
+
+@pytest.mark.parametrize("name", ["checksums.json", "claims.json"])
+def test_each_of_many_folders_in_folders_is_looked_at_once(deep_place, monkeypatch, name):
+    deep = deep_place / Path(*"d" * 50)
+    writing.make_folder(deep)
+    for folder in [deep, *deep.parents][:50]:
+        (folder / name).write_text("{}")
+    read = []
+    monkeypatch.setattr(store, "listed", lambda folder, real=store.listed: read.append(folder) or real(folder))
+    assert store.damaged_records(deep_place)[1] == 50
+    assert len(read) == 50
+
+
+def test_a_folder_that_cannot_be_listed_is_neither_replaced_nor_called_intact(tmp_path, monkeypatch, capsys):
+    written_result(tmp_path / "mine", Settings())
+    secret = tmp_path / "mine" / "secret"
+    secret.mkdir()
+    scandir = os.scandir
+
+    def refused(path):
+        if os.fspath(path) == str(secret):
+            raise PermissionError(13, "Permission denied", str(secret))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(InputError, match=r"did not write or no longer knows \(secret\)"):
+        written_result(tmp_path / "mine", Settings())
+    assert main(["verify", str(tmp_path)]) == 1
+    assert f"not verified: {secret} cannot be read: Permission denied" in capsys.readouterr().out
+    assert main(["verify", str(secret)]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"saccade: {secret} holds neither a sweep nor a record; {secret} cannot be read: Permission denied.\n"
+    )
+    with pytest.raises(InputError, match=rf"cannot read {secret}: Permission denied"):
+        saccade.corpus(tmp_path / "mine", cache=tmp_path / "cache")
 
 
 def test_a_listed_file_that_lies_behind_a_link_is_lost(tmp_path):

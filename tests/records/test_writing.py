@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import os
 import re
 import shutil
@@ -157,6 +158,18 @@ def test_a_folder_takes_the_place_of_an_earlier_one_of_ours_whole(place, monkeyp
     assert sorted(os.listdir()) == ["target", "victim"]
 
 
+def test_two_folders_change_places_in_one_step(place):
+    """Where the system can: else a process that is killed between two renames leaves nothing under the name until the next look."""
+    for name in ("one", "other"):
+        make_folder(Path(name))
+        Path(name, name).touch()
+    can = ctypes.CDLL(None).renameat2(-100, b"one", -100, b"other", 2) == 0  # as the system has it
+    if not can:
+        pytest.skip("this file system cannot exchange two names")
+    assert writing._exchanged(Path("one"), Path("other"))
+    assert (os.listdir("one"), os.listdir("other")) == (["one"], ["other"])  # there and back again
+
+
 def test_a_draft_cannot_be_foreseen_and_does_not_follow_a_planted_link(place, monkeypatch):
     names = set()
     for _ in range(7):
@@ -195,6 +208,11 @@ def test_file_and_folder_are_flushed_before_and_after_the_rename(place, monkeypa
     done.clear()
     make_folder(Path("a/b/c"))
     assert done == []
+    with whole_folder(Path("whole")) as draft:
+        (draft / "inner").mkdir()
+        (draft / "inner" / "file").write_text("text")
+    parts = [f"{os.getcwd()}/{draft}{part}" for part in ("", "/inner", "/inner/file")]
+    assert (sorted(done[:3]), done[3:]) == (parts, ["renamed", os.getcwd()])  # all that is in it, then where it stands
 
 
 def test_what_is_set_aside_takes_no_other_file_s_name(place):

@@ -143,7 +143,7 @@ def test_a_second_process_is_told_so_and_changes_nothing(tmp_path, path):
     before = {file: (path / file).read_bytes() for file in os.listdir(path) if (path / file).is_file()}
     with SweepFolder(path).writing():
         second = started(*small_arguments(path))
-        _, err = second.communicate(timeout=120)
+        _, err = second.communicate(timeout=600)
     assert (second.returncode, one_sentence(err)) == (2, True), err
     assert "another process is using" in err
     assert {file: (path / file).read_bytes() for file in before} == before

@@ -11,6 +11,7 @@ import pytest
 import xarray as xr
 
 from saccade.errors import InputError
+from saccade.records import expansion
 from saccade.sweeps.outcome_file import FAILED, FINISHED, Outcome, as_bytes, packed, read_outcomes
 from tests.sweeps.small_sweeps import computed, small_grid
 
@@ -136,3 +137,11 @@ def test_pickled_objects_are_refused_not_loaded(tmp_path):
         archive.writestr("outcomes.json", json.dumps({"runs": [entry], "layouts": [layout]}))
     with pytest.raises(InputError, match=r"is damaged: .*OBJECT"):
         list(read_outcomes(path))
+
+
+def test_a_file_that_would_unpack_to_far_more_than_it_is_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(expansion, "_ANY", 1000)
+    with zipfile.ZipFile(tmp_path / "runs.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("outcomes.json", '{"runs": [], "layouts": []}' + " " * 10**6)
+    with pytest.raises(InputError, match="but would take 1,000,027 in memory"):
+        list(read_outcomes(tmp_path / "runs.npz"))

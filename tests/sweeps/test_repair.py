@@ -24,6 +24,7 @@ from saccade.records.store import result_folder
 from saccade.records.writing import whole_file
 from saccade.sweeps import repair as repair_module
 from saccade.sweeps.folder import SweepFolder, _written
+from saccade.sweeps.outcome_file import companies
 from saccade.sweeps.sweep import sweep
 from tests.sweeps.small_sweeps import (
     NAME,
@@ -93,6 +94,10 @@ def test_runs_computed_together_are_repaired_together_to_the_same_bits(tmp_path)
     file.write_bytes(file.read_bytes()[:-1])
     assert called("verify", tmp_path / "damaged", "--repair", "--workers", 1)[0] == 0
     assert_same_dataset(tmp_path / "damaged", tmp_path / "whole")
+    # Alone they may have the same last bits by chance, so their company is compared too.
+    whole, repaired = (companies([*SweepFolder(tmp_path / name).entries.values()]) for name in ("whole", "damaged"))
+    assert whole == repaired
+    assert [len(company) for company in whole.values()] == [6]
 
 
 def copy_with_damaged_dataset(whole, path):

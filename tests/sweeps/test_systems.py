@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import gc
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
+import weakref
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import saccade
+from saccade.cli import main
 from saccade.errors import InputError
 from saccade.sweeps.system_identity import system_identity
 
@@ -45,12 +50,85 @@ def test_every_cell_is_the_flow_of_its_own_system():
 
 def test_a_second_call_computes_nothing_and_other_settings_do(tmp_path):
     first = saccade.sweep(Well, OVER, out=tmp_path, t1=2.0, n_times=20)
-    written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    written = {path: path.stat().st_mtime_ns for path in kept(tmp_path)}
     assert len(written) == 6
     assert saccade.sweep(Well, OVER, out=tmp_path, t1=2.0, n_times=20).identical(first)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
+    assert {path: path.stat().st_mtime_ns for path in kept(tmp_path)} == written
     saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=3.0, n_times=20)
-    assert len(list(tmp_path.iterdir())) == 7
+    assert len(kept(tmp_path)) == 7
+
+
+def kept(folder):
+    """The records of single runs."""
+    return [path for path in folder.glob("*.zarr") if path.name != "dataset.zarr"]
+
+
+class Named:
+    """What no table can hold."""
+
+    def __init__(self, steepness: float) -> None:
+        self.steepness = steepness
+
+    def __repr__(self) -> str:
+        return f"steep as {self.steepness}"
+
+
+def test_it_leaves_a_dataset_a_summary_and_a_figure_as_every_sweep_does(tmp_path):
+    found = saccade.sweep(
+        lambda like, depth: Well(like.steepness, depth),
+        {"like": [Named(1.0), Named(2.0)], "depth": [0.0, 5.0]},
+        out=tmp_path,
+        t1=2.0,
+        n_times=20,
+    )
+    dataset = saccade.load_record(tmp_path / "dataset.zarr")
+    np.testing.assert_array_equal(dataset.place, found.place)
+    assert re.fullmatch(r"final loss over like, depth, seed; colour is the mean over seeds.*\. Runs: 4 finished\.", dataset.attrs["caption"])
+    rows = [*csv.DictReader((tmp_path / "summary.csv").read_text().splitlines())]
+    assert [(row["like"], row["depth"], row["status"]) for row in rows][:2] == [
+        ("steep as 1.0", "0.0", "finished"),
+        ("steep as 1.0", "5.0", "finished"),
+    ]
+    np.testing.assert_allclose([float(row["final_loss"]) for row in rows], found.loss.isel(time=-1).values.ravel())
+    assert (tmp_path / "figure.svg").stat().st_size > 1000
+    assert main(["verify", str(tmp_path)]) == 0
+    (tmp_path / "summary.csv").write_text("like\n")
+    assert main(["verify", str(tmp_path)]) == 1
+
+
+def test_one_process_at_a_time_writes_to_a_folder(tmp_path):
+    def second(fraction):
+        with pytest.raises(InputError, match="another process is using"):
+            saccade.sweep(Well, {"steepness": [2.0]}, out=tmp_path, t1=2.0, n_times=3)
+
+    saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3, on_progress=second)
+    assert len(kept(tmp_path)) == 1
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write to"):
+        saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path / "file", t1=2.0, n_times=3)
+
+
+def test_a_file_of_somebody_else_is_not_written_over(tmp_path):
+    (tmp_path / "summary.csv").write_text("a thesis")
+    with pytest.raises(InputError, match=r"holds summary\.csv, which Saccade did not write there"):
+        saccade.sweep(Well, OVER, out=tmp_path, t1=2.0, n_times=20)
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.csv"]
+
+
+def test_one_system_at_a_time_is_held_and_a_mistake_in_the_last_costs_no_run():
+    alive = weakref.WeakSet()
+
+    def make(steepness):
+        if len(alive) > 2:
+            gc.collect()
+        assert len(alive) < 3
+        well = Well(steepness)
+        alive.add(well)
+        return well if steepness < 9 else None
+
+    saccade.sweep(make, {"steepness": [1.0, 2.0, 3.0, 4.0, 5.0]}, t1=1.0, n_times=3)
+    with pytest.raises(InputError, match=r"must give a saccade\.System"):
+        saccade.sweep(make, {"steepness": [1.0, 9.0]}, steps=10**9, batch=1)
 
 
 def test_cells_of_different_rates_are_recorded_at_the_same_times():
@@ -74,7 +152,6 @@ def test_only_what_is_asked_for_is_kept():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"show": "place"}, "`show` is for sweeps of an experiment"),
         ({"config": 3}, "`config` is for sweeps of an experiment"),
         ({"retry_failed": True}, "`retry_failed` is for sweeps of an experiment"),
         ({"workers": 2}, "`workers` is no setting of `flow`"),
@@ -106,7 +183,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import saccade
-from functools import cached_property, partial
+from functools import cached_property, partial, update_wrapper, wraps
 
 GAIN = 1.0
 TABLE = {{"gain": [1.0, 2.0]}}
@@ -120,6 +197,27 @@ def helper(x, power=2):
 @jax.jit
 def compiled(x):
     return helper(x) + helpers.deeper(x)
+
+
+helper.weight = 1.0
+
+
+@jax.jit
+@wraps(jnp.tanh)
+def under_another_name(x):
+    return 0.5 * x
+
+
+class Scaled:
+    def __init__(self, function, by):
+        update_wrapper(self, function)
+        self.by = by
+
+    def __call__(self, x):
+        return self.by * self.__wrapped__(x)
+
+
+scaled = Scaled(jnp.tanh, 3.0)
 
 
 @jax.custom_vjp
@@ -138,7 +236,9 @@ class Parent(saccade.System):
         return 8.0
 
     def start(self, rng):
-        return jnp.ones(()) + 0.0 * rng.random()
+        import helpers as late
+        from helpers import later
+        return jnp.ones(()) + 0.0 * rng.random() + late.at_last() + later()
 
 
 def made(closed, data, wrapped):
@@ -148,7 +248,7 @@ def made(closed, data, wrapped):
 
         def loss(self, x):
             own = self.steepness * compiled(x) / 2 + self.offset + self.data.sum() + self.wrapped(x)
-            return own + closed + self.scale * ruled(x)
+            return own + closed + self.scale * ruled(x) + under_another_name(x) + scaled(x)
 
         def batch(self, rng):
             return rng.choice(self.data)
@@ -169,6 +269,14 @@ class Tool:
 
 def deeper(x, tool=Tool()):
     return tool.used(x)
+
+
+def at_last():
+    return 10.0
+
+
+def later():
+    return 20.0
 """
 CHANGES = {  # what differs -> what stands there, what stands there then
     "nothing": ("", ""),
@@ -187,6 +295,12 @@ CHANGES = {  # what differs -> what stands there, what stands there then
     "a property that is kept": ("return 8.0", "return 9.0"),
     "a global of another module": ("FAR = 1.0", "FAR = 2.0"),
     "a method of an object in another module": ("FAR * x", "FAR + x"),
+    "a function of a module that a method imports": ("10.0", "11.0"),
+    "a function that a method imports": ("20.0", "21.0"),
+    "an attribute of a function": ("helper.weight = 1.0", "helper.weight = 2.0"),
+    "a function that has the name of a library's": ("0.5 * x", "0.75 * x"),
+    "an object that has the name of a library's function": ("Scaled(jnp.tanh, 3.0)", "Scaled(jnp.tanh, 4.0)"),
+    "its class": ("self.by * self", "self.by + self"),
 }
 NAMES = """
 import json, sys, types
@@ -228,7 +342,7 @@ def test_two_makers_of_the_same_text_do_not_share_runs(tmp_path):
     for depth in (0.0, 5.0, 0.0):
         found = saccade.sweep(maker(depth), {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3)
         assert float(found.loss.isel(time=0).squeeze()) == 0.5 - depth
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(kept(tmp_path)) == 2
 
 
 def test_what_cannot_be_told_from_another_is_said_before_anything_is_kept(tmp_path):

@@ -14,6 +14,7 @@ import saccade
 from saccade import processes
 from saccade.experiments import experiment
 from saccade.lab.experiment import Experiment
+from saccade.processes import Worker
 from saccade.sweeps.execution import execute
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
@@ -21,6 +22,7 @@ from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, c
 from saccade.sweeps.processes import outcomes_of
 from saccade.sweeps.sweep import sweep
 from saccade.sweeps.units import units_of
+from tests.sweeps.conftest import Kept
 from tests.sweeps.small_sweeps import (
     NAME,
     SETTINGS,
@@ -105,12 +107,12 @@ def test_a_process_killed_from_outside_is_replaced_and_its_run_can_be_tried_agai
     n_seeds = 60
     sweeping = started(*small_arguments(tmp_path / "killed", n_seeds, "--workers", 1))
     manifest = tmp_path / "killed" / "manifest.jsonl"
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while not manifest.exists() and sweeping.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
     for worker in children(sweeping.pid):
         os.kill(worker, signal.SIGKILL)
-    out, err = sweeping.communicate(timeout=120)
+    out, err = sweeping.communicate(timeout=600)
     assert sweeping.returncode == 1, err
     assert out.startswith(f"{2 * n_seeds - 1} finished, 1 failed\n")
     assert "its process was ended by signal 9" in out
@@ -145,23 +147,35 @@ def a_vectorised_unit():
 
 
 def test_runs_computed_together_have_the_same_bits_after_their_process_was_killed():
-    results = []
-    for is_killed in (False, True):
-        worker = processes.Worker(0)
-        timer = threading.Timer(1.0, lambda worker=worker: worker._process.kill())  # while it still loads and compiles
-        try:
-            if is_killed:
-                timer.start()
-            results.append(outcomes_of(worker, a_vectorised_unit()))
-        finally:
-            timer.cancel()
-            worker.close()
-    untouched, killed = results
+    unit, worker = a_vectorised_unit(), Killed()
+    killed, untouched = computed_by(worker, unit), computed_by(processes.Worker(), unit)
+    assert worker.n_started == 2
     assert [outcome.status for outcome in killed] == [FINISHED] * len(killed)
     assert_same_bits(untouched, killed)
 
 
-class Dying(processes.Worker):
+class Killed(Kept):
+    """A worker whose first process is killed while it still loads."""
+
+    n_started = 0
+
+    def _start_process(self):
+        self.n_started += 1
+        if self.n_started > 1:
+            super()._start_process()
+        else:
+            Worker._start_process(self)  # a new one
+            self._process.kill()
+
+
+def computed_by(worker, unit):
+    try:
+        return outcomes_of(worker, unit)
+    finally:
+        worker.close()
+
+
+class Dying(Kept):
     """A worker whose process is ended just before it begins some of its jobs."""
 
     def __init__(self, *jobs: int) -> None:
@@ -185,17 +199,13 @@ def assert_same_bits(outcomes, others):
 def test_runs_computed_together_whose_process_is_lost_twice_end_together_if_none_of_them_did_it():
     unit = a_vectorised_unit()
     n_runs = len(unit.identities)
-    untouched, lost, hopeless = Dying(), Dying(0, 1), Dying(0, 1, 2 + n_runs)
-    try:
-        found = outcomes_of(lost, unit)
-        assert lost.n_asked == 2 + n_runs + 1
-        assert [outcome.status for outcome in found] == [FINISHED] * n_runs
-        assert_same_bits(found, outcomes_of(untouched, unit))
-        apart = outcomes_of(hopeless, unit)  # together they are too much for one process
-        assert [outcome.company for outcome in apart] == [(identity,) for identity in unit.identities]
-    finally:
-        for worker in (untouched, lost, hopeless):
-            worker.close()
+    lost = Dying(0, 1)
+    found = computed_by(lost, unit)
+    assert lost.n_asked == 2 + n_runs + 1
+    assert [outcome.status for outcome in found] == [FINISHED] * n_runs
+    assert_same_bits(found, computed_by(Dying(), unit))
+    apart = computed_by(Dying(0, 1, 2 + n_runs), unit)  # together they are too much for one process
+    assert [outcome.company for outcome in apart] == [(identity,) for identity in unit.identities]
 
 
 def test_a_retried_run_is_computed_in_its_old_company_and_has_the_same_bits_as_in_an_undisturbed_sweep(tmp_path, monkeypatch):
@@ -216,7 +226,7 @@ def test_a_retried_run_is_computed_in_its_old_company_and_has_the_same_bits_as_i
 
 
 def test_a_worker_that_is_closed_leaves_its_unit_and_starts_no_other_process():
-    worker = processes.Worker(0)
+    worker = Worker()
     threading.Timer(1.0, worker.close).start()
     outcomes = outcomes_of(worker, a_vectorised_unit())
     assert {outcome.status for outcome in outcomes} == {FAILED}

@@ -30,10 +30,11 @@ _METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
 _MOST_UNKNOWNS_FOR_A_JACOBIAN = 8000  # its square in float64 is 0.5 GB; beyond it the explicit DOP853 serves
 
 Velocity = Callable[[Any, Any], Any]
+_MOST_KEPT = 32  # executables of one function: as many shapes of a model as one experiment goes through
 
 
 class Compiled:
-    """A function compiled for every shape of its arguments that it meets; executables are kept, traces are not.
+    """A function compiled for every shape of its arguments that it meets; the last executables are kept, traces are not.
 
     As long as a trace lives, JAX knows a NumPy array that is a constant in it by the precision of the trace, whatever its switch
     says: behind `jax.jit`, a `loss` that reads a table would fail as soon as someone called it in another precision.
@@ -53,10 +54,14 @@ class Compiled:
         """For arguments of these shapes, in the precision that JAX is set to."""
         leaves, structure = jax.tree.flatten(arguments)
         kinds = tuple((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
-        if (key := (structure, kinds, jnp.result_type(float))) not in self._executables:
+        found = self._executables.pop(key := (structure, kinds, jnp.result_type(float)), None)
+        if found is None:
             traced_once = jax.jit(lambda *given: self._function(*given))  # another function each time: its traces end with it
-            self._executables[key] = traced_once.lower(*arguments).compile()
-        return self._executables[key]
+            found = traced_once.lower(*arguments).compile()
+        self._executables[key] = found  # at the end: the first is the one that was not used for longest
+        if len(self._executables) > _MOST_KEPT:
+            del self._executables[next(iter(self._executables))]
+        return found
 
 
 class FlatFlow:

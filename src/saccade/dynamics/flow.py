@@ -6,7 +6,7 @@ Not here: the solver (`flat_flow.py`), what moves and how (`model/`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -95,11 +95,13 @@ def _unit(system: System, start: Any) -> float:
     return 1 / max(*jax.tree.leaves(rates_by_leaf(system, start)), 1e-30)
 
 
-def shared_times(systems: Sequence[System], t1: float | None = None, n_times: int | None = None) -> np.ndarray:
-    """The times at which a flow of the fastest of these systems is recorded, for all of them."""
-    asked = [_asked(system.solver, t1=t1, n_times=n_times) for system in systems]
-    unit = min(_unit(system, system.start(generator(0, Purpose.INITIALISATION))) for system in systems)
-    return _samples(max(asked, key=lambda one: one.t1), unit)[0]
+def shared_times(systems: Iterable[System], t1: float | None = None, n_times: int | None = None) -> np.ndarray:
+    """The times at which a flow of the fastest of these systems is recorded, for all of them; each is looked at once."""
+    found = [
+        (_asked(system.solver, t1=t1, n_times=n_times), _unit(system, system.start(generator(0, Purpose.INITIALISATION))))
+        for system in systems
+    ]
+    return _samples(max((asked for asked, _ in found), key=lambda one: one.t1), min(unit for _, unit in found))[0]
 
 
 def _samples(asked: Solver, unit: float) -> tuple[np.ndarray, float]:

@@ -74,7 +74,10 @@ def stranger(folder: Path, is_drawn: Callable[[Path], bool] = lambda file: False
         known = _known(folder)
     except InputError:
         return CHECKSUMS if (folder / CHECKSUMS).exists() else os.listdir(folder)[0]
-    files = (path for path in below(folder) if path.is_symlink() or not path.is_dir())
+    try:
+        files = [path for path in below(folder) if path.is_symlink() or not path.is_dir()]
+    except OSError as error:  # a folder that we may not list may hold anything
+        return os.path.relpath(error.filename, folder)
     names = ((str(path.relative_to(folder)), path) for path in files)
     return next((name for name, path in names if name not in known and not is_drawn(path)), "")
 
@@ -95,13 +98,20 @@ def damaged_files(folder: Path) -> dict[str, str]:
     checksums of their own.
     """
     found: dict[str, str] = {}
-    waiting = [""]
+    waiting, seen = [""], {""}
     while waiting:
         inner = waiting.pop()
         wrong, whole = _looked_at(folder / inner)
         found |= {inner + name: what for name, what in wrong.items()}
-        waiting += [inner + name.removesuffix(CHECKSUMS) for name in whole if name.endswith(f"/{CHECKSUMS}")]
+        waiting += _deeper((inner + name for name in whole), seen)
     return found
+
+
+def _deeper(names: Iterable[str], seen: set[str]) -> list[str]:
+    """Folders with checksums of their own among these files, each once: a folder may be listed by many above it."""
+    found = {name.removesuffix(CHECKSUMS) for name in names if name.endswith(f"/{CHECKSUMS}")} - seen
+    seen |= found
+    return [*found]
 
 
 def _looked_at(folder: Path) -> tuple[dict[str, str], list[str]]:
@@ -143,12 +153,12 @@ def _which(folder: Path) -> tuple[int, int] | None:
 
 def _known(folder: Path) -> set[str]:
     """Every file that the checksums of a folder, or of folders in it that have their own, list; and these themselves."""
-    found, waiting = {CHECKSUMS}, [""]
+    found, waiting, seen = {CHECKSUMS}, [""], {""}
     while waiting:
         inner = waiting.pop()
         names = {f"{inner}{name}" for name in listed(folder / inner)}
         found |= names
-        waiting += [name.removesuffix(CHECKSUMS) for name in names if name.endswith(f"/{CHECKSUMS}")]
+        waiting += _deeper(names, seen)
     return found
 
 
@@ -166,9 +176,8 @@ def _covered(part: Path) -> Iterator[Path]:
 
 
 def _wrong(folder: Path, name: str, checksum: str) -> str:
-    place, inner = os.path.realpath(folder), os.path.dirname(name)
     try:
-        if os.path.realpath(folder / inner) != os.path.join(place, inner).rstrip("/"):  # a link that leads out of the folder
+        if any((folder / above).is_symlink() for above in [*PurePosixPath(name).parents][:-1]):  # it may lead out of the folder
             return "is lost"
         return "" if file_hash(folder / name) == checksum else "is not what was written"
     except FileNotFoundError:

@@ -195,25 +195,27 @@ def unfinished_runs(folder: Path, sweeps: Collection[Path] = ()) -> dict[str, st
 
 def _places(folder: Path, sweeps: Collection[Path]) -> list[Path]:
     """What Saccade wrote below a folder: its checksums tell, or, if those are lost, what else it writes. Hidden ones are drafts."""
-    names = [path for path in below(folder) if not _is_hidden(path.parent, folder)]
+    names = [path for path in below(folder, []) if not _is_hidden(path.parent, folder)]
     found = {path.parent for path in names if path.name in (CHECKSUMS, CLAIMS, ".zgroup", ".zmetadata")}
     found |= {path.parents[1] for path in names if is_of_a_watched_run(path)}
     found |= {path.parent for path in found if path.name == "record.zarr" and (path.parent / "about.json").exists()}
     found |= {*sweeps}
-    return sorted(path for path in found - {*sweeps} if not any(above in found and _is_part(path, above) for above in path.parents))
+    return sorted(found - _parts(found) - {*sweeps})
 
 
-def _is_part(inner: Path, outer: Path) -> bool:
-    """Whether a folder belongs to one above it, and is no place of its own: by its name, or as the checksums above it say.
+def _parts(places: set[Path]) -> set[Path]:
+    """Folders that belong to one above them, and are no places of their own: as the checksums above say, or by their names.
 
     A user may put results anywhere.
     """
-    if inner.parent == outer and inner.name in _PARTS:
-        return True
-    try:
-        return f"{inner.relative_to(outer).as_posix()}/{CHECKSUMS}" in listed(outer)
-    except InputError:  # they are lost, which is told already, or not written yet
-        return inner.name in _PARTS
+    parts, unlisted = set(), set()
+    for place in places:
+        try:
+            parts |= {(place / name).parent for name in listed(place) if name.endswith(f"/{CHECKSUMS}")}
+        except InputError:  # they are lost, which is told already, or not written yet
+            unlisted.add(place)
+    named = (path for path in places if path.name in _PARTS)
+    return parts | {path for path in named if path.parent in places or not unlisted.isdisjoint(path.parents)}
 
 
 def _is_hidden(path: Path, folder: Path) -> bool:

@@ -78,7 +78,7 @@ def whole_folder(path: Path, strange: Callable[[Path], str] = lambda folder: "")
             flush(path.parent)
         finally:
             for left in filter(None, (draft, replaced)):
-                shutil.rmtree(left, ignore_errors=True)
+                remove_folder(left)
             os.close(descriptor)
 
 
@@ -137,11 +137,11 @@ def clear_drafts(folder: Path) -> None:
         found = _DRAFT.fullmatch(draft.name)
         if found and (lock := lock_of(draft)) is not None:
             place = folder / found[1]
-            with contextlib.suppress(OSError, RecursionError):  # what another user left in a folder that is shared, however deep
+            with contextlib.suppress(OSError):  # what another user left in a folder that is shared
                 if found[2] == "replaced" and not place.exists():
                     os.replace(draft, place)
                 elif draft.is_dir():
-                    shutil.rmtree(draft, ignore_errors=True)
+                    remove_folder(draft)
                 else:
                     draft.unlink(missing_ok=True)
             os.close(lock)
@@ -154,22 +154,47 @@ def _clear_drafts_once(folder: Path) -> None:
         clear_drafts(folder)
 
 
-def below(folder: Path) -> Iterator[Path]:
-    """All files and folders in a tree, links not followed; `rglob` ends in a RecursionError where folders lie deep."""
+def below(folder: Path, unread: list[str] | None = None) -> Iterator[Path]:
+    """All files and folders in a tree, links not followed; `rglob` ends in a RecursionError where folders lie deep.
+
+    A folder that cannot be listed is an `OSError`; where there is a list `unread`, a sentence in it.
+    """
     waiting = [folder]
     while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:  # one that may not be listed, or is gone
-            for entry in entries:
-                yield Path(entry.path)
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(Path(entry.path))
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as entries:
+                found = [(Path(entry.path), entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):  # it is gone, or was never there
+            continue
+        except OSError as error:
+            if unread is None:
+                raise
+            unread.append(f"{here} cannot be read: {error.strerror or error}")
+            continue
+        yield from (path for path, _ in found)
+        waiting += [path for path, is_folder in found if is_folder]
 
 
-def recover(folder: Path) -> None:
-    """The same anywhere below a folder, so that what a killed process had moved out of the way is there to be read."""
-    for place in {draft.parent for draft in below(folder) if _DRAFT.fullmatch(draft.name)}:
+def remove_folder(folder: Path) -> None:
+    """As far as that is allowed, and also where folders lie so deep that Python's own way ends in a RecursionError."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    for path in (*reversed([*below(folder, [])]), folder):
+        with contextlib.suppress(OSError):
+            path.rmdir() if kind(path) == "folder" else path.unlink()
+
+
+def recover(folder: Path) -> list[str]:
+    """The same anywhere below a folder, so that what a killed process had moved out of the way is there to be read.
+
+    What is below it and cannot be listed, in sentences.
+    """
+    unread: list[str] = []
+    for place in {draft.parent for draft in below(folder, unread) if _DRAFT.fullmatch(draft.name)}:
         with contextlib.suppress(OSError):  # those who may only read
             clear_drafts(place)
+    return unread
 
 
 @contextmanager

@@ -118,16 +118,16 @@ def verify_command(options: Any, progress: Progress) -> int:
     """0 if everything is intact or repaired; 1 if something is damaged or missing, or a sweep is not finished."""
     from saccade.records.store import damaged_records, unfinished_runs
 
-    recover(options.folder)
+    unread = recover(options.folder)
     sweeps = sweeps_below(options.folder)
     damaged, n_records = damaged_records(options.folder, sweeps)
-    if sweeps == {options.folder} and n_records == 0:
+    if sweeps == {options.folder} and n_records == 0 and not unread:
         told, is_left = _verified(options.folder, options, progress)
         _say_or_print(told, options.json)
         return 1 if is_left else 0
     told_of = {str(folder): _verified_or_told(folder, options, progress) for folder in sorted(sweeps)}
     if n_records == 0 and not sweeps:
-        raise InputError(f"{options.folder} holds neither a sweep nor a record.")
+        raise InputError(f"{options.folder} holds neither a sweep nor a record{''.join(f'; {what}' for what in unread[:1])}.")
     advice = {record: _OF_WATCHED if (Path(record) / OBSERVATIONS).is_dir() else "--repair reruns it" for record in damaged}
     if options.repair:
         advice |= _repaired([record for record in damaged if advice[record] != _OF_WATCHED], options.file, progress)
@@ -136,7 +136,7 @@ def verify_command(options: Any, progress: Progress) -> int:
     if options.json:
         records = {"records": n_records, "damaged": damaged, "repaired": [record for record in damaged if record not in left]}
         sweeps_told = {folder: told for folder, (told, _) in told_of.items()}
-        print(json.dumps(records | {"unfinished": going, "sweeps": sweeps_told}, indent=1))
+        print(json.dumps(records | {"unfinished": going, "sweeps": sweeps_told, "unread": unread}, indent=1))
     else:
         for told, _ in told_of.values():
             _say_or_print(told, as_json=False)
@@ -144,9 +144,11 @@ def verify_command(options: Any, progress: Progress) -> int:
             print(f"damaged: {record}: {wrong}; {advice[record] or 'it has been run again'}")
         for record, words in going.items():
             print(f"unfinished: {record}: {words}")
+        for what in unread:
+            print(f"not verified: {what}")
         if n_records:
             print(f"{n_records - len(left)} of {n_records} records are intact")
-    return 1 if left or any(is_left for _, is_left in told_of.values()) else 0
+    return 1 if left or unread or any(is_left for _, is_left in told_of.values()) else 0
 
 
 def _verified(path: Path, options: Any, progress: Progress) -> tuple[dict[str, Any], bool]:

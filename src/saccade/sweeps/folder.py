@@ -270,7 +270,7 @@ def is_sweep(folder: Path) -> bool:
 
 def sweeps_below(folder: Path) -> set[Path]:
     """Not in hidden folders, which are drafts."""
-    names = [*below(folder)]
+    names = [*below(folder, [])]
     found = {path.parent for path in names if path.name == "sweep.json"}
     found |= {path.parents[1] for path in names if path.parent.name == "runs" and path.suffix == ".npz"}
     return {path for path in found if is_sweep(path) and not any(part.startswith(".") for part in path.relative_to(folder).parts)}

@@ -11,15 +11,21 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from saccade.errors import InputError
+from saccade.records.checksums import seal, stranger
 from saccade.records.json_files import json_ready
 from saccade.records.provenance import provenance
-from saccade.records.writing import whole_file, write_csv
+from saccade.records.store import save_record
+from saccade.records.writing import set_aside, whole_file, write_csv
+from saccade.report.style import save_figure
 from saccade.sweeps.axes import written
+from saccade.sweeps.figure import caption, shown_variable, sweep_figure
 from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import Grid
 
 _MOST_BYTES = 2**31  # of all variables over all runs: what does not fit stays with the runs
 _MISSING = "missing"
+RESULTS = ("dataset.zarr", "summary.csv", "summary.parquet", "figure.svg", "figure.png")
 
 
 class Gathered:
@@ -168,6 +174,22 @@ def summary_rows(dataset: xr.Dataset, grid: Grid, folder: SweepFolder) -> list[d
         row |= {name: values[run.place].item() for name, values in scalars.items()}
         rows.append(row | {"seconds": folder.entries.get(run.identity, {}).get("seconds", np.nan)})
     return rows
+
+
+def write_dataset(folder: Path, dataset: xr.Dataset, rows: list[dict[str, Any]], show: str | None) -> None:
+    """The results of a sweep, under checksums: `dataset.zarr`, `summary.csv` and `.parquet`, `figure.svg` and `.png`."""
+    shown = shown_variable(dataset, show)
+    dataset.attrs["caption"] = caption(dataset, shown)
+    try:
+        if (target := folder / "dataset.zarr").is_dir() and stranger(target):  # its checksums are damaged: it is kept
+            set_aside(target, f"{target.name}.damaged")
+        save_record(dataset, target)
+        write_summary(folder, rows)
+        if shown is not None:
+            save_figure(sweep_figure(dataset, shown), folder / "figure")
+        seal(folder, [name for name in RESULTS if (folder / name).exists()])
+    except InputError as error:
+        raise InputError(f"{error} All finished runs are safe there.") from None
 
 
 def write_summary(folder: Path, rows: list[dict[str, Any]]) -> None:

@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any
 from saccade.errors import InputError, checked_choice, checked_count, checked_number
 from saccade.model.system import System
 from saccade.processes import cores
-from saccade.records.checksums import check_unclaimed, seal, stranger
-from saccade.records.store import save_record
-from saccade.records.writing import set_aside
-from saccade.report.style import save_figure
+from saccade.records.checksums import check_unclaimed
 from saccade.sweeps.asked import FILE, Asked
 from saccade.sweeps.execution import KEEP_MISTAKE
-from saccade.sweeps.figure import caption, shown_variable, sweep_figure
 from saccade.sweeps.folder import SweepFolder, is_sweep
-from saccade.sweeps.gathering import gathered, numbers_of, summary_rows, write_summary
+from saccade.sweeps.gathering import RESULTS, gathered, numbers_of, summary_rows, write_dataset
 from saccade.sweeps.grid import Grid, Run
 from saccade.sweeps.outcome_file import UNFINISHED, Outcome
 from saccade.sweeps.processes import in_processes
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
 
 _COMMIT_EVERY = 0.5  # seconds between writes: what a killed sweep may have to do again, and why short runs cost little to keep
 _LEAST_MEMORY = 0.8e9  # bytes that a process needs to load and compile anything
-_RESULTS = ("dataset.zarr", "summary.csv", "summary.parquet", "figure.svg", "figure.png")
 _MOST_HELD = 2**26  # bytes of outcomes that wait to be written
 
 
@@ -94,20 +89,20 @@ def sweep(
     | `over`         | `{"lr_attention": [0.5, 1, 2]}`, or as at the terminal, `["lr_attention=0.5,1,2", "ratio=1..10:log8"]` |
     | `seeds`        | a count n for the seeds 0 .. n-1, or a list; one run for each                                         |
     | `out`          | folder; default `results/sweeps/NAME`. Calling again runs only what is missing. Of a system: without  |
-    |                | `out` nothing is written; with it one record for each cell, and no summary or figure                 |
+    |                | `out` nothing is written; with it one record for each cell, and the dataset, summary and figure      |
     | `config`       | settings of the experiment that are not swept; default: its own                                      |
     | `keep`         | variables kept of each record, besides its headline numbers; default: all                            |
-    | `show`         | the number that the figure of an experiment shows; default: its first headline number                |
+    | `show`         | the number that the figure shows; default: the first headline number, of a system the last loss      |
     | `retry_failed` | rerun runs of an experiment that failed or timed out                                                  |
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`; of a system, settings of `flow` or `train` |
     """
     if isinstance(name, System):
         raise InputError("`saccade.sweep` needs a function that makes a system from swept values, such as its class; got a system.")
     if callable(name):
-        for given, value in {"config": config, "show": show, "retry_failed": retry_failed or None}.items():
+        for given, value in {"config": config, "retry_failed": retry_failed or None}.items():
             if value is not None:
                 raise InputError(f"`{given}` is for sweeps of an experiment; leave it out with a function that makes systems.")
-        return sweep_systems(name, over, seeds=seeds, keep=keep, out=out, on_progress=on_progress, **means)  # type: ignore[arg-type]
+        return sweep_systems(name, over, seeds=seeds, keep=keep, out=out, show=show, on_progress=on_progress, **means)  # type: ignore[arg-type]
     for given in means:
         checked_choice("argument of `sweep`", given, [field.name for field in fields(Means)])
     grid = Grid.of(name, over, seeds, config, keep)
@@ -125,7 +120,7 @@ def run_sweep(
     on_gathering: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
     if not is_sweep(folder.path):
-        check_unclaimed(folder.path, (FILE, *_RESULTS))
+        check_unclaimed(folder.path, (FILE, *RESULTS))
     with folder.writing():
         Asked.of(grid, show).write(folder.path, {run.identity for run in grid.runs}, folder.entries)
         folder.forget(folder.lost())
@@ -205,16 +200,5 @@ def write_results(
 ) -> xr.Dataset:
     """`dataset.zarr`, `summary.csv`, `summary.parquet`, `figure.svg` and `.png`, over whatever is finished."""
     dataset = gathered(folder, grid, on_progress)
-    shown = shown_variable(dataset, show)
-    dataset.attrs["caption"] = caption(dataset, shown)
-    try:
-        if (target := folder.path / "dataset.zarr").is_dir() and stranger(target):  # its checksums are damaged: it is kept
-            set_aside(target, f"{target.name}.damaged")
-        save_record(dataset, target)
-        write_summary(folder.path, summary_rows(dataset, grid, folder))
-        if shown is not None:
-            save_figure(sweep_figure(dataset, shown), folder.path / "figure")
-        seal(folder.path, [name for name in _RESULTS if (folder.path / name).exists()])
-    except InputError as error:
-        raise InputError(f"{error} All finished runs are safe there.") from None
+    write_dataset(folder.path, dataset, summary_rows(dataset, grid, folder), show)
     return dataset

@@ -3,17 +3,19 @@
 | reached                                 | counts                                                                              |
 |-----------------------------------------|-------------------------------------------------------------------------------------|
 | attributes of the system                | their values: numbers, arrays, tables, functions, other objects                     |
-| code of one's own                       | bytecode, defaults, values from around it, the globals it names, and so on from there |
+| code of one's own                       | bytecode, defaults, values from around it, the globals it names, the modules it     |
+|                                         | imports, and so on from there                                                       |
 | Saccade and other installed libraries   | the names that are used, and their versions                                         |
 
 So comments and layout do not count, but a helper's constant does, wherever it stands. What a method reads from a file each time it
-is called is not seen; what it read before, into an attribute or a global, is.
+is called is not seen, nor is a module whose name it computes; what it read before, into an attribute or a global, is.
 """
 
 from __future__ import annotations
 
 import dis
 import hashlib
+import importlib.util
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +50,7 @@ class _Reached:
     """Descriptions of values as JSON has them; of one that was described already, only which."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, Any]] = {}  # the value too, so that its address stays its own
+        self._known: dict[Any, tuple[int, Any]] = {}  # the value too, so that its address stays its own
 
     def told(self, value: Any) -> Any:
         if isinstance(value, _ATOMS):
@@ -74,19 +76,23 @@ class _Reached:
         yield partial, lambda value: [self.told(part) for part in (value.func, value.args, value.keywords)]
 
     def _function(self, function: Any) -> Any:
+        """Where it was written, not what it says of itself: `functools.wraps` gives it the name of another."""
         around = [self.told(held) for cell in function.__closure__ or () for held in _contents(cell)]
-        if (name := _library(function)) is not None:
-            return [name, around]
-        given = [self.told(function.__defaults__), self.told(function.__kwdefaults__)]
-        names = sorted(_globals_of(function.__code__))
-        reached = {name: function.__globals__[name] for name in names if name in function.__globals__}
-        parts = [[name, self._global(value, function.__code__)] for name, value in reached.items()]
-        return [self.told(function.__code__), given, around, parts]
+        code, there = function.__code__, function.__globals__
+        if _is_installed(home := there.get("__name__", "")):
+            return [f"{_named(home)}:{code.co_qualname}", around]
+        given = [self.told(part) for part in (function.__defaults__, function.__kwdefaults__, vars(function))]
+        reached = {name: there[name] for name in sorted(_globals_of(code)) if name in there}
+        reached |= {name: _imported(name) for name in sorted(_imports_of(code, there.get("__package__") or ""))}
+        return [self.told(code), given, around, [[name, self._global(value, code)] for name, value in reached.items()]]
 
     def _global(self, value: Any, code: CodeType) -> Any:
         """Of a module of one's own, what the code may ask of it: the names that it has there."""
         if not isinstance(value, ModuleType) or _is_installed(value.__name__):
             return self.told(value)
+        if (id(value), id(code)) in self._known:
+            return "again"
+        self._known[id(value), id(code)] = len(self._known), (value, code)
         return [[name, self._global(getattr(value, name), code)] for name in sorted(_names_of(code)) if hasattr(value, name)]
 
     def _code(self, code: CodeType) -> Any:
@@ -110,14 +116,15 @@ class _Reached:
 
     def _object(self, value: Any) -> Any:
         """Anything else: a function in a wrapping of JAX's or Python's, or an object with what it holds."""
-        if (name := _library(value)) is not None:
-            return name
+        of_library = _is_installed(type(value).__module__)
         if isinstance(value, cached_property):  # before Python 3.12 it holds a lock
             return self.told(value.func)
-        if (inner := getattr(value, "__wrapped__", None)) is not None:
+        if of_library and (inner := getattr(value, "__wrapped__", None)) is not None:
             rules = [getattr(value, name, None) for name in _RULES] if isinstance(value, _WITH_RULES) else []
             return [self.told(inner), self.told(rules)]
-        if is_dataclass(value) and _is_installed(type(value).__module__):  # which may keep more beside its fields
+        if of_library and (name := _library(value)) is not None:
+            return name
+        if of_library and is_dataclass(value):  # which may keep more beside its fields
             return [self.told(type(value)), self.told({field.name: getattr(value, field.name, None) for field in fields(value)})]
         if isinstance(value, System):
             return [self.told(type(value)), self.told({name: held for name, held in vars(value).items() if name not in _NO_PART})]
@@ -160,16 +167,39 @@ def _is_installed(module: str) -> bool:
     """Whether a module is Saccade's, a library's or Python's own; all else may change from one call to the next."""
     top = module.partition(".")[0]
     if top == "saccade" or top in sys.stdlib_module_names:
-        return True
-    file = getattr(sys.modules.get(module), "__file__", None)
+        return top != "__main__"
+    try:
+        found = sys.modules[top].__spec__ if top in sys.modules else importlib.util.find_spec(top)  # which imports nothing
+    except (ImportError, ValueError):
+        found = None
+    parts = [found.origin, *(found.submodule_search_locations or ())] if found is not None else []
     places = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
-    return file is not None and any(Path(file).is_relative_to(place) for place in places)
+    return any(Path(part).is_relative_to(place) for part in parts if part for place in places)
+
+
+def _imported(module: str) -> Any:
+    """A module that code imports when it is called; of an installed one its name is enough, and one that is not there is not."""
+    if _is_installed(module):
+        return _named(module)
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        return None
 
 
 def _globals_of(code: CodeType) -> set[str]:
     """Globals that code, or code within it, names."""
     found = {str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return found.union(*(_globals_of(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _imports_of(code: CodeType, package: str) -> set[str]:
+    """Modules that code, or code within it, imports."""
+    steps, found = [*dis.get_instructions(code)], set()
+    for level, step in zip(steps, steps[2:], strict=False):  # between the two stand the names that are imported from there
+        if step.opname == "IMPORT_NAME":
+            found.add(importlib.util.resolve_name("." * level.argval + step.argval, package) if level.argval else step.argval)
+    return found.union(*(_imports_of(inner, package) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def _names_of(code: CodeType) -> set[str]:

@@ -2,14 +2,17 @@
 
 Runs come one after the other in this process, and flows are recorded at the same times. With a folder every finished run is kept
 there, under a name that changes with its settings and with its system (`system_identity.py`); the same call again computes only
-what is missing.
+what is missing. Then it holds the dataset of all, a summary and a figure, as every sweep does.
 """
 
 from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,10 @@ from saccade.dynamics.flow import shared_times
 from saccade.errors import InputError, is_list_like, shortened
 from saccade.laboratory import flow, train
 from saccade.model.system import System
+from saccade.records.checksums import check_unclaimed
 from saccade.records.store import load_record, save_record
+from saccade.records.writing import lock_of, make_folder
+from saccade.sweeps.gathering import RESULTS, write_dataset
 from saccade.sweeps.system_identity import system_identity
 
 
@@ -30,6 +36,7 @@ def sweep_systems(
     seeds: int | Sequence[int] | None = None,
     keep: Sequence[str] | None = None,
     out: str | Path | None = None,
+    show: str | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
     **settings: Any,
 ) -> xr.Dataset:
@@ -40,16 +47,52 @@ def sweep_systems(
     _check_settings(engine, settings)
     settings |= {name: value for name, value in {"seeds": seeds, "keep": keep}.items() if value is not None}
     cells = [dict(zip(over, values, strict=True)) for values in itertools.product(*over.values())]
-    systems = [_made(make, cell) for cell in cells]
+    systems = (_made(make, cell) for cell in cells)  # all once before the first run, so that a mistake costs none; never all held
     if engine is flow and settings.get("times") is None:  # each system has its own by default, from its largest rate
         settings["times"] = shared_times(systems, settings.pop("t1", None), settings.pop("n_times", None))
+    deque(systems, maxlen=0)
     records = []
-    for done, (cell, system) in enumerate(zip(cells, systems, strict=True), 1):
-        records.append(_kept(system, cell, engine, settings, out))
-        on_progress(done / len(cells))
-    for name, values in reversed(list(over.items())):  # the last axis first: its cells stand side by side
-        records = [_joined(records[i : i + len(values)], name, values) for i in range(0, len(records), len(values))]
+    with nullcontext() if out is None else _alone(Path(out)):
+        for done, cell in enumerate(cells, 1):
+            records.append(_kept(_made(make, cell), cell, engine, settings, out))
+            on_progress(done / len(cells))
+        for name, values in reversed(list(over.items())):  # the last axis first: its cells stand side by side
+            records = [_joined(records[i : i + len(values)], name, values) for i in range(0, len(records), len(values))]
+        if out is not None:
+            whole = _summarised(records[0])
+            numbers = [
+                name for name, values in whole.data_vars.items() if values.dims == whole.status.dims and name != "stop_reason"
+            ]
+            write_dataset(Path(out), whole, whole[numbers].to_dataframe().reset_index().to_dict("records"), show)
     return records[0]
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """The right to write to a folder, for one process at a time."""
+    check_unclaimed(out, RESULTS)
+    try:
+        make_folder(out)
+    except OSError as error:
+        raise InputError(f"cannot write to {out}: {error.strerror}.") from None
+    if (lock := lock_of(out)) is None:
+        raise InputError(f"another process is using {out}; wait for it, or name another folder.")
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _summarised(dataset: xr.Dataset) -> xr.Dataset:
+    """With what came of each run, the last value of all that has only time, and labels that can be written for any value."""
+    runs = dataset.stop_reason.dims
+    curves = {str(name): values for name, values in dataset.data_vars.items() if values.dims == (*runs, "time")}
+    last = {f"final_{name}": curves[name].isel(time=-1, drop=True) for name in sorted(curves, key=lambda name: name != "loss")}
+    labels = {name: [shortened(one) for one in dataset[name].values] for name in runs if dataset[name].dtype == object}
+    found = dataset.assign(last | {"status": dataset.stop_reason}).assign_coords(labels)
+    for name in last:
+        found[name].attrs["is_headline"] = 1
+    return found
 
 
 def _check_settings(engine: Callable[..., xr.Dataset], settings: Mapping[str, Any]) -> None:

@@ -16,6 +16,8 @@ from saccade.data.text import corpus as text
 from saccade.data.text import files as text_files
 from saccade.data.text.corpus import corpus
 from saccade.errors import InputError
+from saccade.records.checksums import seal
+from saccade.records.json_files import read_json, write_json
 
 WORDS = [f"w{i * i % 101}" for i in range(997)]
 
@@ -220,3 +222,15 @@ def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch, tokenizer):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[2] - peaks[1] < 0.1 * path.stat().st_size  # below both is the megabyte that a checksum reads at once
+
+
+@pytest.mark.parametrize("saved", ["/etc/passwd", "{}", '{"model": {"type": "BPE"}}', "[" * 10**5])
+def test_a_tokeniser_that_says_something_else_is_refused_in_a_sentence(book, tmp_path, saved):
+    """Whoever can write to the cache can make its checksums fit."""
+    pytest.importorskip("tokenizers")
+    corpus(book, cache=tmp_path / "cache")
+    folder = entry(tmp_path / "cache")
+    write_json(folder / "about.json", read_json(folder / "about.json") | {"saved": saved})
+    seal(folder)
+    with pytest.raises(InputError, match="the tokeniser kept with this corpus cannot be read"):
+        corpus(book, cache=tmp_path / "cache").encode("w1 w4")

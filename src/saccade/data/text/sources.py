@@ -99,7 +99,10 @@ def _at_path(path: Path, column: str) -> Source:
         _refuse(str(path))
     if _holds_home(path):
         raise InputError(f"{path} is your home folder, or above it, and not a text; name a file, or a folder with texts only.")
-    files = sorted(file for file in below(path) if file.is_file() and not _hidden(file.relative_to(path)))
+    try:
+        files = sorted(file for file in below(path) if file.is_file() and not _hidden(file.relative_to(path)))
+    except OSError as error:
+        raise InputError(f"cannot read {error.filename}: {error.strerror}.") from None
     train = tuple(file for file in files if file.parent == path and file.stem == "train")
     valid = tuple(file for file in files if file.parent == path and file.stem in _VALID)
     if train and valid:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.data.text.library_tokenisers import BytePairs, Library, library_tokeniser, need_library
+from saccade.errors import InputError
 
 _ALONE = "'.,()!?"
 _BLANK = ("<br />", ";", ":")
@@ -131,5 +132,10 @@ def saved_tokeniser(name: str, saved: str) -> Tokeniser:
     need_library()
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_str(saved)
+    try:
+        tokenizer = Tokenizer.from_str(saved)
+    except Exception as error:  # the library has no kind of its own
+        raise InputError(
+            f"the tokeniser kept with this corpus cannot be read ({error}); name another folder with `cache`."
+        ) from None
     return BytePairs(tokenizer=tokenizer) if name == "bpe" else Library(tokenizer, name)
