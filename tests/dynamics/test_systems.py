@@ -291,7 +291,7 @@ TAKEN = ("time", "seed", "rate", "loss", "stop_reason", "stop_time", "parameter_
     ],
 )
 def test_mistakes_in_a_system_are_named_before_it_is_followed(method, result, words, monkeypatch):
-    monkeypatch.setattr("saccade.dynamics.flow.solve_ivp", None)
+    monkeypatch.setattr("saccade.dynamics.flat_flow.solve_ivp", None)
     system = type("Broken", (Saddle,), {method: lambda self, *parameters: result})()
     with pytest.raises(saccade.InputError, match=words):
         saccade.flow(system, t1=1.0, n_times=2)
