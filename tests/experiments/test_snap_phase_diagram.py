@@ -33,7 +33,7 @@ def test_table_and_figure_hold_every_run(record):
     rows = EXPERIMENT.rows(record)
     assert len(rows) == 25
     assert all(np.isfinite(row["log_growth_at_horizon"]) for row in rows)
-    assert len(EXPERIMENT.figure(record).axes) == 5  # four panels and a colour bar
+    assert len(EXPERIMENT.figure(record).axes) == 4  # three panels and a colour bar
 
 
 def test_a_horizon_past_the_end_is_named():

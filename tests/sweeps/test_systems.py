@@ -83,7 +83,9 @@ def test_it_leaves_a_dataset_a_summary_and_a_figure_as_every_sweep_does(tmp_path
     )
     dataset = saccade.load_record(tmp_path / "dataset.zarr")
     np.testing.assert_array_equal(dataset.place, found.place)
-    assert re.fullmatch(r"final loss over like, depth, seed; colour is the mean over seeds.*\. Runs: 4 finished\.", dataset.attrs["caption"])
+    assert re.fullmatch(
+        r"final loss over like, depth, seed; colour is the mean over seeds.*\. Runs: 4 finished\.", dataset.attrs["caption"]
+    )
     rows = [*csv.DictReader((tmp_path / "summary.csv").read_text().splitlines())]
     assert [(row["like"], row["depth"], row["status"]) for row in rows][:2] == [
         ("steep as 1.0", "0.0", "finished"),

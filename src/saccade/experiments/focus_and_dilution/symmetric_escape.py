@@ -84,7 +84,7 @@ class Settings:
     t1: float = 2e4
     """end of flows below the critical stay, steps; later where low tokens come together more slowly"""
     n_times: Annotated[int, Range(50, 1e5)] = 500
-    """samples of each flow, log-spaced"""
+    """samples of each flow, half of them log-spaced, half evenly"""
     tokens: Annotated[tuple[int, ...], Range(3, 64)] = (3, 4, 6)
     """numbers of tokens in the diagram"""
     masses: tuple[float, ...] = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -115,29 +115,33 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 
 def _flow(settings: Settings, n_vocab: int, high: float, stay: float) -> dict[str, Any]:
     chain, model = saccade.MarkovChain.two_level(n_vocab, high, stay=stay), saccade.Embedded(init_scale=settings.init_scale)
-    seeds = checked_seeds(settings.seeds)
-
-    def followed(t1: float, n_times: int) -> list[dict[str, Any]]:
-        runs = saccade.flow(chain, t1=t1, n_times=n_times, model=model, seeds=seeds).isel(time=slice(1, None))
-        return [_run(runs.isel(seed=i), chain, stay) for i in range(len(seeds))]
-
     point, predicted = theory.stall_point(high=high, n_vocab=n_vocab, stay=stay), np.nan
     rate = theory.parting_rate(point)
-    if rate < 0:
-        found = followed(max(settings.t1, -FOLDS / rate), settings.n_times)
-    else:
+    if rate > 0:
         rates = theory.condensation_rate(stationary=chain.stationary), focus_rate(chain), rate
         opening = theory.parted_opening_rate(point, high=high, stay=stay)
-        predicted = np.log(1 / settings.init_scale) * np.sum(1 / np.array([*rates, opening]))
-        found = until_left(followed, _have_left, predicted, settings.n_times, LATEST * predicted)
+        predicted = float(np.log(1 / settings.init_scale) * np.sum(1 / np.array([*rates, opening])))
+
+    def followed(seed: int) -> dict[str, Any]:
+        def run(t1: float, n_times: int) -> dict[str, Any]:
+            # half of them evenly spaced: low tokens part within a few units of time, long after the start
+            times = np.union1d(np.geomspace(0.1, t1, n_times // 2), np.linspace(t1 / n_times, t1, n_times // 2))
+            flowed = saccade.flow(chain, times=times, model=model, seeds=[seed])
+            return _run(flowed.isel(seed=0, time=slice(1, None)), chain, stay)
+
+        if rate < 0:
+            return run(max(settings.t1, -FOLDS / rate), settings.n_times)
+        return until_left(run, _has_left, predicted, settings.n_times, LATEST * predicted)
+
+    found = [followed(seed) for seed in checked_seeds(settings.seeds)]
     state = theory.degenerate_point(high=high, n_vocab=n_vocab, stay=stay, high_attention=(1 + high) / 2).state
     stuck = theory.rank_one_loss(state, stationary=chain.stationary, transition=chain.transition) - chain.optimal_loss
     curves = {name: found[0].pop(name) for name in list(found[0]) if name.startswith("curve")}
     return curves | {name: [one[name] for one in found] for name in found[0]} | {"stuck_gap": stuck, "escape_predicted": predicted}
 
 
-def _have_left(found: list[dict[str, Any]]) -> bool:
-    return all(np.isfinite(one["opening_time"]) for one in found)
+def _has_left(found: dict[str, Any]) -> bool:
+    return bool(np.isfinite(found["opening_time"]))
 
 
 def _run(run: xr.Dataset, chain: saccade.MarkovChain, stay: float) -> dict[str, Any]:

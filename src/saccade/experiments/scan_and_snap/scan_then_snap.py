@@ -325,15 +325,16 @@ def panels(record: xr.Dataset) -> Layout:
 def _attention_panel(flow: Flow) -> Lines:
     """Where attention goes, in one class of the base case."""
     top, common = flow.run.top_attention.values[1:], flow.run.common_attention.values[1:]
+    leader, where = flow.whose.get("token", "most frequent distinct token"), f"class {flow.whose.get('class', 1)}"
     lines = [
-        Line(flow.t, top, "most frequent distinct token", tone=0),
+        Line(flow.t, top, leader, tone=0),
         Line(flow.t, 1 - top - common, "other distinct tokens", tone=2),
         Line(flow.t, common, "common token", tone=1),
     ]
     room = 1.5 * max(float(line.y.max()) for line in lines)  # for the legend
     marks = {flow.scan_time: "t0': scanned", flow.snap_time: "t0: snapped"}
     title = "attention scans, then snaps"
-    return Lines(title, "t (steps)", "attention of one class", lines, "x", xlim=(1e-1, None), ylim=(0, room), marks=marks)
+    return Lines(title, "t (steps)", f"attention of {where}", lines, "x", xlim=(1e-1, None), ylim=(0, room), marks=marks)
 
 
 def _has_entropy(flow: Flow) -> bool:
