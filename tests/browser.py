@@ -11,10 +11,13 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+
+from tests.leaks import shared
 
 try:
     from playwright.sync_api import expect
@@ -85,8 +88,10 @@ def playwright() -> Any:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     path = browser_path()
-    with playwright() as driver:
-        # --no-sandbox: Chromium refuses to run as root with its sandbox, and containers run tests as root.
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with ExitStack() as stack:
+        with shared():
+            driver = stack.enter_context(playwright())
+            # --no-sandbox: Chromium refuses to run as root with its sandbox, and containers run tests as root.
+            opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield opened
         opened.close()

@@ -11,7 +11,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -60,9 +60,20 @@ def nothing_is_left_open(long_lived: None) -> Iterator[None]:
     unclosed = collected()
     assert unclosed == []
     end = time.monotonic() + _PATIENCE
-    while left := {name: what for name, what in (open_descriptors() | child_processes()).items() if name not in before}:
+    while left := {name: what for name, what in (open_descriptors() | child_processes()).items() if name not in before | _SHARED}:
         assert time.monotonic() < end, f"left open by this module: {left}"
         time.sleep(0.02)
+
+
+_SHARED: dict[str, str] = {}  # what fixtures of a whole folder have opened, and close themselves
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """What is opened here lives longer than the module whose test asked first: a browser for all tests of a folder."""
+    before = open_descriptors() | child_processes()
+    yield
+    _SHARED.update({name: what for name, what in (open_descriptors() | child_processes()).items() if name not in before})
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,7 @@ PLANTED = (
     Mutant("theory/scan_and_snap/gain.py", "np.exp(2 * initial_feature**2 * B)", "np.exp(1 * initial_feature**2 * B)"),
     Mutant("experiments/real_text/text_first_move.py", "& moved).sum() / moved.sum()", "& moved).sum() / chosen.sum()"),
     Mutant("observe/events.py", "int(moved.argmax()) - 1 if", "int(moved.argmax()) if"),
-    Mutant("observe/recorder.py", "check is not None and self._due", "check is not None or self._due"),
+    Mutant("observe/recorder.py", "self.check is None or not (is_first", "self.check is None and not (is_first"),
     Mutant("dynamics/embedded_descent.py", "generator(seed, Purpose.DATA, step + 1)", "generator(seed, Purpose.DATA, step)"),
     Mutant("dynamics/training_batches.py", "((length - 1) // self.context)", "(length // self.context)"),
 )

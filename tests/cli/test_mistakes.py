@@ -126,14 +126,12 @@ def test_an_output_folder_that_cannot_be_made_is_found_out_before_the_work(tmp_p
 def test_a_disk_that_fills_up_leaves_the_earlier_result(medium, tmp_path, monkeypatch):
     from shutil import copytree
 
-    from saccade.lab import experiment as writing
-
     def full(*_):
         raise OSError(28, "No space left on device")
 
     copytree(medium[0], tmp_path, dirs_exist_ok=True)
     before = (tmp_path / "syn-medium-entropy" / "claims.json").read_text()
-    monkeypatch.setattr(writing, "save_figure", full)
+    monkeypatch.setattr("saccade.report.style.save_figure", full)
     code, _, err = called(*SHORT, "--seeds", 2, "--out", tmp_path)
     assert code == 2
     assert one_sentence(err), err

@@ -71,7 +71,8 @@ def test_the_table_of_the_entropy_experiment_has_the_agreed_columns_and_the_numb
     with (folder / "table.csv").open(newline="") as file:
         reader = csv.DictReader(file)
         rows = list(reader)
-    assert reader.fieldnames == ["n_queries", "lr_attention", "ratio", "entropy_mean", "entropy_std", "n_seeds"]
+    recall = [f"recall_at_{end}_{of}" for end in ("lowest", "highest") for of in ("mean", "std")]
+    assert reader.fieldnames == ["n_queries", "lr_attention", "ratio", "entropy_mean", "entropy_std", "n_seeds", *recall]
     record = load_record(folder / "record.zarr")
     assert len(rows) == 2 * 2 * 2
     for row in rows:

@@ -244,7 +244,7 @@ def test_weights_that_fsdp_spreads_over_processes_are_gathered_for_a_look(two_pr
 
 
 def test_weights_that_are_spread_in_other_ways_are_refused(two_processes):
-    assert "in a way that a look cannot gather" in (two_processes / "refusal").read_text()
+    assert "in a way that cannot be gathered" in (two_processes / "refusal").read_text()
 
 
 def test_bad_arguments_of_callbacks_are_named(tokenizer):

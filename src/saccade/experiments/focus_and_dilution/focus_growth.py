@@ -294,7 +294,13 @@ def panels(record: xr.Dataset) -> Layout:
     return [
         [
             Lines(
-                "attention grows like exp(c t)", f"c · (time since |αᵀ W_Q| = {SMALL:g})", "|αᵀ W_Q|", growth, "y", (-7, 8), (1e-5, 3)
+                "attention grows like exp(c t)",
+                f"c · (time since |αᵀ W_Q| = {SMALL:g})",
+                "|αᵀ W_Q|",
+                growth,
+                "y",
+                (-7, 8),
+                (1e-5, 3),
             ),
             Lines("length of the stage", "ln(1 / size of the start)", "length of stage II", lengths, ylim=(0, None)),
         ],

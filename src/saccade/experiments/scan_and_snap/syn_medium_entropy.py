@@ -187,7 +187,8 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
             kept = variable.transpose(*axes, "seed").values[place]
             kept = kept[np.isfinite(kept)]
             row |= {f"{name}_mean": kept.mean() if len(kept) else None, f"{name}_std": kept.std(ddof=1) if len(kept) > 1 else None}
-        rows.append(row | {"n_seeds": len(kept)})
+            row.setdefault("n_seeds", len(kept))
+        rows.append(row)
     return rows
 
 
