@@ -235,7 +235,7 @@ def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
     config = json.loads(record.attrs["config"])
     assert sorted(config["thinned"] + record.time.values.tolist()) == list(range(60))
     assert len(config["thinned"]) > 10
-    took = float(re.search(r"observing took [\d.e-]+ s, ([\d.e-]+) of training time", capsys.readouterr().err)[1])
+    took = float(re.search(r"observing took [\d.e-]+ s, ([\d.e+-]+) % of training time", capsys.readouterr().err)[1]) / 100
     assert took == pytest.approx(recorder._budget.looking / recorder._budget.training, rel=0.06)  # said with two digits
     assert record.time.values.tolist()[:3] == [0, 1, 2]
 

@@ -22,7 +22,7 @@ from saccade import InputError, load_record, save_record
 from saccade.cli import main
 from saccade.records import writing
 from saccade.records.checksums import sealed_folder
-from saccade.records.writing import make_folder, set_aside, whole_file, whole_folder, write_csv, write_text
+from saccade.records.writing import make_folder, set_aside, whole_file, whole_folder, write_csv, write_html, write_text
 from saccade.report.page import is_page
 from saccade.report.sources import results_of
 
@@ -445,3 +445,14 @@ def test_only_a_page_under_its_own_name_gives_way(tmp_path):
     with pytest.raises(InputError, match=r"monday\.html"), sealed_folder(tmp_path / "observed", is_drawn=is_page):
         pass
     assert (tmp_path / "observed" / "monday.html").read_text(encoding="utf-8") == page
+
+
+def test_a_page_is_not_written_over_a_file_that_is_none_by_its_name(tmp_path):
+    data = tmp_path / "my.csv"
+    data.write_text("class,the\n")
+    with pytest.raises(InputError, match="is no page by its name"):
+        write_html(data, "<html>")
+    assert data.read_text() == "class,the\n"
+    for page in (tmp_path / "page.html", tmp_path / "page"):
+        write_html(page, "<html>")
+        assert page.read_text() == "<html>"

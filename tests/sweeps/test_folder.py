@@ -270,3 +270,15 @@ def test_what_was_being_written_at_ctrl_c_is_written_once(moment, outcomes, tmp_
         folder.commit(outcomes)  # as a sweep does, whatever ended it
     with folder.writing():
         assert manifest_runs(tmp_path) == [outcome.identity for outcome in outcomes]
+
+
+@pytest.mark.parametrize("name", ["record.zarr", "observations", "claims.json"])
+def test_a_result_or_a_watched_run_is_no_place_for_a_sweep(tmp_path, name):
+    """Its checksums would be replaced by those of the sweep, and damage to it would no longer be found."""
+    (tmp_path / name).mkdir()
+    (tmp_path / "checksums.json").write_text(f'{{"figure.svg": "0", "{name}/part": "0"}}')
+    before = sorted(os.listdir(tmp_path))
+    code, _, err = called(*small_arguments(tmp_path, 3, "--workers", 1))
+    assert (code, one_sentence(err)) == (2, True), err
+    assert f"holds {name}, another result of Saccade" in err
+    assert sorted(os.listdir(tmp_path)) == before

@@ -253,7 +253,7 @@ class Recorder:
             cost = self._budget.looking / max(self._budget.n_looks, 1)
             say(
                 f"from step {step} on some observations are left out: one takes {cost:.2g} s, and all may take "
-                f"{self._budget.share:.3g} of training time; `budget=None` makes all"
+                f"{100 * self._budget.share:.3g} % of training time, or a few seconds in a short run; `budget=None` makes all"
             )
         thinned.append(step)
 
@@ -326,7 +326,7 @@ class Recorder:
             share = self._budget.looking / max(self._budget.training, 1e-9)
             say(
                 f"{len(thinned)} of {len(thinned) + len(self._log.observations)} observations were left out (`thinned` in the "
-                f"record's config lists them); observing took {self._budget.looking:.2g} s, {share:.2g} of training time"
+                f"record's config lists them); observing took {self._budget.looking:.2g} s, {100 * share:.2g} % of training time"
             )
         if lost:
             say(f"{len(lost)} observations that could not be written are lost: memory holds no more (`lost` in the config)")

@@ -9,7 +9,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from saccade.records.writing import write_text
+from saccade.records.writing import write_html
 from saccade.report.policy import policy
 
 _SCRIPT = re.compile(r'\s*<script src="([^"]+)"></script>')
@@ -19,7 +19,7 @@ _POLICY = re.compile(r'\s*<!-- `file:`.*?-->\s*<meta http-equiv="Content-Securit
 
 def write_playground(out: str | Path) -> Path:
     """Write the page to the file `out` and return its path."""
-    write_text(Path(out), playground_page())
+    write_html(Path(out), playground_page())
     return Path(out)
 
 

@@ -82,8 +82,16 @@ def stranger(folder: Path, is_drawn: Callable[[Path], bool] = lambda file: False
     return next((name for name, path in names if name not in known and not is_drawn(path)), "")
 
 
+_OF_ONE_RUN = ("record.zarr", "claims.json", "observations")  # files of a result, of a watched run
+
+
 def check_unclaimed(folder: Path, names: Iterable[str]) -> None:
-    """Before several files are written into a folder of the user's: none of these is there that its checksums do not list."""
+    """Before several files are written into a folder of the user's: none of these is there that its checksums do not list, and the
+    folder is not that of a result or of a watched run, whose checksums would be replaced.
+    """
+    other = next((name for name in _OF_ONE_RUN if os.path.lexists(folder / name)), None)
+    if other is not None:
+        raise InputError(f"{folder} holds {other}, another result of Saccade; name a new folder.")
     there = [name for name in names if os.path.lexists(folder / name)]
     try:
         strange = [name for name in there if name not in {part.split("/")[0] for part in listed(folder)}]

@@ -102,6 +102,13 @@ def write_text(path: Path, text: str) -> None:
         file.write(as_bytes(text))
 
 
+def write_html(path: Path, text: str) -> None:
+    """A page; never over a file that is none by its name."""
+    if path.is_file() and path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{path} is there and is no page by its name; name a file that ends in .html.")
+    write_text(path, text)
+
+
 def as_bytes(text: str) -> bytes:
     """UTF-8. What has no letter, such as a byte of a file's name that is not UTF-8, is written as JSON and Python write it."""
     return text.encode("utf-8", "backslashreplace")

@@ -20,7 +20,7 @@ from saccade.errors import InputError
 from saccade.numerals import numerals_in
 from saccade.records.json_files import regular_file
 from saccade.records.when import is_watched
-from saccade.records.writing import write_text
+from saccade.records.writing import write_html
 from saccade.report.cards import cards, menu
 from saccade.report.claims_table import claims_of
 from saccade.report.page_data import page_data
@@ -70,7 +70,7 @@ def write_report(
 ) -> Path:
     """Write one page about all of `sources` to the file `out` and return its path; `tell` is called with what cannot be read."""
     results = results_of([sources] if isinstance(sources, str | Path) else list(sources))
-    write_text(Path(out), page_of(results))
+    write_html(Path(out), page_of(results))
     for sentence in (sentence for result in results for sentence in result.unread):
         tell(f"{sentence}; the page shows the rest.")
     return Path(out)

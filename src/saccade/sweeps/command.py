@@ -38,6 +38,7 @@ _OTHER_CODE = (
     "numbers might replace it. Nothing was changed. To make it anew, run `saccade {command} "
     "--out elsewhere`, or with --replace to write over this one."
 )
+_OTHER = "of other settings or code"
 _MOST_REASONS = 5
 _LONG = 2.0  # seconds of gathering before the bar says so
 
@@ -257,11 +258,12 @@ def _counts(asked: Collection[str], folder: SweepFolder) -> dict[str, int]:
     runs = set(asked)
     found = Counter(entry["status"] for run, entry in folder.present().items() if run in runs)
     counts = {status: found[status] for status in (FINISHED, DIVERGED, FAILED, TIMED_OUT)}
-    return counts | {"missing": len(runs) - sum(counts.values()), "of other settings or code": len(folder.entries.keys() - runs)}
+    return counts | {"missing": len(runs) - sum(counts.values()), _OTHER: len(folder.entries.keys() - runs)}
 
 
 def _sentence(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {status}" for status, count in counts.items() if count or status == FINISHED)
+    said = [f"{count} {status}" for status, count in counts.items() if count or status == FINISHED]
+    return ", ".join(said) + (" (kept in runs/, not in the dataset)" if counts.get(_OTHER) else "")
 
 
 def _say_status(folder: SweepFolder, as_json: bool) -> int:
