@@ -30,7 +30,8 @@ def table_from_csv(path: Path) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     elif len(header) != len(rows) or not header[0]:
         raise InputError(
             f"{path}: a transition table is square; this one has {len(header)} columns and {len(rows)} rows below the header. "
-            "It needs a header of token names and a row for each, which may start with its name."
+            "It needs a header of token names and a row for each, which may start with its name; cells are separated by commas. "
+            "A table of classes has a column named `class`."
         )
     table = [[_number(path, token, name, cell) for name, cell in zip(header, row)] for token, row in zip(header, rows)]
     return np.array(table, np.float64).reshape(len(rows), len(header)), tuple(header)

@@ -405,7 +405,8 @@ def _worst(measured: Any, pick: Callable[[np.ndarray], float]) -> Value:
 
 def _checked(statement: Any) -> Statement:
     if not isinstance(statement, Statement):
-        raise InputError(f"`statement` of a claim must be a saccade.Statement; got {shortened(statement)}.")
+        how = 'saccade.Statement("you2026", "Lemma 1", "what it says")'
+        raise InputError(f"`statement` of a claim must be a saccade.Statement, {how} say; got {shortened(statement)}.")
     return statement
 
 
