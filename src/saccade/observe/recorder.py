@@ -253,7 +253,7 @@ class Recorder:
             cost = self._budget.looking / max(self._budget.n_looks, 1)
             say(
                 f"from step {step} on some observations are left out: one takes {cost:.2g} s, and all may take "
-                f"{100 * (self._budget.share or 0.0):.3g} % of training time, or a few seconds in a short run; `budget=None` makes all"
+                f"{100 * (self._budget.share or 0.0):.3g} % of training time, or a few seconds; `budget=None` makes all"
             )
         thinned.append(step)
 
