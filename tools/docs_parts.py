@@ -68,7 +68,7 @@ def erratum_note(statement: Statement, errata: str) -> str:
     """Which entries of the page of errata concern this statement, by what their first form is."""
     kinds: dict[str, list[str]] = {}
     for each in statement.errata:
-        kinds.setdefault(_NOTES.get(each.said, _NOTES["as printed"]), []).append(f"[{each.number}]({errata}#{anchor(each)})")
+        kinds.setdefault(_named(each.said, _NOTES), []).append(f"[{each.number}]({errata}#{anchor(each)})")
     return " ".join(f"{kind}: {', '.join(numbers)}." for kind, numbers in kinds.items())
 
 
@@ -76,6 +76,10 @@ _NOTES = {
     "as printed": "As printed; corrected in the errata",
     "as printed, and true": "True as printed, and sharper in the errata",
     "as assumed": "A hypothesis that is not met, in the errata",
+    "as defined": "As defined; corrected in the errata",
+    "as stated": "As stated; corrected in the errata",
+    "as read": "As read, which the paper does not print; corrected in the errata",
+    "as a widespread summary reads it": "True as printed; a widespread reading of it is corrected in the errata",
 }
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,19 @@ def test_a_printed_formula_that_is_wrong_is_marked_with_the_errata_that_correct_
     assert "As printed; corrected in the errata: [1.5](../errata.md#erratum-1-5)." in part
     assert "A hypothesis that is not met, in the errata: [1.11](../errata.md#erratum-1-11)." in part
     assert "errata" not in docs_parts.equation_part("saccade, growth rate of attention", "theory/focus_and_dilution.md")
+
+
+def test_a_reading_is_not_called_printed():
+    """Every kind of first form has its own words, and one without any is an error."""
+    read = STATEMENTS["tian2023, Theorem 3"]
+    assert "a widespread reading of it is corrected" in docs_parts.erratum_note(read, "errata.md")
+    for statement in STATEMENTS.values():
+        for each in statement.errata:
+            note = docs_parts.erratum_note(replace(statement, errata=(each,)), "errata.md")
+            assert note.startswith("As printed") == (each.said == "as printed")
+    unknown = replace(read, errata=(replace(read.errata[0], said="as sung"),))
+    with pytest.raises(ValueError, match="no 'as sung'"):
+        docs_parts.erratum_note(unknown, "errata.md")
 
 
 def test_figures_are_there_and_small():

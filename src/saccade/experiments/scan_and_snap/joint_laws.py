@@ -3,7 +3,8 @@
 Theorem 1 of JoMA along a gradient flow of both layers: exact for linear and exponential attention, approximate for softmax. One
 linear neuron under a constant gradient: the erf law, and when all attention is on one token. With a nonlinearity, in the paper's
 heuristic form: which component settles first, and by how much (Theorem 4; its constant is ours). Entropy that falls and rises
-again: the authors' script, whose ten random targets we had to infer (`DRAWS`). Expect exact laws to solver accuracy, and each to
+again: the authors' script, whose ten random targets we chose, among 25 candidates, because they give
+the published entropies (`DRAWS`): so these show that the script can be reproduced, and are no test of theory. Expect exact laws to solver accuracy, and each to
 fail once an assumption is broken: two queries share the layer, tokens overlap, the gradient fades. The bound of .9 for the softmax
 correlation was set before the first run, from a replication with .95 to .99 on other data.
 """
@@ -44,8 +45,10 @@ STATIONARY = "constant gradient"
 # spaced targets and of seeds 0 to 11 of NumPy and of PyTorch only PyTorch's seed 0 (`torch.rand`) gives the published entropies,
 # and it gives all of them: so these are taken to be its draws.
 DRAWS = (0.4963, 0.7682, 0.0885, 0.1320, 0.3074, 0.6341, 0.4901, 0.8964, 0.4556, 0.6323)
+_SELECTED = "the ten targets are those, of 25 candidates, that give the published entropies"
 PUBLISHED_ENTROPY = {"at its minimum": 0.942, "at the end": 1.550}
-PUBLISHED_STEP, PUBLISHED_LIMIT = 669, 1.622
+PUBLISHED_STEP = 669
+REPLICATED_LIMIT = 1.622  # nats, of an independent run; the paper does not give it
 REPLICATED_RATIOS = ((1.5, 1.0, 8.0, 1.80), (2.0, 1.0, 5.0, 4.15))  # targets, time, ratio of logarithms of distances
 VARIABLES = {
     "logits": Variable("case token", "1", "attention logits at the end of the flow, first query"),
@@ -255,9 +258,12 @@ def _sparse_then_dense(record: xr.Dataset) -> Iterator[Claim]:
     case, entropy = Case({"script": "the authors'"}, against=PUBLISHED), record.entropy.values
     found = {"at its minimum": entropy.min(), "at the end": entropy[-1]}
     for when, published in PUBLISHED_ENTROPY.items():
-        yield case.near(FIG_4, f"entropy of attention {when}, nats", found[when], published, within=1e-3)
+        sentence = f"Entropy of attention {when}: {found[when]:.3f} nats, {published:.3f} published; {_SELECTED}."
+        title = f"entropy of attention {when}, nats"
+        yield case.near(FIG_4, title, found[when], published, within=1e-3, sentence=sentence)
     yield case.near(FIG_4, "step of the minimum", float(entropy.argmin()), PUBLISHED_STEP, within=1)
-    yield case.near(FIG_4, "entropy once all components have settled, nats", record.final_entropy, PUBLISHED_LIMIT, within=1e-3)
+    title = "entropy once all components have settled, nats"
+    yield case.but(against=REPLICATION).near(FIG_4, title, record.final_entropy, REPLICATED_LIMIT, within=1e-3)
     known = record.settled.values[np.isfinite(record.settled.values)]
     yield case.but(against=SIMULATION).in_order(FIG_4, "the larger its target, the earlier a component settles", known[::-1])
 
@@ -283,7 +289,7 @@ def panels(record: xr.Dataset) -> Layout:
         settling.append(Line(record.late[late], said / limit, "", LINE, tone))
     steps = np.arange(1, record.sizes["step"] + 1, 5)
     curve = [Line(steps, record.entropy[::5], "", LINE, 0)]
-    published = {PUBLISHED_ENTROPY["at its minimum"]: "published minimum", PUBLISHED_LIMIT: "limit"}
+    published = {PUBLISHED_ENTROPY["at its minimum"]: "published minimum", REPLICATED_LIMIT: "limit"}
     return [
         [
             Lines("logits from the layer above", "by Theorem 1", "attention logits at the end", laws),

@@ -31,12 +31,14 @@ from saccade.theory.scan_and_snap.open_statements import (
     START_FATES,
     START_FREQUENCY,
     START_GAIN,
+    START_WINNER,
     WRONG_DECODER,
 )
 
 _ENGINES: dict[str, Callable[..., xr.Dataset]] = {"reduced": saccade.reduced_flow, "plain": saccade.flow}
 _LEARNT = 0.1  # nats: a loss below it is far from guessing among two classes, ln 2
 _ROUNDING = 1e-6  # of logits that two flows give, each followed to 1e-9
+_DENSE, _SHOWN = 800, 10  # samples of a flow from a wrong decoder: the loss falls through its level within a few; kept are fewer
 _FLED = 2.0  # fall of a distinct logit at its deepest from which its attention is small, e^-6 of that on common tokens here
 _FAVOURED = "class 1 favoured"
 SYN_MEDIUM, OTHER = "Syn-Medium", "16 common, 7 distinct tokens"
@@ -146,10 +148,10 @@ def _wrong(settings: Settings) -> dict[str, Any]:
             for rate in settings.wrong_rates:
                 until = 1e3 * np.exp(recovery_exponent(task, depth)) / rate
                 start: dict[str, Any] = {"decoder": wrong_decoder(task, np.sqrt(depth / rate))}
-                path = saccade.flow(task, t1=until, n_times=80, lr_attention=rate, start=start)
+                path = saccade.flow(task, t1=until, n_times=_DENSE, lr_attention=rate, start=start)
                 t, common = path.time.values[1:], measures.mass(path.attention.values[1:, 0], task.common)
                 log_time = reaching_time(np.log(t), -np.log(path.loss.values[1:]), -np.log(_LEARNT))
-                found.append((log_time, path.attention_logits.values[:, 0, top].min(), t, common))
+                found.append((log_time, path.attention_logits.values[:, 0, top].min(), t[::_SHOWN], common[::_SHOWN]))
     shape = (len(tasks), len(settings.depths), len(settings.wrong_rates), -1)
     recovery, deepest, steps, mass = (np.array(part).reshape(shape) for part in zip(*found, strict=True))
     task = tasks[SYN_MEDIUM]
@@ -215,9 +217,10 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     yield identity.at_most(START_GAIN, title, np.abs(gains(record, "reduced")), 1e-6)
     control = identity.breaking("r(0) has z(0) in it")
     yield control.at_most(START_GAIN, title, np.abs(gains(record, "reduced", from_start=False)), 1e-6)
-    for case, name, expected in ((theory_flow, "reduced", HOLDS), (plain, "plain", FAILS)):
+    for case, name, law, expected in ((theory_flow, "reduced", START_GAIN, HOLDS), (plain, "plain", START_WINNER, FAILS)):
         end, first = winners(record, name)
-        yield case.none(START_GAIN, "the distinct token with the largest P e^z(0) has most attention at the end", end != first)
+        wins = "the distinct token with the largest P e^z(0) has most attention at the end"
+        yield case.none(law, wins, end != first)
         title = "distinct tokens rise and common ones fall from every Z(0)"
         yield case.none(START_FATES, title, fates(record, name), expected=expected)
     end, _ = winners(record, "reduced")
@@ -226,7 +229,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     flipped = end[0, places] != own[[-1, 0]]
     yield theory_flow.none(START_GAIN, "the rarest token wins from just above its threshold and not from just below", flipped)
     title = "class 1 favoured: logits from Z(0) against those from zero with P e^z(0), largest gap"
-    yield plain.at_most(START_FREQUENCY, title, record.frequency_gap, _ROUNDING)
+    yield plain.but(against=CALCULUS).at_most(START_FREQUENCY, title, record.frequency_gap, _ROUNDING)
     title = "from every Z(0) every token goes where plain-descent theory says"
     yield plain.none(PLAIN_MEMORY, title, np.sign(_moved(record, "plain")) != np.sign(record.expected.values))
     yield from _recovery(record)

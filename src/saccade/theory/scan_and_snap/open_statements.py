@@ -15,7 +15,7 @@ _PLAIN = "plain descent (eq. 7)"
 _MODIFIED = "the theory's flow (eq. 26 and Lemma 4)"
 _ZERO = "Y(0) = Z(0) = 0"
 _EQUAL = "equal overlaps ρ, one common token, one query"
-_BEFORE = "ρL below ln(M/K)"
+_BEFORE = "ρL at most 1.3, well below ln(M/K)"
 
 PLAIN_MEMORY = _ours(
     "plain descent with memory",
@@ -71,7 +71,7 @@ RATE_RATIO = _ours(
 )
 UNEQUAL_FATES = _ours(
     "rate ratio, classes not alike",
-    "Classes not alike: distinct tokens of a negative resting lead fall in the end",
+    "Small logits: distinct tokens of a class with a negative resting lead fall",
     (
         r"\frac{dz}{dL} = \frac{\eta_Z}{\eta_Y} L (b - C (z - \langle z \rangle)), \quad"
         r" C = \sum_n (\mathrm{diag}(f_n^2) - f_n^2 f_n^{2 \top}), \quad"
@@ -80,7 +80,7 @@ UNEQUAL_FATES = _ours(
         r" \text{ of two classes } \frac{\rho}{M} (\frac{1}{c_n} - \frac{1}{N} \sum_k \frac{N_k}{c_k})",
         r"\text{a token turns at } L^* = L^*_1 \sqrt{\eta_Y/\eta_Z}, \quad t^* = \frac{K}{M \eta_Y} e^{L^*}",
     ),
-    (_PLAIN, _ZERO, "one query", "small logits", "coupling near 1/M"),
+    (_PLAIN, _ZERO, "one query", "small logits", "coupling near 1/M: ρL up to about 1"),
     "limits tian2023, Theorem 2(a), for eq. 7",
 )
 SLOW_DECODER = _asked(
@@ -115,6 +115,11 @@ START_FREQUENCY = _ours(
     (r"z_{ml}(t; P, z(0)) - z_{ml}(0) = z_{ml}(t; \tilde P, 0), \quad \tilde P(l|n) \propto P(l|n) e^{z_{ml}(0)}",),
     ("contexts of infinite length",),
     "extends tian2023, Lemma 2",
+)
+START_WINNER = _asked(
+    "winner from any start",
+    "Does the token with the largest P e^z(0) win in plain descent too?",
+    place="after tian2023, Theorem 3, which is about the theory's flow",
 )
 START_FATES = _asked(
     "fates from any start",
