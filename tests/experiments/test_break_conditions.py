@@ -42,11 +42,20 @@ def test_tokens_that_turn_a_fifth_later_or_not_as_the_root_of_the_ratio_would_be
 
 
 def test_each_kind_of_unequal_classes_is_asked_for_itself(record):
-    """One turn that is 3 % off what memory gives, in any of them, is seen."""
-    for place in range(record.sizes["unequal"]):
+    """One turn that is 3 % off what memory gives, in any of them, is seen; 5 % where memory is allowed 4."""
+    for place, name in enumerate(record.unequal.values):
         wrong = record.turn.copy(deep=True)
-        wrong[place, 2] *= 1.03
+        wrong[place, 1] *= 1.05 if name in ("nearly alike", "three classes") else 1.03
         assert unexpected(record.assign(turn=wrong)) == {"plain descent with memory"}
+
+
+def test_the_resting_lead_is_asked_only_where_the_coupling_is_small(record):
+    """At the end its verdict is left open, and there it is wrong in one case; memory is held to every sign, size and order."""
+    lead = [claim for claim in EXPERIMENT.claims(record) if "resting lead" in claim.title]
+    assert [claim.verdict for claim in lead] == 3 * ["holds", "outside"]
+    assert [claim.agrees for claim in lead] == [True, True, True, False, True, True]
+    assert unexpected(record.assign(early_logits=-record.early_logits)) == {"rate ratio, classes not alike"}
+    assert unexpected(record.assign(late_logits=record.late_logits + 0.05)) == {"plain descent with memory"}
 
 
 def test_a_border_of_sgd_elsewhere_would_be_seen(record):

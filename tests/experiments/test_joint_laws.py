@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from saccade.experiments.scan_and_snap.joint_laws import EXPERIMENT
-from saccade.lab.claim import FAILS, HOLDS
+from saccade.lab.claim import FAILS, HOLDS, PUBLISHED
 from tests.experiments.default_runs import record_of
 
 
@@ -25,6 +25,12 @@ def test_the_laws_hold_and_each_broken_assumption_breaks_them(record):
     assert sum(claim.verdict == HOLDS for claim in claims) == 16
     assert sum(bool(claim.breaks) for claim in claims) == 3
     assert len(EXPERIMENT.figure(record).axes) == 4
+    published = [claim for claim in claims if claim.against == PUBLISHED]
+    assert [claim.title for claim in published][:2] == [
+        f"entropy of attention {when}, nats" for when in ("at its minimum", "at the end")
+    ]
+    assert len(published) == 3
+    assert all("25 candidates" in claim.sentence for claim in published[:2])
 
 
 def test_logits_that_do_not_follow_the_weights_are_seen(record):

@@ -129,7 +129,15 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         "limit": list(settings.limits),
         "limit_seed": checked_seeds(settings.limit_seeds),
     }
-    return Measured(values, coords | {"unequal": [_ON_SYN_MEDIUM, *_OTHERS, _THREE], "heavier": [*_LITTLE, settings.heavier], "place": np.arange(len(paths[0].time))})
+    return Measured(
+        values,
+        coords
+        | {
+            "unequal": [_ON_SYN_MEDIUM, *_OTHERS, _THREE],
+            "heavier": [*_LITTLE, settings.heavier],
+            "place": np.arange(len(paths[0].time)),
+        },
+    )
 
 
 def _rates(ratio: float, held: str) -> dict[str, Any]:
@@ -183,13 +191,17 @@ def _unequal(settings: Settings) -> dict[str, Any]:
     listed = [task, *(unequal_classes(*shape) for shape in _OTHERS.values()), three_classes()]
     hardly = [_fates_of(unequal_classes(heavier), settings) for heavier in (*_LITTLE, settings.heavier)]
     turns = np.array([[_turn(one, ratio) for ratio in settings.turn_ratios] for one in listed])
-    return ends | {name: np.stack([one[name] for one in hardly]) for name in hardly[0]} | {
-        "top_lead": [_lead(one)[_top(one)] for one in listed],
-        "unequal_expected": [_expected_logits(task, settings.unequal_t1, one)[0, occurs] for one in rates],
-        "unequal_prob": prob,
-        "equal_rates_turn": theory.turning_height(prob, _top(task), lr_decoder=1.0, lr_attention=1.0),
-        **dict(zip(("turn", "memory_turn", "predicted_turn"), np.moveaxis(turns, -1, 0), strict=True)),
-    }
+    return (
+        ends
+        | {name: np.stack([one[name] for one in hardly]) for name in hardly[0]}
+        | {
+            "top_lead": [_lead(one)[_top(one)] for one in listed],
+            "unequal_expected": [_expected_logits(task, settings.unequal_t1, one)[0, occurs] for one in rates],
+            "unequal_prob": prob,
+            "equal_rates_turn": theory.turning_height(prob, _top(task), lr_decoder=1.0, lr_attention=1.0),
+            **dict(zip(("turn", "memory_turn", "predicted_turn"), np.moveaxis(turns, -1, 0), strict=True)),
+        }
+    )
 
 
 def _fates_of(task: saccade.SequenceClasses, settings: Settings) -> dict[str, Any]:
@@ -226,7 +238,9 @@ def _turn(task: saccade.SequenceClasses, ratio: float) -> tuple[float, float, fl
     """
     token, rates = _top(task), _rates(ratio, DECODER)
     predicted = theory.turning_height(task.token_prob[:, task.token_prob.any(axis=0)], token, **rates)
-    until = np.exp((1.4 if task.n_classes == 2 else 2.5) * predicted) * task.n_classes / task.n_vocab if np.isfinite(predicted) else 1e6
+    until = (
+        np.exp((1.4 if task.n_classes == 2 else 2.5) * predicted) * task.n_classes / task.n_vocab if np.isfinite(predicted) else 1e6
+    )
     path = saccade.flow(task, t1=until, n_times=200, keep=("attention_logits",), **rates)
     t = path.time.values
     height = task.n_vocab * theory.decoder_height(t / task.n_classes, n_vocab=task.n_vocab, lr_decoder=1.0)
@@ -363,6 +377,8 @@ def _unequal_claims(record: xr.Dataset) -> Iterator[Claim]:
     title = "every token goes where plain-descent theory says, at every ratio"
     yield case.none(PLAIN_MEMORY, title, np.sign(z) != np.sign(record.unequal_expected.values))
     border, weaker = border_ratio(record), z[:, distinct[1]]
+    lead = float(record.top_lead.sel(unequal=_ON_SYN_MEDIUM))
+    case = case.but([at_most(_UNEQUAL_ENOUGH, lead, _LEAD, "resting lead times M")])
     title = "distinct tokens of class 2 have fallen below the ratio that theory gives for this time, and risen above it"
     yield case.but(border=float(f"{border:.2g}")).none(UNEQUAL_FATES, title, (weaker < 0) != (ratios < border)[:, None])
     title = "where they fall, the frequent ones fall further"
@@ -377,6 +393,7 @@ def _unequal_claims(record: xr.Dataset) -> Iterator[Claim]:
 
 def _lead_claims(record: xr.Dataset) -> Iterator[Claim]:
     """Fates at the slowest decoder, by the resting lead where the coupling is still small, and by memory at the end."""
+    weaker = np.flatnonzero(theory.distinct_tokens(record.unequal_prob.values)[1])  # in the order of frequency
     for heavier in record.heavier.values:
         at, case = record.sel(heavier=heavier), Case({"flow": "B", "heavier by e^": float(heavier)})
         lead, title = np.sign(at.resting.values), "fates at the slowest decoder are those of the resting lead"
@@ -387,6 +404,9 @@ def _lead_claims(record: xr.Dataset) -> Iterator[Claim]:
         z, expected = at.late_logits.values, at.late_expected.values
         title = "every token goes where plain-descent theory says, at the slowest decoder"
         yield case.none(PLAIN_MEMORY, title, np.sign(z) != np.sign(expected))
+        title = "distinct token of class 2 that is lowest at the slowest decoder (1 = rarest), as theory says"
+        lowest, told = (float(np.argmin(one[weaker]) + 1) for one in (z, expected))
+        yield case.near(PLAIN_MEMORY, title, lowest, told, within=0)
         title = "logits at the slowest decoder against theory with memory: largest error / largest logit"
         yield case.at_most(PLAIN_MEMORY, title, np.abs(z - expected).max() / np.abs(z).max(), _MEMORY_TURN)
 
@@ -409,6 +429,10 @@ def _turn_claims(record: xr.Dataset) -> Iterator[Claim]:
                 yield beyond.near(PLAIN_MEMORY, title, off[ratios > _MODEST], 1, within=_MEMORY_BEYOND, expected=FAILS)
         title = "height at which the top distinct token of the lightest class is back at its start / in closed form"
         closed, expected = at.turn / at.predicted_turn, HOLDS if inside else OUTSIDE
+        if name == _ON_SYN_MEDIUM and ratios.max() > 10:
+            times = np.exp(at.turn - at.predicted_turn)[np.argmax(ratios)]
+            slowest, told = case.but(**{"η_Y/η_Z": float(ratios.max())}), "time of that turn / in closed form"
+            yield slowest.between(UNEQUAL_FATES, told, times, 0.5, 2, expected=FAILS)
         yield case.but(given).between(UNEQUAL_FATES, title, closed, 1, 1 + _CLOSED_TURN, expected=expected)
 
 
@@ -535,8 +559,8 @@ EXPERIMENT = Experiment(
         "ratio; at ratio .01 SGD loses the scan (outermost rings) unless its steps are smaller. Right: entropy among distinct "
         "tokens; they are told apart best near ratio 10, and hardly at .01. Below, unequal classes. Left: logits of the "
         "distinct tokens of class 2, whose tokens are lighter than those of class 1. Left of the dotted line all fall in (B), "
-        "here the frequent ones most; in (C) they always rise. Right: the height of the decoder, which grows with ln t, at which the"
-        " most frequent of them is back at its start."
+        "here the frequent ones most; in (C) they always rise. Right: the height of the decoder, which grows with ln t, at which "
+        "the most frequent of them is back at its start."
     ),
     finding=(
         "with classes alike a slow decoder does not break the scan; with unequal ones {distinct tokens rise, common ones "

@@ -3,10 +3,10 @@
 Theorem 1 of JoMA along a gradient flow of both layers: exact for linear and exponential attention, approximate for softmax. One
 linear neuron under a constant gradient: the erf law, and when all attention is on one token. With a nonlinearity, in the paper's
 heuristic form: which component settles first, and by how much (Theorem 4; its constant is ours). Entropy that falls and rises
-again: the authors' script, whose ten random targets we chose, among 25 candidates, because they give
-the published entropies (`DRAWS`): so these show that the script can be reproduced, and are no test of theory. Expect exact laws to solver accuracy, and each to
-fail once an assumption is broken: two queries share the layer, tokens overlap, the gradient fades. The bound of .9 for the softmax
-correlation was set before the first run, from a replication with .95 to .99 on other data.
+again: the authors' script, whose ten random targets we chose, among 25 candidates, because they give the published entropies
+(`DRAWS`): so these show that the script can be reproduced, and are no test of theory. Expect exact laws to solver accuracy, and
+each to fail once an assumption is broken: two queries share the layer, tokens overlap, the gradient fades. The bound of .9 for the
+softmax correlation was set before the first run, from a replication with .95 to .99 on other data.
 """
 
 from __future__ import annotations

@@ -259,7 +259,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     unequal = record.sel(case="unequal, fast attention")
     title = "unequal classes: all distinct tokens rise, Theorem 2(a)"
     yield Case().none(UNEQUAL_FATES, title, int(unequal.falling), among=12, expected=FAILS)
-    title = "unequal classes: tokens move at the end to the side of the resting lead"
+    title = "unequal classes: tokens move at the end to the side of the resting lead with the coupling of then"
     yield Case().none(UNEQUAL_FATES, title, int(unequal.wrong_lead), among=16)
     yield from _coupling_claims(record)
     yield from _growth_claims(record)

@@ -38,7 +38,7 @@ from saccade.theory.scan_and_snap.open_statements import (
 _ENGINES: dict[str, Callable[..., xr.Dataset]] = {"reduced": saccade.reduced_flow, "plain": saccade.flow}
 _LEARNT = 0.1  # nats: a loss below it is far from guessing among two classes, ln 2
 _ROUNDING = 1e-6  # of logits that two flows give, each followed to 1e-9
-_DENSE, _SHOWN = 800, 10  # samples of a flow from a wrong decoder: the loss falls through its level within a few; kept are fewer
+_DENSE, _SHOWN = 3200, 40  # samples of a flow from a wrong decoder: the loss falls through its level within a few; kept are fewer
 _FLED = 2.0  # fall of a distinct logit at its deepest from which its attention is small, e^-6 of that on common tokens here
 _FAVOURED = "class 1 favoured"
 SYN_MEDIUM, OTHER = "Syn-Medium", "16 common, 7 distinct tokens"

@@ -41,7 +41,8 @@ def _memory_and_push(token_prob: ArrayLike, coupling: ArrayLike | None = None) -
 
 
 def resting_lead(token_prob: ArrayLike, coupling: ArrayLike | None = None) -> NDArray[np.float64]:
-    r"""Lead $M (z - \langle z\rangle)$ at which fast attention rests, $C^{+} M b$ (token). Its sign is the fate of the token.
+    r"""Lead $M (z - \langle z\rangle)$ at which fast attention rests, $C^{+} M b$ (token). Its sign is the fate of the token
+    while logits are small and $\rho L$ is at most about 1 (or with the coupling of the time asked about); not beyond.
 
     `coupling` (class, class) is $M\beta_{nk}/\iota_n$, for instance from `plain_coupling`; it starts at 1, which is the default.
     Ours. All distinct tokens of a class have the same. If two classes share all their common tokens in one proportion, that is
