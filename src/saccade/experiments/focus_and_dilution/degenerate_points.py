@@ -30,7 +30,7 @@ def rank_one_point(chain: saccade.MarkovChain) -> RankOne:
     system = saccade.RankOneEmbedded(chain)
     focus = theory.focus_rate(stationary=chain.stationary, transition=chain.transition)
     if focus <= 0:
-        raise InputError(f"Attention does not turn to frequent tokens on this chain, whose rate c is {focus:.2g}: no point to find.")
+        raise InputError(f"Attention does not turn to frequent tokens on this chain (c is {focus:.2g}): no point to find.")
     per_fold = theory.condensation_slope(stationary=chain.stationary) + theory.focus_slope(rate=focus)
     t1 = _FOLDS * np.log(1 / system.model.init_scale) * per_fold
     point = saccade.critical_point(system, near=saccade.flow(system, t1=t1, n_times=2).isel(time=-1)).state

@@ -212,8 +212,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "share of the loss's fall from ln d to H(π) before queries have condensed",
         _fall_before_attention(record),
         0.5,
-        sentence="Under Adam most of the loss (a half: our bound) falls after queries have condensed, as the paper says; in the flow, "
-        "before.",
+        sentence="Under Adam most of the loss (a half: our bound) falls after queries have condensed, as the paper says; "
+        "in the flow, before.",
     )
     yield from _outer_weights(record, shown)
     yield from _cosine_maps(record, shown)

@@ -38,8 +38,8 @@ LINEAR = 1e-3  # strength up to which the linear law is asked
 # ... or less, where a token's γ has moved before by this share of itself, or of γ₁ - γ_l if that is smaller. What the linear law
 # leaves out is of the order of that share: on 28 laws of 3 to 12 tokens its closed form is off by at most 1.2 of it, eq. 159 by 4.
 MOVED = 5e-4
-# That the solver leaves between equal tokens, for each unit of time: 1e-15 up to a few hundred of these, and 5e-11 where a flow takes
-# millions. It was 1e-10 for all after such a law had been run; now the length of the run sets it, and never below 1e-12.
+# That the solver leaves between equal tokens, for each unit of time: 1e-15 up to a few thousand of these, and 5e-11 where a flow
+# takes millions. It was 1e-10 for all after such a law had been run; now the length of the run sets it, and never below 1e-12.
 ROUNDING, LEAST_ROUNDING = 1e-16, 1e-12
 EARLY = 0.4  # 2ct at which e^{2ct} and e^{2ct} - 1 are told apart
 SIZES, STAYS = (2, 3, 4, 5, 6, 10, 30, 100), (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)  # of the map of directions

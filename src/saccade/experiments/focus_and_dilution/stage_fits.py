@@ -1,6 +1,7 @@
 """What the experiments on stages I to III share: starts, a run seen along one direction, windows for rates.
 
-Windows are set by one rule for all runs; the rule itself was revised after runs on other laws had been seen. At their lower end, ten times the start, what does not grow is 1 % in square.
+Windows are set by one rule for all runs; the rule itself was revised after runs on other laws had been seen. At their lower end,
+ten times the start, what does not grow is 1 % in square.
 At the upper end the force has changed by about 1 %: next-token logits are a hundredth of what they will be, or attention is a
 hundredth from where it was, or tokens have moved by a hundredth of how far they are apart, which comes first where they are nearly
 equally frequent. Where there is no room between the two, there is no rate.
@@ -28,7 +29,7 @@ from saccade.theory.condition import Condition
 T = TypeVar("T")
 ROOM, CONDENSING, LINEAR = 10.0, 0.1, 0.01  # ends of the windows in the table above
 STEPS = "steps of gradient descent at rate 1"
-ON_TIME = 0.5, 1.5  # of the predicted time of escape: constants of order one are left out of it. A flow is followed to the later end
+ON_TIME = 0.5, 1.5  # of the predicted time of escape, which leaves out constants of order one; a flow has until the later
 _SLOWEST = 1e-6  # of a focus rate: beyond it stage II would take ten million units of time
 
 
