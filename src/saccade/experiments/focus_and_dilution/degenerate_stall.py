@@ -37,7 +37,7 @@ from saccade.theory.focus_and_dilution.stage_four import AVERAGES, DEGENERATE_PO
 # By which a power may be off. Escape takes 1 / s₁(B): where s₁(B) itself, between any two neighbours, is further from a first power
 # of the asymmetry, the asymmetries are too large, or the stay too near the critical one, for powers of the time.
 POWER = 0.05
-# s2 / s1 at which the flow counts as having left. Lowered after runs on other laws: the next plateau may be at 0.16, or 0.11 for
+# s2 / s1 at which the flow counts as having left. It was 0.2 until runs on other laws: the next plateau may be at 0.16, or 0.11 for
 # smaller asymmetries, as it is of the order of √asymmetry.
 ESCAPED = 0.05
 

@@ -49,8 +49,8 @@ ROUNDING = 1e-13  # of entries of P^t, a product of 30 matrices of 10 tokens: 1.
 # The gap falls as length^FALL or faster, though the paper gives no rate: it is the bias of attention over frequencies f, about
 # χ = E(f_j - π_j)²/π_j² = 1/n, n = π_j s (1 - λ)/(1 + λ) the independent visits to token j in a context, until it levels off at
 # χ = 1. As χ / (1 + χ) it falls from length s to r s by a factor of √r or more just where n of the rarest token is at least √r in
-# the longest contexts, which is what is assumed. This way of levelling off is a model, no theorem. A bound of 0.75 on the ratio, for
-# all laws, stood here for a while, after ten tokens, nine of mass 0.011, had given 0.6: that case is now outside, and so is the
+# the longest contexts, which is assumed. This way of levelling off is a model, no theorem. A bound of 0.75 on the ratio, for all
+# laws, stood here for a while, after ten tokens, nine of mass 0.011, had given 0.6: that case is now outside, and so is the
 # paper's own law, whose rarest token has 0.18 such visits.
 FALL = -0.5
 

@@ -36,7 +36,7 @@ from saccade.theory.focus_and_dilution.stage_four import CRITICAL_STAY, ESCAPE_T
 
 APART = 0.1  # spread at which low tokens count as parted
 OPEN = 0.2  # s2 / s1 of the embedding at which the flow counts as having left
-PARTING = (1e-3, 5e-3)  # spreads between which its growth is fitted, on a line to zero; changed after runs on other laws
+PARTING = (1e-3, 5e-3)  # spreads between which its growth is fitted, on a line to zero; 2e-3 to 2e-2 before runs on other laws
 NEARNESS = (1 / 3, 2 / 3)  # two of the degenerate points; the critical stay is the same at each
 GRID_STAYS = tuple(np.linspace(0.03, 0.98, 20).tolist())
 STRONG = 60.0  # exponent by which attention between token 0 and the others is suppressed: e^-60 is below rounding
