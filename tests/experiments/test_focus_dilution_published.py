@@ -12,7 +12,7 @@ from saccade.dynamics.embedded_descent import contexts, distinct
 from saccade.experiments.focus_and_dilution import published_observables as observables
 from saccade.experiments.focus_and_dilution.focus_dilution_published import EXPERIMENT, MATRICES, Settings
 from saccade.experiments.focus_and_dilution.published_events import EVENTS, PEAK, Path
-from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE
+from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED
 from saccade.model.embedded import Weights
 from saccade.records.schema import with_settings
 from tests.experiments.default_runs import record_of
@@ -192,11 +192,25 @@ def test_an_event_is_held_to_its_range_by_the_interval_over_seeds_and_a_missing_
 
 def test_what_comes_too_late_with_mini_batches_is_a_failure_that_is_expected(small):
     right = shown(small).assign_coords(batch=["full", "1000"])
-    above, words = right.assign(group_loss=xr.full_like(right.group_loss, 1.3)), "loss after token 2 (batch 1000, step 1500)"
+    above, words = right.assign(group_loss=xr.full_like(right.group_loss, 1.3)), "loss after token 3 (batch 1000, step 1500)"
     assert verdicts(above, words) == {FAILS}
     assert all(claim.as_expected for claim in EXPERIMENT.claims(above) if words in claim.label)
-    reached = right.assign(group_loss=xr.full_like(right.group_loss, 0.79))
+    reached = right.assign(group_loss=xr.full_like(right.group_loss, 1.1))
     assert all(claim.is_surprise for claim in EXPERIMENT.claims(reached) if words in claim.label)
+
+
+def test_what_few_seeds_leave_open_is_no_failure_that_is_expected(small):
+    right, words = shown(small).assign_coords(batch=["full", "1000"]), "loss after token 2 (batch 1000, step 1500)"
+    open_ = right.assign(group_loss=xr.where(right.seed == 1, 1.3, 0.79) + 0 * right.group_loss)
+    for record, expected in ((open_, CANNOT_TELL), (xr.concat([open_] * 2, "seed", data_vars="minimal"), FAILS)):
+        found = [claim for claim in EXPERIMENT.claims(record) if words in claim.label]
+        assert [(claim.verdict, claim.expected) for claim in found] == [(CANNOT_TELL, expected)]
+
+
+def test_only_the_captions_steps_count_as_published_numbers(small):
+    published = {claim.title for claim in EXPERIMENT.claims(shown(small)) if claim.against == PUBLISHED}
+    steps = "step at which attention of all queries to token 0"
+    assert published == {f"{steps} begins to rise", f"{steps} is at its peak"}
 
 
 def test_the_table_has_every_event_of_every_run_with_the_replications_range(small):

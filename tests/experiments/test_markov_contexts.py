@@ -6,7 +6,7 @@ import pytest
 
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.markov_contexts import EXPERIMENT, Settings
-from saccade.lab.claim import FAILS
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
@@ -39,8 +39,20 @@ def test_frequencies_three_percent_off_their_exact_distance_are_seen(record):
     assert verdicts(record.assign(frequency_spread=1.03 * record.frequency_spread), "root mean square distance") == {FAILS}
 
 
+def test_rounding_of_ten_tokens_is_no_failure_and_tokens_missing_from_contexts_are_outside():
+    missing = record_of("markov-contexts", laws=("0.9 of 10",), stays=(0.9,), n_sequences=2000)
+    assert verdicts(missing, "P^t") == {HOLDS}
+    assert verdicts(missing, "gradient's gap") == {OUTSIDE}
+
+
+def test_a_gradient_that_falls_more_slowly_than_the_root_of_the_length_is_seen(record):
+    slow = record.assign(gradient_gap=0 * record.gradient_gap + 0.1 * record.length**-0.4)
+    assert FAILS in verdicts(slow, "gradient's gap")
+    assert verdicts(slow, "closer to its limit") == {HOLDS}
+
+
 def test_a_gradient_that_keeps_its_gap_is_seen(record):
-    assert verdicts(record.assign(gradient_gap=0 * record.gradient_gap + 0.1), "gradient's gap") == {FAILS}
+    assert verdicts(record.assign(gradient_gap=0 * record.gradient_gap + 0.1), "closer to its limit") == {FAILS}
 
 
 def test_a_last_token_that_has_forgotten_the_start_is_seen(record):

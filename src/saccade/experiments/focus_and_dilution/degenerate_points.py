@@ -13,20 +13,30 @@ from scipy.special import softmax
 import saccade
 from saccade.dynamics.linearise import jacobian, speed
 from saccade.dynamics.next_direction import composite_gradient, next_direction
+from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.model.embedded import Weights
 from saccade.model.rank_one import RankOne, velocity
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
 
-_RELAXED = 3000.0  # by then the rank-one flow on four tokens moves at 1e-12 or less; Newton's method does the rest
+_FOLDS = 6.0  # times the predicted length of stages I and II: both pass, and what is left decays; Newton's method does the rest
+_UNMOVED = 1e-6  # of query times key: attention has not grown, and the point is the unigram saddle that the flow has yet to leave
 _STAYS = 0.02, 0.98  # every critical stay of the diagram lies between; nearer to 0 and 1 the rates themselves vanish
 
 
 def rank_one_point(chain: saccade.MarkovChain) -> RankOne:
-    """The critical point that the rank-one flow from a small start comes to."""
+    """The critical point that the rank-one flow from a small start comes to, past the unigram saddle."""
     system = saccade.RankOneEmbedded(chain)
-    return saccade.critical_point(system, near=saccade.flow(system, t1=_RELAXED, n_times=2).isel(time=-1)).state
+    focus = theory.focus_rate(stationary=chain.stationary, transition=chain.transition)
+    if focus <= 0:
+        raise InputError(f"Attention does not turn to frequent tokens on this chain (c is {focus:.2g}): no point to find.")
+    per_fold = theory.condensation_slope(stationary=chain.stationary) + theory.focus_slope(rate=focus)
+    t1 = _FOLDS * np.log(1 / system.model.init_scale) * per_fold
+    point = saccade.critical_point(system, near=saccade.flow(system, t1=t1, n_times=2).isel(time=-1)).state
+    if abs(point.query * point.key) < _UNMOVED:
+        raise InputError(f"The rank-one flow is still at the unigram point at t = {t1:.3g}, where attention has not begun to grow.")
+    return point
 
 
 def gradients_at(chain: saccade.MarkovChain, point: RankOne) -> tuple[float, float]:

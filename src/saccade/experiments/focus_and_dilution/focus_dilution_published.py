@@ -21,7 +21,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution import published_observables as observables
 from saccade.experiments.focus_and_dilution.published_events import AT_STEP, COSINES, EVENTS, OPENING, ORDER, PEAK
-from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, REPLICATION, Case, Claim
+from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, PUBLISHED, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, stretch
 from saccade.lab.panel import Heat, Line, Lines, Panel, over_seeds
 from saccade.model.embedded import weights_of
@@ -35,12 +35,16 @@ MAPPED = (50, 150, 1500)  # updates of the cosine maps: embedding condensed, all
 SHOWN = (0, 200, 350, 1500)  # updates of the attention maps: the start, focus, dilution, the end
 FOCUSING = (100, 200)  # updates between which attention focuses in every run
 CAPTION = (350, 550)  # updates between which, by the caption, attention of all queries to the first token rises
-REPLICATED = (110, 210)  # the same in an independent replication at the printed settings
+REPLICATED = (110, 210)  # the same by a separate program of ours at the printed settings
 CAPTION_MARKS = {350.0: "", 550.0: "350 to 550: rise by the caption"}
 STEP, VALUE = 0.15, 0.02  # by how much of itself a step, and by how much a value, may differ from the replication's
 # With nine seeds, 0 to 8, these three fail and 105 of the other 111 hold (six are still undecided): the ranges are those of runs on
-# all sequences, and with the noise of mini-batches rare tokens are learnt later. Three seeds decide three in four.
-LATE = {("loss after token 2", 1000), ("loss after token 2", 1500), ("loss after token 3", 1500)}
+# all sequences, and with the noise of mini-batches rare tokens are learnt later. Three seeds decide three in four, and of these
+# three the last alone: up to FEW seeds the others are expected to be undecided.
+LATE = {("loss after token 2", 1000): CANNOT_TELL, ("loss after token 2", 1500): CANNOT_TELL, ("loss after token 3", 1500): FAILS}
+FEW = 3
+OURS = " The figure shows it without a number: the bound is ours."
+AFTER_RUNS = " The figure shows it without a number: the bound is ours, set after runs had been seen."
 CAPTION_HOLDS = {("start 1/m², logits over √m", 350), ("rate / 3", 550)}  # the only numbers that a variant gives
 
 VARIABLES = {
@@ -64,11 +68,12 @@ VARIABLES = {
 }
 
 
-# Bounds are the ranges of an independent replication, 15 % wider in steps and 0.02 in values: over six runs, and over the three on
+# Bounds are the ranges of a separate program of ours, 15 % wider in steps and 0.02 in values: over six runs, and over the three on
 # all sequences for values at a step, which are asked of mini-batches too. Student's interval over seeds is held to them, for each
 # batch size by itself: all of it inside holds, all of it outside fails, and across a bound three seeds cannot tell. Bounds on what
 # the figure shows without numbers (cosine maps, principal components, attention maps) are held by every run and were set after runs
-# had been seen; one was relaxed, attention of token 0 on itself from .95 to .9 when it came out as .919.
+# had been seen; one was relaxed, attention of token 0 on itself from .95 to .9 when it came out as .919. The only numbers of the
+# paper's are the caption's 350 and 550, and only claims on these count as comparisons with published numbers.
 @dataclass(frozen=True)
 class Settings:
     stationary: tuple[float, ...] = (0.75, 0.19, 0.05, 0.01)
@@ -189,31 +194,33 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     case = Case({}, [published], REPLICATION)
     for batch in map(str, record.batch.values):
         yield from _of_replication(record.sel(batch=batch), case.but(batch=batch))
-    of_paper = Case({}, [published], PUBLISHED)
-    yield of_paper.in_order(
+    shown = Case({}, [published])
+    yield shown.in_order(
         FIG_2,
         "embedding condenses, queries condense, joint focus, dilution, second direction",
         record.event.sel(what=list(ORDER)).values.reshape(-1, len(ORDER)),
-        sentence="In every run the stages come in the order of the paper.",
+        sentence="In every run the stages come in the order of the paper. Where each begins is read by thresholds of ours.",
     )
-    yield of_paper.in_order(
+    yield shown.in_order(
         FIG_2,
         "embedding rows leave the direction of token 0 in order of frequency",
         record.event.sel(what=list(OPENING)).values.reshape(-1, 3),
+        sentence="Rows leave the direction of token 0 one after the other, as the figure shows; the threshold of 0.3 is ours.",
     )
-    yield of_paper.at_most(
+    yield shown.at_most(
         FIG_2,
         "share of the loss's fall from ln d to H(π) before queries have condensed",
         _fall_before_attention(record),
         0.5,
-        sentence="Under Adam most of the loss falls after queries have condensed, as the paper says; in the flow it falls before.",
+        sentence="Under Adam most of the loss (a half: our bound) falls after queries have condensed, as the paper says; "
+        "in the flow, before.",
     )
-    yield from _outer_weights(record, of_paper)
-    yield from _cosine_maps(record, of_paper)
-    yield from _principal_components(record, of_paper)
-    yield from _attention_maps(record, of_paper)
+    yield from _outer_weights(record, shown)
+    yield from _cosine_maps(record, shown)
+    yield from _principal_components(record, shown)
+    yield from _attention_maps(record, shown)
     peaks = record.event.sel(what=PEAK)
-    yield Case({}, [published]).at_most(
+    yield shown.at_most(
         FIG_2,
         "focus peak: all sequences against mini-batches, relative gap",
         np.abs(peaks.sel(batch="full") / peaks.isel(batch=1) - 1),
@@ -221,8 +228,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         sentence="From the published start, attention focuses even without the noise of mini-batches.",
     )
     for chain in record.chain.values:
-        yield from _of_other_chain(record.chain_event.sel(chain=chain), of_paper.but(chain=chain))
-    yield from _of_caption(record, of_paper)
+        yield from _of_other_chain(record.chain_event.sel(chain=chain), shown.but(chain=chain))
+    yield from _of_caption(record, Case({}, [published], PUBLISHED))
 
 
 def _of_caption(record: xr.Dataset, case: Case) -> Iterator[Claim]:
@@ -270,14 +277,14 @@ def _of_other_chain(event: xr.DataArray, case: Case) -> Iterator[Claim]:
         event.sel(what="σ₂ / σ₁ of the embedding at the peak"),
         0.2,
         expected=FAILS if chain == "lazy Metropolis" else HOLDS,
-        sentence="The embedding is condensed while attention is focused, on another chain with the same stationary law.",
+        sentence="The embedding is condensed while attention is focused, on another chain with the same stationary law." + OURS,
     )
     yield case.at_most(
         FIG_2,
         "step at which all queries give token 0 more than 0.95",
         event.sel(what="all queries above 0.95 on token 0"),
         200,
-        sentence="All queries turn to the frequent token early, on another chain with the same stationary law.",
+        sentence="All queries turn to the frequent token early, on another chain with the same stationary law." + OURS,
     )
     yield case.in_order(
         FIG_2,
@@ -299,7 +306,8 @@ def _outer_weights(record: xr.Dataset, case: Case) -> Iterator[Claim]:
             1,
             relative=0.5,
             expected=FAILS,
-            sentence="While attention focuses, the outer parameters are largely invariant, says the paper; under Adam they grow.",
+            sentence="While attention focuses, the outer parameters are largely invariant, says the paper; under Adam they grow, "
+            "by more than the half that we allow.",
         )
 
 
@@ -314,7 +322,7 @@ def _cosine_maps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
         for matrix in matrices if step <= record.time[-1] else ():
             measured = record.row_cosine.sel(matrix=matrix, time=step)
             title = f"mean |cosine| of rows in every run, {matrix} matrix"
-            yield case.but(step=step).between(FIG_2, title, measured, low, high, sentence=sentence)
+            yield case.but(step=step).between(FIG_2, title, measured, low, high, sentence=sentence + AFTER_RUNS)
 
 
 def _principal_components(record: xr.Dataset, case: Case) -> Iterator[Claim]:
@@ -323,27 +331,29 @@ def _principal_components(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     length, angle = turned.isel(component=0, token=slice(1, None)), turned.isel(component=1, token=slice(1, None))
     peak = record.event.sel(batch="full", what=PEAK).fillna(record.time[-1])
     before, after = length.where(length.time <= peak).max("time"), length.where(length.time > peak).min("time")
-    yield case.at_least(FIG_2, "share of all embedding snapshots' variance in two principal components", record.plane_share, 0.9)
+    title = "share of all embedding snapshots' variance in two principal components"
+    sentence = "Two principal components hold nearly all that the embeddings do." + AFTER_RUNS
+    yield case.at_least(FIG_2, title, record.plane_share, 0.9, sentence=sentence)
     yield case.at_most(
         FIG_2,
         "angle of any token to token 0 in the plane of two principal components, at the focus, degrees",
         angle.sel(time=peak),
         20,
-        sentence="Until the focus all embeddings move along one line.",
+        sentence="Until the focus all embeddings move along one line." + AFTER_RUNS,
     )
     yield case.at_most(
         FIG_2,
         "length of any token but 0 in that plane where shortest after the focus, over its longest before",
         after / before,
         0.75,
-        sentence="After the focus the embeddings of all tokens but the frequent one draw back.",
+        sentence="After the focus the embeddings of all tokens but the frequent one draw back." + AFTER_RUNS,
     )
     yield case.at_least(
         FIG_2,
         "angle of any token to token 0 in that plane, at the end, degrees",
         angle.isel(time=-1),
         45,
-        sentence="At the end no other token is left on the line of the frequent one.",
+        sentence="At the end no other token is left on the line of the frequent one." + AFTER_RUNS,
     )
 
 
@@ -352,13 +362,19 @@ def _attention_maps(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     probe, peak = record.probe_attention.isel(token=0), record.event.sel(what=PEAK).fillna(record.time[-1])
     after, end = probe.where(probe.time > peak), probe.isel(time=-1)
     case = case.but(context="every token once")
-    yield case.at_least(FIG_2, "attention of token 0 on itself, from the focus on", after.isel(query=0).min("time"), 0.9)
+    yield case.at_least(
+        FIG_2,
+        "attention of token 0 on itself, from the focus on",
+        after.isel(query=0).min("time"),
+        0.9,
+        sentence="From the focus on token 0 attends to itself." + AFTER_RUNS + " It was 0.95 until 0.919 came out.",
+    )
     yield case.at_most(
         FIG_2,
         "attention of any other query on token 0, at the end",
         end.isel(query=slice(1, None)),
         0.25,
-        sentence="After the focus every other query gives the frequent token less than an equal share.",
+        sentence="After the focus every other query gives the frequent token less than an equal share." + AFTER_RUNS,
     )
 
 
@@ -368,14 +384,14 @@ def _of_replication(runs: xr.Dataset, case: Case) -> Iterator[Claim]:
         low, high = (event.low * (1 - STEP), event.high * (1 + STEP)) if event.is_step else (event.low - VALUE, event.high + VALUE)
         yield case.between(FIG_2, what, _over_seeds(runs.event.sel(what=what)), low, high)
     for title, step, path, (low, high) in _table(runs.assign(probe_entropy=_probe_entropy(runs))):
-        late = case.settings["batch"] != "full" and (title, step) in LATE
+        late = LATE.get((title, step)) if case.settings["batch"] != "full" else None
         yield case.but(step=step).between(
             FIG_2,
             title,
             _over_seeds(path.sel(time=step)),
             low - VALUE,
             high + VALUE,
-            expected=FAILS if late else HOLDS,
+            expected=(late if runs.sizes["seed"] <= FEW else FAILS) if late else HOLDS,
             sentence="With the noise of mini-batches rare tokens are learnt later than on all sequences at once." if late else "",
         )
 

@@ -3,9 +3,9 @@
 Draws contexts of the lazy chain and holds them against Definition 2.1 and Proposition B.1; computes the transformer of Definition
 2.2 position by position and compares it with the table that the theory uses; and compares the gradient over drawn contexts with the
 population gradient of Proposition 2.3 as contexts become longer.
-Expect: powers of P and times of return exactly, the model to rounding, a gradient's gap that falls with the length (the paper
-states no rate). Ours: the distance of token frequencies to π and the law of the last token at finite length; at the paper's own
-settings its rarest token is 43 % too frequent.
+Expect: powers of P and times of return exactly, the model to rounding, a gradient's gap that falls with the length, by its root or
+faster where even the rarest token is met often enough (the paper states no rate). Ours: the distance of token frequencies to π and
+the law of the last token at finite length; at the paper's own settings its rarest token is 43 % too frequent.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from saccade.lab.panel import DASHES, POINTS, Bars, Layout, Line, Lines, Panel
 from saccade.model.embedded import Weights, composite, context_attention, context_loss
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
+from saccade.theory.condition import Condition, at_least
 from saccade.theory.focus_and_dilution.statements import (
     DEFINITION_2_1,
     DEFINITION_2_2,
@@ -44,9 +45,14 @@ Tokens = NDArray[np.int64]
 POWERS = 30  # of P
 LENGTH = 19  # of the paper's contexts
 SIGMAS = 5.0  # standard errors that sampling is allowed
-# The paper gives no rate. In contexts eight times as long the gap is an eighth to a third on most laws, and 0.6 where rare tokens
-# are missing even from the longest (ten tokens, nine of mass 0.011).
-FALL = 0.75
+ROUNDING = 1e-13  # of entries of P^t, a product of 30 matrices of 10 tokens: 1.04e-14 was seen, where 1e-14 had been allowed
+# The gap falls as length^FALL or faster, though the paper gives no rate: it is the bias of attention over frequencies f, about
+# χ = E(f_j - π_j)²/π_j² = 1/n, n = π_j s (1 - λ)/(1 + λ) the independent visits to token j in a context, until it levels off at
+# χ = 1. As χ / (1 + χ) it falls from length s to r s by a factor of √r or more just where n of the rarest token is at least √r in
+# the longest contexts, which is assumed. This way of levelling off is a model, no theorem. A bound of 0.75 on the ratio, for all
+# laws, stood here for a while, after ten tokens, nine of mass 0.011, had given 0.6: that case is now outside, and so is the
+# paper's own law, whose rarest token has 0.18 such visits.
+FALL = -0.5
 
 VARIABLES = {
     "table_gap": Variable("law", "1", "largest gap of drawn transitions to P, in standard errors"),
@@ -168,17 +174,26 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         off = (at.last_token_drawn - last) / noise
         closed = theory.last_token_law(LENGTH, stationary=chain.stationary, stay=stay)
         yield case.at_most(DEFINITION_2_1, "drawn transitions against P, in standard errors", at.table_gap, SIGMAS)
-        yield by_hand.at_most(PROPOSITION_B_1, "P^t against 1πᵀ + λ^t (I - 1πᵀ), t below 30", at.power_gap, 1e-14)
+        yield by_hand.at_most(PROPOSITION_B_1, "P^t against 1πᵀ + λ^t (I - 1πᵀ), t below 30", at.power_gap, ROUNDING)
         yield by_hand.at_most(PROPOSITION_B_1, "mean times of return against 1/π, relative gap", at.return_gap, 1e-10)
         yield case.in_order(PROPOSITION_B_1, "token frequencies come closer to π in longer contexts", -at.frequency_gap)
         exact = [theory.frequency_spread(s, stationary=chain.stationary, stay=stay) for s in at.length.values.tolist()]
         title = "root mean square distance of a single context's frequencies to π / its exact value, every length"
-        yield case.near(PROPOSITION_B_1, title, at.frequency_spread / exact, 1, within=0.02)
+        yield case.near(FINITE_CONTEXTS, title, at.frequency_spread / exact, 1, within=0.02)
         yield by_hand.at_most(FINITE_CONTEXTS, "law of the last of 19 tokens, largest gap", np.abs(last - closed), 1e-14)
         yield case.at_most(FINITE_CONTEXTS, "drawn last tokens against that law, in standard errors", np.abs(off), SIGMAS)
         yield case.at_most(DEFINITION_2_2, "outputs position by position against counts, largest gap", at.model_gap, 1e-12)
-        title = "gradient's gap to its limit in the longest contexts / in the shortest"
-        yield case.at_most(PROPOSITION_2_3, title, at.gradient_gap[-1] / at.gradient_gap[0], FALL)
+        yield case.in_order(PROPOSITION_2_3, "the gradient comes closer to its limit in longer contexts", -at.gradient_gap)
+        times, title = float(at.length[-1] / at.length[0]), "gradient's gap to its limit in the longest contexts / in the shortest"
+        seen = case.but(given=[_seen(chain, stay, float(at.length[-1]), times)])
+        yield seen.at_most(PROPOSITION_2_3, title, at.gradient_gap[-1] / at.gradient_gap[0], times**FALL)
+
+
+def _seen(chain: saccade.MarkovChain, stay: float, longest: float, times: float) -> Condition:
+    """That the rarest token is met often enough."""
+    visits = chain.stationary.min() * longest * (1 - stay) / (1 + stay)
+    name, quantity = "rarest token in the longest contexts", "independent visits to it, π s (1 - λ) / (1 + λ)"
+    return at_least(name, visits, np.sqrt(times), quantity, "with fewer, its frequency is off by more than itself")
 
 
 def panels(record: xr.Dataset) -> Layout:

@@ -1,4 +1,4 @@
-"""Events of the published run: how each is read from a run, and the range in which a replication over six runs found it."""
+"""Events of the published run: how each is read, and the range in which a separate program of ours found it in six runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What the experiments on stages I to III share: starts, a run seen along one direction, windows for rates.
 
-Windows are set by a rule, never by looking at a run. At their lower end, ten times the start, what does not grow is 1 % in square.
+Windows are set by one rule for all runs; the rule itself was revised after runs on other laws had been seen. At their lower end,
+ten times the start, what does not grow is 1 % in square.
 At the upper end the force has changed by about 1 %: next-token logits are a hundredth of what they will be, or attention is a
 hundredth from where it was, or tokens have moved by a hundredth of how far they are apart, which comes first where they are nearly
 equally frequent. Where there is no room between the two, there is no rate.
@@ -8,7 +9,7 @@ equally frequent. Where there is no room between the two, there is no rate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from saccade.theory.condition import Condition
 T = TypeVar("T")
 ROOM, CONDENSING, LINEAR = 10.0, 0.1, 0.01  # ends of the windows in the table above
 STEPS = "steps of gradient descent at rate 1"
+ON_TIME = 0.5, 1.5  # of the predicted time of escape, which leaves out constants of order one; a flow has until the later
 _SLOWEST = 1e-6  # of a focus rate: beyond it stage II would take ten million units of time
 
 
@@ -81,6 +83,12 @@ def until_left(flow: Callable[[float, int], T], left: Callable[[T], bool], t1: f
         end = min(2 * end, longest)
         found = flow(end, int(n_times * end / t1))
     return found
+
+
+def escape_time(rates: Sequence[float], init_scale: float, threshold: float) -> float:
+    """When a flow leaves, by its stages' rates: each stage grows from the start to size one, the last one to the threshold."""
+    folds = np.append(np.full(len(rates) - 1, np.log(1 / init_scale)), np.log(threshold / init_scale))
+    return float(np.sum(folds / np.asarray(rates)))
 
 
 def accurate_flow(chain: saccade.MarkovChain, start: Weights, times: Array, scale: float) -> Weights:
