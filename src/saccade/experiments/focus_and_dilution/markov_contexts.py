@@ -193,7 +193,7 @@ def _seen(chain: saccade.MarkovChain, stay: float, longest: float, times: float)
     """That the rarest token is met often enough."""
     visits = chain.stationary.min() * longest * (1 - stay) / (1 + stay)
     name, quantity = "rarest token in the longest contexts", "independent visits to it, π s (1 - λ) / (1 + λ)"
-    return at_least(name, visits, np.sqrt(times), quantity, "with fewer, its frequency is off by more than itself")
+    return at_least(name, visits, np.sqrt(times), quantity, "with fewer, the gap has not left its plateau")
 
 
 def panels(record: xr.Dataset) -> Layout:
