@@ -44,9 +44,7 @@ STEP, VALUE = 0.15, 0.02  # by how much of itself a step, and by how much a valu
 LATE = {("loss after token 2", 1000): CANNOT_TELL, ("loss after token 2", 1500): CANNOT_TELL, ("loss after token 3", 1500): FAILS}
 FEW = 3
 AFTER_RUNS = " The figure shows it without a number: the bound is ours, set after runs had been seen."
-OTHER_CHAINS = (
-    " The paper says it of three matrices that it does not print: matrices and bounds are ours, set after runs had been seen."
-)
+OURS = " The paper says it of three matrices that it does not print; matrices and bounds are ours, set after runs."
 CAPTION_HOLDS = {("start 1/m², logits over √m", 350), ("rate / 3", 550)}  # the only numbers that a variant gives
 
 VARIABLES = {
