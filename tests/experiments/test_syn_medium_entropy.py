@@ -30,7 +30,7 @@ def test_the_table_has_a_row_for_each_of_the_64_settings(record):
     rows = EXPERIMENT.rows(record)
     assert len(rows) == 64
     means = [f"{name}_{of}" for name in ("entropy", "recall_at_lowest", "recall_at_highest") for of in ("mean", "std")]
-    assert list(rows[0]) == ["n_queries", "lr_attention", "ratio", *means, "n_seeds"]
+    assert list(rows[0]) == ["n_queries", "lr_attention", "ratio", *means[:2], "n_seeds", *means[2:]]
     assert {row["n_seeds"] for row in rows} == {10}
 
 

@@ -262,7 +262,7 @@ FIG_3 = _shown(
 
 FINITE_CONTEXTS = _ours(
     "finite contexts",
-    "In short contexts the last token still remembers the uniform start, and frequencies are off by a known amount",
+    "Short contexts remember the start; their frequencies are off by a known amount",
     (
         r"x_s \sim \mu_s = \pi + \lambda^{s - 1} (\frac{1}{d} - \pi)",
         r"E |f - \pi|^2 = \frac{1}{s^2} \sum_{t=1}^{s} (1 - 2 \pi \cdot \mu_t + |\pi|^2) (1 + 2 \sum_{k=1}^{s-t} \lambda^k)"
