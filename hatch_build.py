@@ -1,7 +1,7 @@
 """Builds the C code of `saccade.dynamics` into the wheel, or into the source folder of an editable install.
 
-Without a C compiler, or where it fails, one line says so and the package is installed without it: training is slower then, and its
-numbers agree to rounding.
+Without a C compiler, or where it fails, one line says so and the package is installed without it: training and the flow of the
+embedded model are slower then, and their numbers agree to rounding and to the solver's tolerance.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path("src", "saccade", "dynamics")
+KERNELS = ("descent", "flow")
 FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-Wno-psabi")  # not -ffast-math: it would change all of Python
 
 
-class CompiledDescent(BuildHookInterface):
+class CompiledKernels(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        library = Path(self.root, FOLDER, "libdescent.so")
-        library.unlink(missing_ok=True)
-        if not compiled(Path(self.root, FOLDER, "descent_kernel.c"), library):
+        folder, libraries = Path(self.root, FOLDER), [f"lib{name}.so" for name in KERNELS]
+        for library in libraries:
+            (folder / library).unlink(missing_ok=True)
+        if not all(compiled(folder / f"{name}_kernel.c", folder / f"lib{name}.so") for name in KERNELS):
             return
-        build_data["artifacts"].append(f"/{(FOLDER / library.name).as_posix()}")
+        build_data["artifacts"] += [f"/{(FOLDER / library).as_posix()}" for library in libraries]
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data |= {"pure_python": False, "tag": f"py3-none-{platform}"}  # it knows nothing of Python's version
+        build_data |= {"pure_python": False, "tag": f"py3-none-{platform}"}  # they know nothing of Python's version
 
 
 def compiled(source: Path, library: Path) -> bool:
@@ -47,5 +49,5 @@ def compiled(source: Path, library: Path) -> bool:
         if not why:
             made.replace(library)
     if why:
-        print(f"saccade is installed without its C code, training will be slower: {why}", file=sys.stderr)
+        print(f"saccade is installed without its C code and will be slower: {why}", file=sys.stderr)
     return not why

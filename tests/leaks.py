@@ -76,6 +76,12 @@ def shared() -> Iterator[None]:
     _SHARED.update({name: what for name, what in (open_descriptors() | child_processes()).items() if name not in before})
 
 
+def outlives_its_module(process: int, descriptor: int) -> None:
+    """A process that waits for the next module, and the descriptor that it is spoken to through."""
+    beginnings = (f"process {process}", f"descriptor {descriptor} ")
+    _SHARED.update({name: what for name, what in (open_descriptors() | child_processes()).items() if name.startswith(beginnings)})
+
+
 @pytest.fixture(scope="session")
 def long_lived() -> None:
     """What libraries keep for as long as the process lives is started before the first module: Zarr's event loop, the process with

@@ -214,6 +214,18 @@ def break_conditions() -> Figure:
     return _as_reproduced("break-conditions")
 
 
+def turning_heights() -> Figure:
+    return _as_reproduced("turning-heights")
+
+
+def large_steps() -> Figure:
+    return _as_reproduced("large-steps")
+
+
+def late_snap() -> Figure:
+    return _as_reproduced("late-snap")
+
+
 def starts() -> Figure:
     return _as_reproduced("starts")
 
@@ -285,6 +297,9 @@ FIGURES = (
     focus_and_dilution_sign,
     focus_and_dilution_parting,
     break_conditions,
+    turning_heights,
+    large_steps,
+    late_snap,
     starts,
     reparameterisation,
     four_stages,

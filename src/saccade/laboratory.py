@@ -168,7 +168,8 @@ def flow(
     | `seed`                       | one run instead, without an axis for seeds [0, where the start is not random]                |
     | `start`                      | parameters to begin from instead, or one time of a record; then there is one run. Classes:   |
     |                              | `{"decoder": Y, "attention_logits": Z}`, whole matrices; what is left out is zero            |
-    | `method`                     | SciPy's LSODA, BDF or Radau (with JAX's Jacobian) or DOP853 [by the number of unknowns]      |
+    | `method`                     | SciPy's LSODA, BDF or Radau (with JAX's Jacobian) or DOP853 [C for the embedded model, else  |
+    |                              | by the number of unknowns]                                                                   |
     | `rtol`, `atol`               | error allowed in each step, relative and absolute [1e-8, 1e-10; 1e-10, 1e-12 for a chain]    |
     | `keep`                       | which variables the record keeps in addition to the loss [all; no decoder for classes]       |
     | `on_progress`                | called with the share of the work that is done                                               |

@@ -60,7 +60,7 @@ def test_a_mistake_in_the_call_is_one_sentence_that_helps(arguments, sentence):
 
 def test_an_unknown_experiment_is_told_from_at_most_three_of_the_nearest_names():
     _, _, err = called("run", "scan-the-snap")
-    assert err.count("'") == 6  # around what was typed, and two names
+    assert err.count("'") == 8  # around what was typed, and three names
     assert "plain-snap" in err
     assert not any(name in err for name in ("syn-small", "wikitext", "focus"))
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 from saccade.data.markov import MarkovChain
 from saccade.data.markov_law import _BLOCK
+from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError
 from tests.cli.test_fuzz import JUNK, TABLES_OF_NUMBERS, unless_refused
 
@@ -329,3 +330,8 @@ def assert_is_a_chain(chain: MarkovChain) -> None:
     assert chain.transition.sum(axis=1) == pytest.approx(1, rel=1e-12)
     assert chain.stationary @ chain.transition == pytest.approx(chain.stationary, abs=1e-12)
     assert 0 <= chain.entropy_rate <= chain.unigram_loss + 1e-12
+
+
+def test_a_chain_and_classes_print_as_one_line():
+    assert repr(MarkovChain.zipf(6, stay=0.5)) == "MarkovChain('zipf-6': 6 tokens, '0' 0.408 of the time)"
+    assert repr(SequenceClasses.syn_small()) == "SequenceClasses('syn-small': 2 classes over 34 tokens)"

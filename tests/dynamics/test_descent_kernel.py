@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
-import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,41 +15,13 @@ from saccade.dynamics.batches import draw
 from saccade.laboratory import train
 from saccade.model.pairwise import Pairwise
 
-ROOT = Path(__file__).parents[2]
 SMALL = {"steps": 23, "batch": 17, "context": 29, "save": [0, 7, 23], "keep": ("attention", "attention_logits", "decoder")}
 
 
-@pytest.fixture(scope="module")
-def hook() -> ModuleType:
-    """`hatch_build.py` as a module; it needs Hatch's base class only when Hatch calls it."""
-    if not (ROOT / "hatch_build.py").exists() or SOURCE_ELSEWHERE:
-        pytest.skip("the build hook belongs to the source folder")
-    stub = ModuleType("interface")
-    stub.BuildHookInterface = object  # type: ignore[attr-defined]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "hatchling.builders.hooks.plugin.interface", stub)
-        patch.syspath_prepend(ROOT)
-        yield importlib.import_module("hatch_build")
-
-
-SOURCE_ELSEWHERE = ROOT not in descent_kernel.SOURCE.parents  # an installed package is tested, not this folder
-
-
 @pytest.fixture(scope="module", autouse=True)
-def kernel(request, tmp_path_factory):
-    """The library as it was installed; where there is none, one that is built here."""
-    if descent_kernel._library() is not None:
+def kernel(built):
+    with built(descent_kernel):
         yield
-        return
-    library = tmp_path_factory.mktemp("built") / "libdescent.so"
-    if not request.getfixturevalue("hook").compiled(descent_kernel.SOURCE, library):
-        pytest.skip("no C compiler")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(descent_kernel, "LIBRARY", library)
-        descent_kernel._library.cache_clear()
-        assert descent_kernel._library() is not None
-        yield
-    descent_kernel._library.cache_clear()
 
 
 def both(task: SequenceClasses, **settings) -> tuple:

@@ -213,6 +213,19 @@ def test_another_task_of_the_same_shape_does_not_compile_again():
     assert sizes == first
 
 
+def test_another_vocabulary_does_not_compile_the_reduced_flow_again():
+    from saccade.dynamics.flat_flow import moving
+
+    sizes = []
+    for n_vocab in (11, 13):
+        task = saccade.SequenceClasses(np.array([[2.0, 1, 0], [2, 0, 1]]), n_vocab=n_vocab, normalise=True)
+        system = saccade.ReducedPairwise(task)
+        path = saccade.flow(system, t1=1.0, n_times=2)
+        assert path.loss.values[0] == pytest.approx(np.log(n_vocab))
+        sizes.append(len(moving(*system.equations()[:2])))
+    assert sizes[0] == sizes[1]
+
+
 def test_a_system_is_compiled_again_only_when_an_attribute_is_replaced():
     system = Saddle()
     before = system.equations()
@@ -291,10 +304,22 @@ TAKEN = ("time", "seed", "rate", "loss", "stop_reason", "stop_time", "parameter_
     ],
 )
 def test_mistakes_in_a_system_are_named_before_it_is_followed(method, result, words, monkeypatch):
-    monkeypatch.setattr("saccade.dynamics.flat_flow.solve_ivp", None)
+    monkeypatch.setattr("scipy.integrate.solve_ivp", None)
     system = type("Broken", (Saddle,), {method: lambda self, *parameters: result})()
     with pytest.raises(saccade.InputError, match=words):
         saccade.flow(system, t1=1.0, n_times=2)
+
+
+def test_a_loss_that_asks_for_a_missing_block_is_a_sentence():
+    class Forgetful(saccade.System):
+        def start(self, rng):
+            return {"x": np.ones(3)}
+
+        def loss(self, parameters):
+            return jnp.sum(parameters["z"])
+
+    with pytest.raises(saccade.InputError, match="`loss` of Forgetful fails for the parameters that `start` gives: KeyError: 'z'"):
+        saccade.flow(Forgetful(), t1=1.0, n_times=2)
 
 
 def test_mistakes_in_batches_are_named():

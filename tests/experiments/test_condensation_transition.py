@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.condensation_transition import EXPERIMENT, Settings
-from saccade.lab.claim import FAILS
+from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
@@ -43,11 +44,41 @@ def test_attention_that_grows_with_the_root_of_the_start_is_seen(record):
 
 
 def test_an_amplitude_that_falls_once_is_seen(record):
-    assert verdicts(record.assign(falls=record.falls + 1e-3), "runs in which one falls") == {FAILS}
+    assert verdicts(record.assign(falls=record.falls + 1e-3), "grow from T_p to T_2") == {FAILS}
 
 
 def test_a_last_time_that_is_the_first_would_agree_with_the_paper(record):
     assert verdicts(record.assign(last_time_off=record.first_time_near), "T_2, which eq. 113 estimates") == {FAILS}
+
+
+def test_row_sums_that_move_and_a_frozen_part_that_drifts_are_seen(record):
+    assert verdicts(record.assign(row_sum_speed=record.row_sum_speed + 1e-12), "d(W_1 1)/dt") == {FAILS}
+    assert verdicts(record.assign(frozen_drift=record.frozen_drift + 1e-8), "R_0 without attention") == {FAILS}
+
+
+def test_a_remainder_that_is_not_small_with_the_start_is_seen(record):
+    grows = record.left_over * (record.init_scale / 1e-2) ** -0.1
+    assert verdicts(record.assign(left_over=grows), "over its bound, eq. 83") == {FAILS}
+
+
+def test_who_never_arrives_is_late(record):
+    assert verdicts(record.assign(arrival=np.nan * record.arrival), "smallest start and largest δ") == {FAILS}
+
+
+@pytest.fixture(scope="module")
+def hasty():
+    """Attention takes over from the largest start before the smallest shortfall; the last law is nearly uniform."""
+    return EXPERIMENT.run(Settings(laws=("0.5 of 8", "0.5 of 6", "0.34 of 3"), stays=(0.5, 0.8, 0.5), seeds=1))
+
+
+def test_laws_beyond_the_hypotheses_are_outside(hasty):
+    assert np.isnan(hasty.arrival.sel(law="0.5 of 8", init_scale=1e-2)).any()
+    claims = list(EXPERIMENT.claims(hasty))
+    assert [claim.label for claim in claims if claim.is_surprise] == []
+    for part in ("over its bound ε^(1/2n)", "T_2 - T_p against", "against the start alone"):
+        assert verdicts(hasty, part) == {OUTSIDE}
+    assert verdicts(hasty, "until T_p") == {HOLDS}
+    assert len(EXPERIMENT.figure(hasty).axes) == 3
 
 
 def test_two_sizes_of_the_start_are_too_few():

@@ -48,3 +48,5 @@ def test_figure_and_table_show_the_same_draws(record):
 def test_settings_that_make_no_sense_are_named():
     with pytest.raises(InputError, match="lr_decoder"):
         EXPERIMENT.run(Settings(lr_decoder=(float("nan"),)))
+    with pytest.raises(InputError, match="`n_vocab` must not list a value twice"):
+        EXPERIMENT.run(Settings(n_vocab=(20, 20)))

@@ -82,6 +82,20 @@ def test_powers_are_not_asked_where_the_rates_themselves_are_no_first_power(reco
     assert verdicts(bent, "per e-fold of a smaller start") == {FAILS}
 
 
+def test_powers_are_not_asked_where_the_next_plateau_is_just_above_the_threshold(record):
+    """Here a flow slows down to a plateau that falls with the root of the asymmetry: for 0.0006 it is at 0.06."""
+    settings = Settings(**SMALL)
+    chain = settings.chain(0.3, 0.0006)
+    rate = degenerate_points.transverse_rate(chain, degenerate_points.rank_one_point(chain))
+    t1 = stage_fits.escape_time(degenerate_stall._stages(chain, rate), 1e-3, degenerate_stall.ESCAPED)
+    slowed = degenerate_stall._left(settings, chain, 1e-3, t1).growth / rate
+    assert 0.3 < slowed < 0.5
+    low = record.assign(escape_growth=slowed * record.escape_rate + 0 * record.escape_growth)
+    found = [claim for claim in EXPERIMENT.claims(low) if "power of the asymmetry in the escape time" in claim.label]
+    assert {claim.verdict for claim in found} == {OUTSIDE}
+    assert all([one.name for one in claim.unmet] == ["next plateau not just above the threshold"] for claim in found)
+
+
 def test_deviations_that_cancel_over_all_asymmetries_are_seen_between_neighbours(record):
     """Local powers 1.43 and 0.57, which a fit over all would take for 1."""
     three = xr.concat([record, record.isel(asymmetry=[-1]).assign_coords(asymmetry=[0.0025])], "asymmetry", data_vars="minimal")

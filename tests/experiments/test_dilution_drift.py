@@ -90,7 +90,7 @@ def test_tokens_that_change_places_cross_in_the_wrong_order(record):
 def test_focus_that_peaks_at_once_is_seen(record):
     path = "paper, rank-one manifold"
     early = [*record.gamma_at_peak.sel(path=path).values[:3], 0.9, *[np.nan] * 6]
-    assert FAILS in verdicts(of_path(record, "gamma_at_peak", path, early), "law paper, start rank-one manifold, range of a")
+    assert FAILS in verdicts(of_path(record, "gamma_at_peak", path, early), "law paper, start rank-one manifold, range seen")
 
 
 def test_the_share_at_the_peak_is_that_of_the_embedding_then(record):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from saccade.errors import InputError
@@ -65,7 +64,5 @@ def test_the_velocities_of_the_paper_are_held_against_the_flow_of_the_model(monk
     """Not against a formula of our own: a model whose flow is another is seen."""
     law = Settings().chains["0.6 of 4"]
     assert mass_redistribution._velocity_gap(law, law.chain) < 1e-14
-    monkeypatch.setattr(
-        mass_redistribution, "velocity", lambda point, setting: RankOne(*(1.001 * np.asarray(part) for part in point))
-    )
+    monkeypatch.setattr(mass_redistribution, "velocity", lambda point, setting: RankOne(*(1.001 * part for part in point)))
     assert mass_redistribution._velocity_gap(law, law.chain) > 1e-3

@@ -21,13 +21,8 @@ def unexpected(record):
 def test_every_verdict_is_the_expected_one(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
-    assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS, OUTSIDE)] == [24, 4, 1]
-    assert len(EXPERIMENT.figure(record).axes) == 4
-
-
-def test_a_coupling_like_theorem_1s_would_contradict_us(record):
-    like = record.assign(coupling=record.coupling * 0 + record.paper_coupling)
-    assert unexpected(like) == {"coupling of plain descent, any overlaps", "coupling of plain descent"}
+    assert [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS, OUTSIDE)] == [22, 4, 3]
+    assert len(EXPERIMENT.figure(record).axes) == 2
 
 
 def test_growth_that_froze_like_theory_says_would_contradict_us(record):
@@ -36,25 +31,18 @@ def test_growth_that_froze_like_theory_says_would_contradict_us(record):
     assert unexpected(record.assign(gap=frozen)) == {"growth under plain descent"}
 
 
-def test_strong_classes_that_never_snap_would_be_seen(record):
-    gap = record.gap.copy(deep=True)
-    gap.loc["strong, fast attention"] = record.steps.sel(case="strong, fast attention").values ** 1e-3
-    assert "when plain descent snaps" in unexpected(record.assign(gap=gap))
+def test_growth_is_asked_of_each_of_the_classes(record):
+    """8 % off the theory of fast attention is seen in each; the closed form only while the overlap has hardly fallen."""
+    for name in record.classes.values:
+        wrong = record.law_rate.where(record.classes != name, 0.92 * record.law_rate)
+        assert unexpected(record.assign(law_rate=wrong)) == {"growth of fast attention"}
+        wrong = record.closed_rate.where(record.classes != name, 1.3 * record.closed_rate)
+        expected = set() if name == "past its snap" else {"growth under plain descent"}
+        assert unexpected(record.assign(closed_rate=wrong)) == expected
 
 
-def test_the_snap_is_the_last_maximum_of_growth_and_not_that_of_the_scan(record):
-    """Each overlap for itself: growth that only fell after the scan, or went on to grow, is not as predicted."""
-    for feature in record.snap_feature.values:
-        at = record.snap_feature == feature
-        for slope in (-1e-3, 1e-3):
-            wrong = record.snap_rate.where(~at, 1 + slope * record.snap_height)
-            assert unexpected(record.assign(snap_rate=wrong)) == {"when plain descent snaps"}
-
-
-def test_growth_is_asked_of_classes_on_which_nothing_was_set(record):
-    for name in record.held_out.values:
-        wrong = record.held_growth.where(record.held_out != name, 0.7 * record.held_growth)
-        assert unexpected(record.assign(held_growth=wrong)) == {"growth under plain descent"}
+def test_an_overlap_that_had_not_fallen_would_hold_the_closed_form_to_all_its_times(record):
+    assert unexpected(record.assign(fallen=0.1 * record.fallen)) == {"growth under plain descent"}
 
 
 def test_unequal_classes_whose_distinct_tokens_all_rose_would_contradict_us(record):

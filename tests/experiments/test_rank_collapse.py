@@ -43,6 +43,10 @@ def test_one_start_that_does_not_blow_up_or_loses_the_condition_is_seen():
     record = record_of("blow-up")
     one = (record.width == 4) & (record.start == 0)
     assert verdicts("blow-up", record.assign(last_size=record.last_size.where(~one, 10.0)), "size of a million") == {FAILS}
+    grown = record.assign(tied_size=0 * record.tied_size + 1e7)
+    assert verdicts("blow-up", grown, "size of a million (width 1") == {HOLDS}  # a control that holds is a surprise
+    assert verdicts("blow-up", record.assign(told_size=1.2 * record.told_size), "from the matrix laws") == {FAILS}
+    assert verdicts("blow-up", record.assign(degeneracy=0 * record.degeneracy), "size of a million (starts") == {OUTSIDE}
     assert verdicts("blow-up", record.assign(lost=record.lost.where(~one, 1.0)), "lose it again") == {FAILS}
     assert verdicts("blow-up", record.assign(met_size=record.met_size.where(~one)), "meet it before") == {FAILS}
     assert verdicts("blow-up", record.assign(pairs=0 * record.pairs + 1), "share of pairs") == {FAILS}
@@ -50,8 +54,12 @@ def test_one_start_that_does_not_blow_up_or_loses_the_condition_is_seen():
 
 def test_a_clock_that_is_late_by_three_scales_is_seen():
     record = record_of("escape-clock")
-    late = record.assign(half_time=record.half_time + 3 * record.scale + 3e-3)
-    assert verdicts("escape-clock", late, "half-way loss, after") == {FAILS}
+    late = record.assign(half_time=record.half_time + 4 * record.scale)
+    assert verdicts("escape-clock", late, "half-way loss, after T*/(ε g₀) (") == {FAILS}
+    shifted = record.assign(half_time=record.half_time + 3e-4)
+    assert verdicts("escape-clock", shifted, "half-way loss, after T*/(ε g₀), extrapolated") == {FAILS}
+    aside = record.assign(beta_cosine=0.9 * record.beta_cosine)
+    assert verdicts("escape-clock", aside, "half-way loss, after") == {OUTSIDE}
     logarithmic = record.assign(half_time=0 * record.half_time + 10 - np.log(record.scale))
     assert verdicts("escape-clock", logarithmic, "power of ε in that time") == {FAILS}
     inverse = record.assign(two_factor_time=1 / record.scale)
@@ -71,27 +79,31 @@ def test_a_rate_one_percent_off_and_another_gap_are_seen():
     assert verdicts("rank-collapse", record.assign(rate=1.01 * record.rate), "growth rate of attention, s₁(F)") == {FAILS}
     flat = record.assign(residual=record.residual * record.scale**0.05)
     assert verdicts("rank-collapse", flat, "power of ε in s₂/s₁") == {FAILS}
-    assert verdicts(
-        "rank-collapse", record.assign(depth=record.depth * record.scale**-0.1), "smallest outer gradient (data teacher)"
-    ) == {FAILS}
+    steep = record.assign(depth=record.depth * record.scale**-0.1)
+    assert verdicts("rank-collapse", steep, "smallest outer gradient (data teacher)") == {FAILS}
     turned = record.assign(cosine=0 * record.cosine + 0.99)
     assert verdicts("rank-collapse", turned, "W_Q's top direction and u₁, at opening (data teacher, ε") == {FAILS}
 
 
 def test_another_rank_with_turned_keys_and_a_second_stage_that_is_long_are_seen():
     record = record_of("rank-collapse")
-    plain = record.assign(turned=record.turned * [1, 0, 1])
-    assert verdicts("rank-collapse", plain, "s₂/s₁ of W_Q at opening (data teacher, keys turned)") == {FAILS}
+    plain = record.assign(residual=1e-3 * record.residual)
+    assert verdicts("rank-collapse", plain, "s₂/s₁ of W_Q at opening (data turned keys)") == {FAILS}
     assert HOLDS in verdicts("rank-collapse", plain, "as without positions")  # a control that holds is a surprise
-    assert verdicts("rank-collapse", record.assign(turned=record.turned + np.array([0, 0, 0.2])), "s₃/s₁ of W_Q") == {FAILS}
+    assert verdicts("rank-collapse", record.assign(third=record.third + 0.2), "s₃/s₁ of W_Q") == {FAILS}
     long = record.assign(wait=record.wait / record.scale)
     assert verdicts("rank-collapse", long, "stage II over stage I") == {FAILS}
 
 
-def test_orders_decide_nothing_on_separable_labels_and_a_square_that_is_lost_is_seen():
+def test_what_is_outside_the_assumptions_decides_nothing_and_a_square_that_is_lost_is_seen():
     record = record_of("rank-collapse")
-    assert verdicts("rank-collapse", record.assign(is_separable=0 * record.is_separable + 1), "order of the outer") == {OUTSIDE}
-    squared = record.assign(separable_power=2 * record.separable_power)
+    assert verdicts("rank-collapse", record.assign(separable=0 * record.separable + 1), "order of the outer") == {OUTSIDE}
+    narrow = record.drive_values.copy()
+    narrow[:, 1] = 1e-3
+    assert verdicts("rank-collapse", record.assign(drive_values=narrow), "power of ε in s₂/s₁") == {OUTSIDE}
+    bent = record.assign(restless_cosine=0.9 * record.restless_cosine)
+    assert verdicts("rank-collapse", bent, "power of the outer gradient in δ") == {OUTSIDE}
+    squared = record.assign(restless_power=2 * record.restless_power)
     assert verdicts("rank-collapse", squared, "power of the outer gradient in δ") == {FAILS}
     driven = record.assign(still=record.still * [1, 0, 10])
     assert verdicts("rank-collapse", driven, "(data equal tokens)") == {HOLDS}  # a control that holds is a surprise

@@ -56,7 +56,13 @@ def test_a_gradient_of_third_order_would_agree_with_the_paper(record):
 
 
 def test_a_flat_loss_is_no_descent(record):
-    assert verdicts(record.assign(loss_change=0 * record.loss_change + 1e-16), "change of the loss") == {FAILS}
+    flat = {name: 0 * record[name] + 1e-16 for name in ("loss_change", "skewed_change")}
+    assert verdicts(record.assign(flat), "change of the loss") == {FAILS}
+
+
+def test_a_seventh_order_that_is_left_out_is_seen(record):
+    even = record.skewed_change.mean("sign") + 0 * record.skewed_change
+    assert verdicts(record.assign(skewed_change=even), "low tokens apart along") == {FAILS}
 
 
 def test_a_chain_without_the_point_is_named():

@@ -21,7 +21,7 @@ TINY = {
     "momentum-and-start": {"steps": 3},
     "relative-gain": {"descent_steps": 3, "steps": 5, "t1": 10.0},
     "attention-fates": {"descent_steps": 3, "descent_seeds": 1, "lengths": (32,), "steps": 5, "t1": 10.0},
-    "break-conditions": {"t1": 10.0, "steps": 10, "context": 31, "turn_ratios": (1.0,), "limits": (0.8,)},
+    "large-steps": {"steps": 10, "held_steps": 10, "context": 31, "limits": (0.8,)},
     "layers-in-turn": {"depths": (2,), "t1": 100.0},
     "condensation": {"init_scales": (1e-2, 1e-3), "n_times": 100},
     "focus-growth": {"init_scales": (1e-2, 1e-3), "n_times": 100},
@@ -57,7 +57,7 @@ TINY = {
     },
     "sparse-then-dense": {"text": "sotu", "n_vocab": 97, "rates": (0.001,), "steps": 6, "n_looks": 6, "batch": 3, "context": 11},
     "depth": {"text": "sotu", "n_vocab": 97, "layers": (1, 2), "d_model": 8, "d_mlp": 8, "steps": 4, "batch": 2, "context": 11},
-    "positions": {"text": "sotu", "n_vocab": 499, "queries": 3, "window": 11, "steps": 4, "batch": 3},
+    "positions": {"text": "sotu", "n_vocab": 499, "queries": 3, "window": 11, "n_windows": 2000, "steps": 4, "batch": 3},
     "text-cycle": {
         "texts": ("sotu",),
         "n_vocabs": (97,),

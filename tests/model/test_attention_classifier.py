@@ -84,6 +84,7 @@ def test_the_cubic_flow_moves_as_its_equations_say_and_its_clock_with_it():
     np.testing.assert_allclose(size, np.sqrt(sum((part.reshape(3, -1) ** 2).sum(axis=1) for part in start[:3]) / 3), rtol=1e-14)
     for one, other in zip(told, velocity[:3], strict=True):
         np.testing.assert_allclose(one, other * size.reshape(-1, *[1] * (one.ndim - 1)), rtol=1e-12)
+    np.testing.assert_allclose(system.observe(start)["energy"].values, theory.factor_energy(*start[:3]), rtol=1e-12)
 
 
 def test_wrong_arguments_are_named():

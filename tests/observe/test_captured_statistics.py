@@ -11,8 +11,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from saccade.observe.attention_statistics import ProbeTokens  # noqa: E402
+from saccade.observe.layout import Layout  # noqa: E402
 from saccade.observe.look import look  # noqa: E402
-from saccade.observe.probe import LayerTokens, Probe, _meaning  # noqa: E402
+from saccade.observe.probe import SECOND, LayerTokens, Probe, _meaning  # noqa: E402
+from saccade.observe.texts import texts_of  # noqa: E402
 from saccade.observe.token_statistics import TokenStatistics  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 from tests.observe.dense_statistics import dense_statistics  # noqa: E402
@@ -64,9 +66,8 @@ def compared(case: zoo.Case) -> tuple[list, list]:
     probe = Probe(case.probe)
     counted = TokenStatistics.count(list(probe.ids.numpy()), probe_ids=probe.all_ids())
     tokens = LayerTokens(case.model, probe, counted)
-    tokens.main = replace(tokens.main, meaning=_meaning(informative(tokens.main)))
-    if tokens._decoder is not None:
-        tokens._decoder = replace(tokens._decoder, meaning=_meaning(informative(tokens._decoder)))
+    tokens._texts = {name: text and replace(text, meaning=_meaning(informative(text))) for name, text in tokens._texts.items()}
+    tokens.tell(texts_of(case.model, probe, Layout()) if tokens.are_alike else {})
     found = look(case.model, probe, tokens, sequences=[])
     assert not found.unseen
     maps = case.reference()
@@ -79,7 +80,7 @@ def known_of(case: zoo.Case, tokens: LayerTokens, n_maps: int) -> list[tuple]:
     main = *known_arrays(tokens.main), True
     if n_maps != 6:
         return [main] * n_maps
-    return [main, main] + [(*known_arrays(tokens._decoder), True), (*known_arrays(tokens.main), False)] * 2
+    return [main, main] + [(*known_arrays(tokens._texts[SECOND]), True), (*known_arrays(tokens.main), False)] * 2
 
 
 def known_arrays(tokens: ProbeTokens) -> tuple:

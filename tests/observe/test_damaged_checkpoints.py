@@ -18,6 +18,8 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 
 from saccade.errors import InputError  # noqa: E402
 from saccade.observe.checkpoints import observe_checkpoints  # noqa: E402
+from saccade.observe.checkpoints.files import UnreadableError  # noqa: E402
+from saccade.observe.checkpoints.tensors import read_tensors  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 from tests.observe.checkpoint_runs import Tied, assert_same, findings, sentences, transformer  # noqa: E402
 
@@ -42,6 +44,44 @@ def test_a_duplicate_a_missing_step_and_a_step_of_another_run_are_said(folder):
     shutil.copytree(folder / "checkpoint-6", folder / "checkpoint-12")
     found = findings(observe_checkpoints(folder, probe=probe), "missing", "duplicate")
     assert found == [("duplicate", [6, 12])]
+
+
+def test_any_bit_of_the_directory_of_a_file_of_pytorch_that_flips_is_a_sentence_or_does_no_harm(tmp_path):
+    """In the entry of the pickle; another entry may lead to other numbers, and PyTorch compares no checksums."""
+    file = tmp_path / "step-1.pt"
+    torch.save({"w": torch.arange(7.0)}, file)
+    content = file.read_bytes()
+    begins = content.index(b"PK\1\2")
+    n_refused = 0
+    for place in range(begins, content.index(b"PK\1\2", begins + 1)):
+        for bit in range(8):
+            file.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+            try:
+                assert read_tensors(file)["w"].tolist() == list(range(7))
+            except UnreadableError:
+                n_refused += 1
+    assert n_refused > 100
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"n_embd": [1, 2]},
+        {"n_embd": 0},
+        {"n_head": "x"},
+        {"n_head": 0},
+        {"vocab_size": -1},
+        {"n_positions": -1},
+        {"architectures": [3]},
+    ],
+    ids=str,
+)
+def test_a_configuration_with_a_value_that_is_none_is_a_sentence(tmp_path, told):
+    config = {"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 4, "vocab_size": 5, "n_positions": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config | told))
+    save_file({"wte.weight": torch.zeros(5, 4)}, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match=r"config\.json|was left out"):
+        observe_checkpoints(tmp_path)
 
 
 def test_damaged_checkpoints_are_left_out_with_a_sentence_and_the_others_kept(folder):

@@ -346,7 +346,7 @@ def test_rank_collapses_where_the_second_singular_value_is_a_tenth_of_the_first(
 def test_a_record_of_a_classifier_shows_condensation_escape_and_rank_collapse_when_they_are_predicted():
     task, eps = theory.TwoClue(), 1e-3
     system = saccade.AttentionClassifier(saccade.LabelledSequences.two_clue(), init_scale=eps)
-    (_, unit_time), rate = stage_one(system.sequences, 0), np.linalg.norm(task.drive(task.beta_star), 2)
+    unit_time, rate = stage_one(system.sequences, 0).end, np.linalg.norm(task.drive(task.beta_star), 2)
     end, opening = unit_time / eps, np.log(0.1 / eps) / rate
     times = saccade.times_around(end, end + opening, until=end + 2 * opening, n_times=80)
     events = find_events(saccade.flow(system, times=times, seed=0, keep=["parameter_value", "parameter_query", "parameter_key"]))

@@ -110,23 +110,25 @@ def test_the_share_of_sinks_counts_heads_with_more_than_three_tenths_on_the_firs
 
 
 def test_induction_and_duplicate_masses_are_sums_over_all_earlier_rounds():
-    period, length = 4, 11
+    periods, length = (4, 5), 11
     rng = np.random.default_rng(0)
     weights = np.tril(rng.random((2, 3, length, length)))
     weights /= weights.sum(-1, keepdims=True)
-    tokens = [place % period for place in range(length)]
-    found = repeated_statistics(given_weights("softmax", torch.tensor(weights)), period)
+    found = repeated_statistics(given_weights("softmax", torch.tensor(weights)), torch.tensor(periods))
     for name, shift in (("duplicate_mass", 0), ("induction_mass", 1)):
-        expected, uniform = np.zeros((2, 3, length)), np.zeros(length)
-        for query in range(period, length):
-            keys = [key + shift for key in range(query) if tokens[key] == tokens[query]]
-            expected[:, :, query] = weights[:, :, query, keys].sum(-1)
-            uniform[query] = len(keys) / (query + 1)
-        of_sequence = expected[:, :, period:].mean(-1)
-        np.testing.assert_allclose(found[name], of_sequence.mean(0), rtol=1e-5)
+        totals, uniform = np.zeros((2, 3)), []
+        for sequence, period in enumerate(periods):
+            tokens = [place % period for place in range(length)]
+            for query in range(period, length):
+                keys = [key + shift for key in range(query) if tokens[key] == tokens[query]]
+                totals[sequence] += weights[sequence, :, query, keys].sum(0)
+                uniform.append(len(keys) / (query + 1))
+        counts = length - np.array(periods)[:, None]
+        mean = totals.sum(0) / counts.sum()
+        np.testing.assert_allclose(found[name], mean, rtol=1e-5)
         place = ("sink_mass", "previous_mass", "induction_mass", "duplicate_mass").index(name)
-        np.testing.assert_allclose(found["uniform_mass"][:, place], uniform[period:].mean(), rtol=1e-6)
-        error = of_sequence.std(0, ddof=1) / np.sqrt(2)
+        np.testing.assert_allclose(found["uniform_mass"][:, place], np.mean(uniform), rtol=1e-6)
+        error = np.sqrt(2 * np.square(totals - counts * mean).sum(0)) / counts.sum()
         np.testing.assert_allclose(found["standard_error"][:, 1 + place], error, rtol=1e-5)
 
 
@@ -137,11 +139,11 @@ def test_the_repeated_probe_has_the_probes_tokens_once_in_a_period_and_no_paddin
     ids = repeated.probe.ids
     assert ids is not None
     assert ids.shape == zoo.ids().shape
-    assert repeated.period == zoo.LENGTH // 2
+    assert repeated.periods.tolist() == [max(4, zoo.LENGTH // 2 - place) for place in range(len(ids))]
     assert set(ids.flatten().tolist()) <= set(zoo.ids()[mask.bool()].tolist())
-    for row in ids:
-        assert len(set(row[: repeated.period].tolist())) == repeated.period
-        assert torch.equal(row[repeated.period :], row[: -repeated.period])
+    for row, period in zip(ids, repeated.periods.tolist(), strict=True):
+        assert len(set(row[:period].tolist())) == period
+        assert torch.equal(row[period:], row[:-period])
     assert bool(repeated.probe.tokens(None).is_token.all())
 
 

@@ -50,13 +50,20 @@ def maps(model, heads: int, tokens: np.ndarray) -> np.ndarray:
     return np.stack(found)
 
 
-def previous_and_induction(attention: np.ndarray, repeated: np.ndarray, period: int) -> np.ndarray:
-    """(place, layer, head) beyond what uniform attention would give: previous token in the one, induction in the other maps."""
-    length, queries = attention.shape[-1], np.arange(period, repeated.shape[-1])
+def previous_and_induction(attention: np.ndarray, repeated: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """(place, layer, head) beyond what uniform attention would give: previous token in the one, induction in the other maps, which
+    are of these tokens.
+    """
+    length = attention.shape[-1]
     previous = attention[..., np.arange(1, length), np.arange(length - 1)].mean((1, 3))
-    induction = repeated[..., queries, queries - period + 1].mean((1, 3))  # two rounds: there is one earlier occurrence
-    uniform = np.array([np.mean(1 / np.arange(2, length + 1)), np.mean(1 / (queries + 1))])[:, None, None]
-    return (np.stack([previous, induction]) - uniform) / (1 - uniform)
+    found, uniform = [], []
+    for sequence, query in np.ndindex(tokens.shape):
+        keys = [key + 1 for key in range(query) if tokens[sequence, key] == tokens[sequence, query]]
+        if keys:
+            found.append(repeated[:, sequence, :, query, keys].sum(0))
+            uniform.append(len(keys) / (query + 1))
+    even = np.array([np.mean(1 / np.arange(2, length + 1)), np.mean(uniform)])[:, None, None]
+    return (np.stack([previous, np.mean(found, axis=0)]) - even) / (1 - even)
 
 
 def test_the_timeline_names_induction_and_previous_token_heads_and_the_steps_at_which_they_appear(example):
@@ -69,9 +76,9 @@ def test_the_timeline_names_induction_and_previous_token_heads_and_the_steps_at_
     def on_step(step, model):
         if due(step) or step == n_steps:
             attention = maps(model, example.HEADS, tokens)
-            own[step] = previous_and_induction(attention, attention, PERIOD)
+            own[step] = previous_and_induction(attention, attention, tokens)
             theirs = (maps(model, example.HEADS, ids.numpy()) for ids in (probe, repeated.probe.ids))
-            same[step] = previous_and_induction(*theirs, repeated.period)
+            same[step] = previous_and_induction(*theirs, repeated.probe.ids.numpy())
 
     record = example.trained(n_steps, on_step=on_step)
     assert record.time.values.tolist() == list(own)

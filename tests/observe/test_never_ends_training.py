@@ -273,7 +273,11 @@ class Mute(Exception):
         raise RuntimeError("no words")
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), Mute()], ids=["leaves the process", "cannot say why"])
+class Base(BaseException):
+    """As of those libraries whose own end no `except Exception` may catch."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), Mute(), Base()], ids=["leaves the process", "cannot say why", "no Exception"])
 def test_a_tracker_may_leave_or_fail_without_words(error, capsys):
     def broken(step, values):
         raise error
@@ -283,6 +287,13 @@ def test_a_tracker_may_leave_or_fail_without_words(error, capsys):
     assert losses == trained()
     assert recorder.record.sizes["time"] == STEPS + 1
     assert "numbers could not be sent on" in capsys.readouterr().err
+
+
+def test_words_that_cannot_be_decoded_cost_no_look(capsys):
+    with watching(decode=lambda ids: 1 // 0) as recorder:
+        losses = trained(recorder)
+    assert losses == trained()
+    assert recorder.record.sizes["time"] == STEPS + 1
 
 
 def test_the_page_is_named_at_the_start_and_at_the_end_and_what_is_left_out_when_it_is(tmp_path, capsys, monkeypatch):

@@ -6,7 +6,7 @@ import copy
 import json
 import random
 import re
-import time
+import weakref
 
 import numpy as np
 import pytest
@@ -225,11 +225,17 @@ def test_a_run_of_two_thousand_steps_keeps_to_its_share_or_to_four_seconds(n_ste
 def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
     from saccade.observe import observer as module
 
-    true = module.look
-    monkeypatch.setattr(module, "look", lambda *args: (time.sleep(0.1), true(*args))[1])
+    true, clock = module.look, [0.0]
+
+    def slow(*args):
+        clock[0] += 0.1
+        return true(*args)
+
+    monkeypatch.setattr("saccade.observe.budget.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(module, "look", slow)
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=0.1, weights=False) as recorder:
         for step in range(60):
-            time.sleep(0.02)
+            clock[0] += 0.02
             recorder.step(step)
     record = recorder.record
     config = json.loads(record.attrs["config"])
@@ -431,3 +437,72 @@ def test_fused_attention_under_autocast_is_watched():
     with torch.autocast("cpu", dtype=torch.bfloat16), saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
         recorder.observe(0)
     assert recorder.check.worst < 1e-3
+
+
+@pytest.mark.parametrize("most", [3, 1024])
+def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path, monkeypatch):
+    monkeypatch.setattr("saccade.observe.recorder._MOST_UNREAD", most)
+    sent: list[str] = []
+    settings = {"every": [0, 3, 10], "out": tmp_path / "run", "weights": False, "forward": lambda step, values: sent.extend(values)}
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), **settings) as recorder:
+        loss = torch.zeros(())
+        for step in range(14):
+            loss.fill_(step / 7)  # in place: what is kept must not change with it
+            recorder.step(step, loss if step != 5 else None)
+        with torch.no_grad():
+            recorder._model.embedding.weight.add_(1.0)
+    assert not any("step_loss" in name for name in sent)  # trackers have their own
+    found = saccade.load_record(tmp_path / "run").step_loss
+    kept = {
+        int(time) - back: float(loss)
+        for time, row in zip(found.time, found.values, strict=True)
+        for back, loss in enumerate(row)
+        if np.isfinite(loss)
+    }
+    assert sorted(kept) == [step for step in range(14) if step != 5]
+    np.testing.assert_allclose([kept[step] * 7 for step in sorted(kept)], sorted(kept), rtol=1e-6)
+
+
+def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are_and_whatever_is_given(monkeypatch):
+    class Answer:
+        """A model's answer, with the graph that it holds."""
+
+    answers = []
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=[0, 10**9], weights=False) as recorder:
+        recorder.step(0, 1.0)
+        for step in range(1, 40):
+            answer = Answer()
+            answers.append(weakref.ref(answer))
+            recorder.step(step, answer)
+            recorder.step(step, torch.zeros(1000))
+            del answer
+        assert not any(answer() for answer in answers)
+        assert not recorder._losses
+        monkeypatch.setattr("saccade.observe.recorder._MOST_BACK", 100)
+        monkeypatch.setattr("saccade.observe.recorder._MOST_UNREAD", 16)
+        for step in range(10**9 - 2000, 10**9 + 1):
+            recorder.step(step, float(step % 7))
+            assert len(recorder._losses) + len(recorder._read_losses) <= 116
+    found = recorder.record.step_loss.sel(time=10**9).values
+    assert found.tolist() == [(10**9 - back) % 7 for back in range(100)]
+
+
+def test_a_process_that_does_not_look_keeps_no_losses(monkeypatch):
+    monkeypatch.setattr("saccade.observe.recorder._is_distributed", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
+        for step in range(20):
+            recorder.step(step, 1.0)
+    assert not recorder._losses
+
+
+def test_of_several_processes_with_whole_weights_only_the_first_looks(monkeypatch):
+    for rank, seen in ((0, [0, 2, 4]), (1, [])):
+        monkeypatch.setattr("saccade.observe.recorder._is_distributed", lambda: True)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+        looked = []
+        with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=2, budget=None) as recorder:
+            monkeypatch.setattr(recorder, "look", lambda step, *_, looked=looked: looked.append(step))
+            for step in range(5):
+                recorder.step(step)
+        assert [step for step in looked if step < 5] == seen

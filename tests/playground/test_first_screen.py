@@ -61,6 +61,14 @@ def _play_from(page, place):
     page.evaluate("document.getElementById('play').click()")
 
 
+def _play_at_speed(page, speed):
+    page.evaluate(
+        """(speed) => { const chosen = document.getElementById("speed");
+        chosen.value = speed; chosen.dispatchEvent(new Event("change")); }""",
+        str(speed),
+    )
+
+
 def test_it_plays_by_itself_and_the_picture_moves(screen):
     _tell(screen, "scanning")
     _play_from(screen, 130)
@@ -112,6 +120,7 @@ def test_the_mark_of_a_story_is_named_in_view_and_its_sentences_are_whole(screen
 
 def test_dragging_a_bar_while_it_plays_neither_scrolls_nor_moves_anything_nor_stops_it(screen):
     _tell(screen, "scanning")
+    _play_at_speed(screen, 0.25)  # or a busy machine would come to the end while we drag
     _play_from(screen, 110)
     bar = screen.get_by_role("slider", name="Chance of dog before barks")
     bar.scroll_into_view_if_needed()
@@ -153,15 +162,23 @@ def test_few_tab_stops_come_before_the_stage_and_space_plays(screen):
 
 
 def test_a_frame_leaves_time_for_fifty_a_second(screen):
+    """Over a whole film at the highest speed, which leaves most to draw anew; over several where a busy machine skips frames."""
     _tell(screen, "snapping")
     until(screen, "Page.run.done")
-    _play_from(screen, 0)
+    _play_at_speed(screen, 4)
     screen.evaluate(
-        "() => { window.drawn = 0; requestAnimationFrame(function count() { drawn += 1; requestAnimationFrame(count); }); }"
+        """() => { window.drawn = 0;
+        requestAnimationFrame(function count() { drawn += Page.playing; requestAnimationFrame(count); }); }"""
     )
+    screen.evaluate("document.getElementById('play').click()")
+    until(screen, "!Page.playing")
     work = Work(screen)
     started, before = screen.evaluate("drawn"), work.seconds()
-    until(screen, "!Page.playing")
-    drawn = screen.evaluate("drawn") - started
-    assert drawn > 10
-    assert (work.seconds() - before) / drawn < 0.02  # seconds of processor time
+
+    def drawn():
+        until(screen, "!Page.playing")
+        return screen.evaluate("drawn") - started
+
+    while drawn() < 50:
+        _play_from(screen, 0)
+    assert (work.seconds() - before) / drawn() < 0.02  # seconds of processor time

@@ -78,6 +78,20 @@ def test_damage_to_any_file_of_a_watched_run_is_found(tmp_path, harm):
     assert damaged_records(tmp_path) == ({}, 1)
 
 
+def test_any_bit_of_an_archive_s_directory_that_flips_is_a_sentence(tmp_path):
+    """Some ask for another version, for a password or for a way of packing that there is not, and each is another error."""
+    log = ObservationLog(tmp_path / "run", about_of())
+    log.append(0, {"loss": np.asarray(1.0)})
+    log.save()
+    (file,) = (tmp_path / "run" / "observations").glob("*.npz")
+    content = file.read_bytes()
+    for place in range(content.index(b"PK\1\2"), len(content)):
+        for bit in range(8):
+            file.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+            with pytest.raises(InputError, match=r"is damaged|was refused"):
+                watched(tmp_path / "run")
+
+
 def test_of_two_runs_that_find_a_folder_empty_the_second_is_refused(tmp_path):
     (tmp_path / "out").mkdir()
     first, second = (ObservationLog(tmp_path / "out", about_of()) for _ in range(2))
@@ -90,6 +104,14 @@ def test_of_two_runs_that_find_a_folder_empty_the_second_is_refused(tmp_path):
     first.append(1, {"loss": np.asarray(3.0)})
     first.save(ended=True)
     assert watched(tmp_path / "out").loss.values.tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
+def test_what_is_no_folder_is_refused_before_training_begins(tmp_path, make, resume):
+    make(tmp_path / "out")
+    with pytest.raises(InputError, match="out is a file; `out` must be a new folder"):
+        saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / "out", resume=resume)
 
 
 def test_a_folder_that_nothing_could_be_written_to_is_left_empty(tmp_path, monkeypatch):

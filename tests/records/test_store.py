@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from numcodecs import Zlib
+from numcodecs import Blosc, Zlib
 
 import saccade
 from saccade import Case, InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train, write_report
@@ -204,6 +204,18 @@ def test_a_record_that_is_packed_as_we_do_not_pack_is_refused(tmp_path, told):
     write_json(tmp_path / "r.zarr" / ".zmetadata", about)
     seal(tmp_path / "r.zarr")
     with pytest.raises(InputError, match=r"does not describe 'loss'|a way that Saccade does not write"):
+        load_record(tmp_path / "r.zarr")
+
+
+@pytest.mark.parametrize("dim", ["token", "time"])  # pandas holds what is an index, NumPy the rest
+def test_texts_that_are_none_are_refused_when_they_are_read_and_not_where_they_are_used(tmp_path, dim):
+    record = xr.Dataset({"loss": (dim, np.ones(3)), "token": (dim, np.array(["sun", "moon", "sky"]))})
+    save_record(record, tmp_path / "r.zarr")
+    file = tmp_path / "r.zarr" / "token" / "0"
+    forged = np.frombuffer(Blosc().decode(file.read_bytes()), np.uint32) | 2**31
+    file.write_bytes(Blosc().encode(forged.tobytes()))
+    seal(tmp_path / "r.zarr")
+    with pytest.raises(InputError, match="is not a record that can be read"):
         load_record(tmp_path / "r.zarr")
 
 
@@ -473,11 +485,13 @@ def test_claims_that_are_not_what_was_written_are_not_read(tmp_path):
         store.load_claims(tmp_path / "mine")
 
 
-def test_a_name_in_the_checksums_is_never_taken_for_a_place(tmp_path):
+@pytest.mark.parametrize("name", ["../thesis.tex", "{place}/thesis.tex", "./about.json"])
+def test_a_name_in_the_checksums_is_never_taken_for_a_place(tmp_path, name):
     written_result(tmp_path / "mine", Settings())
     (tmp_path / "thesis.tex").write_text("of somebody else")
     listed = json.loads((tmp_path / "mine" / "checksums.json").read_text())
-    write_json(tmp_path / "mine" / "checksums.json", listed | {"../thesis.tex": file_hash(tmp_path / "thesis.tex")})
+    there = name.format(place=tmp_path)
+    write_json(tmp_path / "mine" / "checksums.json", listed | {there: file_hash(tmp_path / "mine" / there)})
     assert damaged_files(tmp_path / "mine") == {"checksums.json": "is not what was written"}
 
 

@@ -110,3 +110,14 @@ def test_heads_that_a_layer_has_not_are_missing_and_other_records_are_refused():
 def test_levels_are_in_order_and_states_have_names():
     assert 0 < COLLAPSED < 0.5 < EVEN < 1
     assert len(set(STATES)) == 8
+
+
+def test_where_nothing_moved_and_where_numbers_end_it_is_said():
+    still = {"moved": 0.0, "relative_entropy": 0.99}
+    assert "2 uniform; none has moved." in when(record(a=still, b=still)).sentences[0]
+    assert "none frozen." in when(record(a={}, b=still)).sentences[0]
+    lost = {"relative_entropy": np.where(np.array(STEPS) < 256, 0.7, np.nan)}
+    assert when(record(a=lost, b={})).sentences[0].startswith("From step 256 on 1 of 2 heads are missing")
+    assert when(record(a=lost)).sentences[0].endswith("not a number in any head: the run has diverged.")
+    unknown = when(record(a=lost | {"moved": np.nan})).sentences
+    assert not any("none has moved" in sentence for sentence in unknown)

@@ -20,6 +20,7 @@ import xarray as xr
 
 from saccade import InputError, load_record, save_record
 from saccade.cli import main
+from saccade.playground.export import export_record
 from saccade.records import writing
 from saccade.records.checksums import sealed_folder
 from saccade.records.writing import make_folder, set_aside, whole_file, whole_folder, write_csv, write_html, write_text
@@ -66,6 +67,14 @@ def test_only_a_folder_is_replaced_by_a_folder(place, kind):
     with pytest.raises(InputError, match=f"cannot write to target: it is a {kind}"), sealed_folder(place):
         raise AssertionError("refused before any work is done")
     assert stat.S_IFMT(place.lstat().st_mode) != stat.S_IFDIR
+
+
+def test_a_device_is_told_from_a_file():
+    """Only looked at: the check alone is called, and it writes nothing."""
+    with pytest.raises(InputError, match=r"cannot write /dev/null: it is a device, and only regular files are replaced"):
+        writing._check_file(Path("/dev/null"))
+    with pytest.raises(InputError, match=r"cannot write to /dev/null: it is a device; name a new folder"):
+        writing._check_folder(Path("/dev/null"), lambda folder: "")
 
 
 def test_what_appears_while_a_file_is_written_is_not_replaced_either(place):
@@ -447,12 +456,23 @@ def test_only_a_page_under_its_own_name_gives_way(tmp_path):
     assert (tmp_path / "observed" / "monday.html").read_text(encoding="utf-8") == page
 
 
-def test_a_page_is_not_written_over_a_file_that_is_none_by_its_name(tmp_path):
+WRITERS = {
+    "page": (lambda path: write_html(path, "<html>"), ".html"),
+    "record": (lambda path: xr.Dataset({"loss": ("time", [1.0, 0.5])}).saccade.save(path), ".html"),
+    "playground": (lambda path: export_record(xr.Dataset(), path), ".json"),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_file_of_another_kind_by_its_name_is_not_written_over(tmp_path, monkeypatch, writer):
+    monkeypatch.setattr("saccade.playground.export.playground_record", lambda *_, **__: {})
+    write, ending = WRITERS[writer]
     data = tmp_path / "my.csv"
     data.write_text("class,the\n")
-    with pytest.raises(InputError, match="is no page by its name"):
-        write_html(data, "<html>")
+    with pytest.raises(InputError, match=rf"is another kind of file by its name; name one that ends in \{ending}"):
+        write(data)
     assert data.read_text() == "class,the\n"
-    for page in (tmp_path / "page.html", tmp_path / "page"):
-        write_html(page, "<html>")
-        assert page.read_text() == "<html>"
+    (tmp_path / f"mine{ending}").write_text("earlier")
+    for path in (tmp_path / f"mine{ending}", tmp_path / "new"):
+        write(path)
+        assert path.read_text() not in ("", "earlier")

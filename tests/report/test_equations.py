@@ -33,7 +33,7 @@ def test_formulas_become_well_formed_mathml(key, latex):
 @pytest.mark.parametrize("key, latex", FORMULAS, ids=[f"{key} {place}" for place, (key, _) in enumerate(FORMULAS)])
 def test_letters_and_digits_of_a_formula_come_out_in_their_order(key, latex):
     plain = re.sub(r"\\(?:text|mathrm)\s*", "", latex)
-    plain = re.sub(r"\\(?!exp|ln|log|max|min|cos|sup)[A-Za-z]+", "", plain)
+    plain = re.sub(r"\\(?!exp|ln|log|max|min|cos|sin|tan|sup)[A-Za-z]+", "", plain)
     shown = "".join(ElementTree.fromstring(mathml(latex)).itertext())
     assert re.findall("[A-Za-z0-9]", shown) == re.findall("[A-Za-z0-9]", plain)
 

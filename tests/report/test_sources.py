@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import saccade
 from saccade.errors import InputError
 from saccade.lab.claim import Case
 from saccade.records.checksums import seal
@@ -19,7 +20,8 @@ from saccade.records.observation_log import ObservationLog
 from saccade.records.store import load_claims, save_record
 from saccade.report.page import write_page, write_report
 from saccade.report.page_data import json_text
-from saccade.report.sources import results_of
+from saccade.report.sources import result_of_record, results_of
+from saccade.report.specs import figures
 from tests.browser import expect
 from tests.report.made_results import THEOREM_4, written
 from tests.report.watched_records import watched_record
@@ -222,3 +224,18 @@ def test_a_table_that_is_none_has_no_rows(tmp_path):
     folder = written(tmp_path / "mine", tables={"events.csv": [{"event": "x" * 200_000, "time": 1}]})
     assert results_of([folder])[0].rows("events.csv") == []
     assert write_report(folder, tmp_path / "page.html").exists()
+
+
+def test_the_page_of_a_system_of_ones_own_says_its_name_once_and_numbers_its_parameters():
+    class Slope(saccade.System):
+        def start(self, rng):
+            return {"height": np.ones(3)}
+
+        def loss(self, parameters):
+            return (parameters["height"] ** 2).sum()
+
+    record = saccade.flow(Slope(), t1=2.0, n_times=3)
+    assert result_of_record(record).about["statement"] == "Slope: B: population gradient flow."
+    [heights] = [figure for figure in figures(record) if figure["name"] == "parameter_height"]
+    assert heights["names"] == [["height 0", "height 1", "height 2"]]
+    assert heights["caption"] == "height, a parameter of the system"

@@ -161,3 +161,17 @@ def test_a_record_shows_itself_in_a_frame_of_its_own_and_xarray_stays_as_it_is(r
     with pytest.raises(InputError, match="record"):
         show("record")
     assert saccade.__version__
+
+
+def test_a_record_tells_the_assumptions_of_each_pair_of_rates():
+    task = saccade.SequenceClasses([[0.4, 0.2, 0.4, 0.0], [0.3, 0.1, 0.0, 0.6]])
+    record = saccade.train(task, lr_decoder=[1, 200], lr_attention=1, steps=1, seeds=1)
+    slow, fast = (
+        next(condition for condition in record.saccade.assumptions(rate) if condition.name.startswith("Assumption 1(c)"))
+        for rate in (0, 1)
+    )
+    assert (slow.value, slow.holds, fast.value, fast.holds) == (1, False, 200, True)
+    assert str(slow).endswith("decoder rate / attention rate is 1, must be at least 100")
+    with pytest.raises(InputError, match="`rate` must be a whole number from 0 to 1"):
+        record.saccade.assumptions(2)
+    assert xr.Dataset().saccade.assumptions() == []

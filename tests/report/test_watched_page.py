@@ -175,6 +175,14 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
     expect(page.locator("#compare")).to_have_attribute("aria-pressed", "true")
 
 
+_SIGN = """(() => {
+    const figure = document.querySelector(".own-figure");
+    const says = getComputedStyle(figure, "::before").content.includes("scroll");
+    if (says !== figure.scrollWidth > figure.clientWidth) throw new Error("it scrolls without a sign, or has one and does not");
+    return says;
+})()"""
+
+
 @pytest.mark.parametrize("width, height", [(1440, 900), (1024, 768), (390, 844)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_maps_move_by_themselves_on_the_first_screen(visit, watched, width, height, scheme):
@@ -185,3 +193,4 @@ def test_maps_move_by_themselves_on_the_first_screen(visit, watched, width, heig
     until_it_moves(page, box | {"height": min(box["height"], fold - box["y"])}, 0.01, lambda: page.clock.run_for(300))
     assert page.evaluate("scrollY") == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(_SIGN) == (width < 400)  # that the picture scrolls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,19 @@ def nothing_hangs() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+def _free_port() -> int:
+    """Below those that the system gives to connections: of these one may be taken before a scheduler starts, or starts again."""
+    while True:
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", random.randrange(20_000, 32_000)))
+            return int(found.getsockname()[1])
+
+
 class Processes:
     """A scheduler and its workers, each a process."""
 
     def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = _free_port()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.scheduler: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []

@@ -282,3 +282,20 @@ def test_a_result_or_a_watched_run_is_no_place_for_a_sweep(tmp_path, name):
     assert (code, one_sentence(err)) == (2, True), err
     assert f"holds {name}, another result of Saccade" in err
     assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("other", [{"lr_decoder=1,2": "lr_decoder=3"}, {"3": "2"}, {"--workers": "--keep=height --workers"}])
+def test_results_of_a_sweep_give_way_only_to_those_that_hold_all_its_runs(tmp_path, other):
+    out = tmp_path / "out"
+    assert called(*small_arguments(out, 3, "--workers", 1))[0] == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    asked = [part for word in small_arguments(out, 3, "--workers", 1) for part in other.get(word, word).split()]
+    code, _, err = called(*asked)
+    assert (code, one_sentence(err)) == (2, True), err
+    assert "holds the results of another sweep" in err
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert called(*small_arguments(out, 4, "--workers", 1))[0] == 0  # all of it and more
+    code, said, err = called(*asked, "--replace")
+    assert code == 0, err
+    assert "of other settings or code (kept in runs/, not in the dataset)" in said
+    assert {path for path in before if path.parent.name == "runs"} <= {*(out / "runs").iterdir()}

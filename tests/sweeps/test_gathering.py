@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from saccade.records.store import load_record
 from saccade.sweeps.axes import axes_of
-from saccade.sweeps.gathering import Gathered
+from saccade.sweeps.gathering import Gathered, write_dataset
+from saccade.sweeps.gathering import gathered as gathered_from
 from saccade.sweeps.grid import Grid
 from tests.sweeps.small_sweeps import NAME
 from tests.sweeps.test_axes import Settings
@@ -40,3 +43,12 @@ def test_what_differs_in_shape_or_in_axes_is_left_out_and_named(other):
     assert json.loads(found.attrs["left_out"]) == ["map"]
     assert found.loss.dims == ("steps", "time")
     assert found.loss.values.tolist() == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_reason_that_names_a_file_outside_utf8_is_kept_as_it_can_be_written(tmp_path):
+    (axis,) = axes_of(["steps=1,2"], Settings())
+    grid = Grid(NAME, Settings(), (axis,))
+    entries = {run.identity: {"status": "failed", "reason": "no file caf\udce9.csv"} for run in grid.runs}
+    dataset = gathered_from(SimpleNamespace(entries=entries, outcomes=lambda known, as_packed: []), grid)
+    write_dataset(tmp_path, dataset, [{"reason": str(reason)} for reason in dataset.reason.values], None)
+    assert load_record(tmp_path / "dataset.zarr").reason.values.tolist() == [r"no file caf\udce9.csv"] * 2

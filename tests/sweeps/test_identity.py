@@ -69,7 +69,7 @@ OWN_EDITS = {
 def _hashes(tmp_path, module, edits):
     """Code versions of a module after each edit of a copy of the package."""
     package = Path(saccade.__file__).parent
-    shutil.copytree(package, tmp_path / "saccade", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, tmp_path / "saccade", ignore=shutil.ignore_patterns("*.pyc.*"))  # that others are writing
     ended = subprocess.run(
         [sys.executable, "-c", _HASHES],
         input=json.dumps([module, edits]),

@@ -54,8 +54,27 @@ def test_a_second_call_computes_nothing_and_other_settings_do(tmp_path):
     assert len(written) == 6
     assert saccade.sweep(Well, OVER, out=tmp_path, t1=2.0, n_times=20).identical(first)
     assert {path: path.stat().st_mtime_ns for path in kept(tmp_path)} == written
-    saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=3.0, n_times=20)
+    saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=3.0, n_times=20, replace=True)
     assert len(kept(tmp_path)) == 7
+
+
+@pytest.mark.parametrize(
+    "other", [{"over": {"steepness": [1.0], "depth": [0.0, 5.0]}}, {"t1": 3.0}, {"make": lambda steepness, depth: Well(steepness)}]
+)
+def test_a_dataset_gives_way_only_to_one_that_holds_all_its_runs(tmp_path, other):
+    asked = {"make": Well, "over": OVER, "t1": 2.0, "n_times": 3}
+
+    def swept(make, over, **settings):
+        return saccade.sweep(make, over, out=tmp_path, **settings)
+
+    swept(**asked)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match=r"results of another sweep \(\d of its 6 runs are not in this one\)"):
+        swept(**asked | other)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert swept(**asked | {"over": OVER | {"depth": [0.0, 5.0, 7.0]}}).sizes["depth"] == 3  # all of it and more
+    swept(**asked | other, replace=True)
+    assert {path for path in before if "dataset" not in str(path)} <= {*tmp_path.rglob("*")}
 
 
 def kept(folder):
@@ -342,7 +361,7 @@ def test_two_makers_of_the_same_text_do_not_share_runs(tmp_path):
         return lambda steepness: Well(steepness, depth)
 
     for depth in (0.0, 5.0, 0.0):
-        found = saccade.sweep(maker(depth), {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3)
+        found = saccade.sweep(maker(depth), {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3, replace=True)
         assert float(found.loss.isel(time=0).squeeze()) == 0.5 - depth
     assert len(kept(tmp_path)) == 2
 

@@ -22,7 +22,7 @@ from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, c
 from saccade.sweeps.processes import outcomes_of
 from saccade.sweeps.sweep import sweep
 from saccade.sweeps.units import units_of
-from tests.sweeps.conftest import Kept
+from tests.kept_processes import Kept
 from tests.sweeps.small_sweeps import (
     NAME,
     SETTINGS,
@@ -227,7 +227,13 @@ def test_a_retried_run_is_computed_in_its_old_company_and_has_the_same_bits_as_i
 
 def test_a_worker_that_is_closed_leaves_its_unit_and_starts_no_other_process():
     worker = Worker()
-    threading.Timer(1.0, worker.close).start()
+
+    def close_once_it_loads():
+        while worker._process is None:
+            time.sleep(0.01)
+        worker.close()
+
+    threading.Thread(target=close_once_it_loads, daemon=True).start()
     outcomes = outcomes_of(worker, a_vectorised_unit())
     assert {outcome.status for outcome in outcomes} == {FAILED}
     assert worker._process is None

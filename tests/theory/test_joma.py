@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from saccade.errors import InputError
 from saccade.theory import joma
 
 
@@ -52,3 +53,12 @@ def test_the_erf_law_solves_its_equation_and_blows_up_when_said():
 def test_a_component_settles_with_its_delay(target):
     path = solve_ivp(lambda t, v: (target - v) * np.exp(v**2 / 2), (0, 6), [0.0], rtol=1e-12, atol=1e-14).y[0, -1]
     np.testing.assert_allclose(joma.approach_log(6.0, target), np.log(target / (target - path)), rtol=2e-3)
+
+
+def test_a_component_settles_alike_on_either_side():
+    assert joma.approach_delay(-1.3) == joma.approach_delay(1.3) > 0
+
+
+def test_attention_without_a_law_is_refused():
+    with pytest.raises(InputError, match="`kind` must be linear or exp"):
+        joma.invariant("softmax", [1.0], [[1.0]])

@@ -51,6 +51,11 @@ class MarkovChain:
     normalise: bool = False
     stationary: NDArray[np.float64] = field(init=False)
 
+    def __repr__(self) -> str:
+        first = int(self.stationary.argmax())
+        most = f"{self.labels[first]!r} {self.stationary[first]:.3g} of the time"
+        return f"MarkovChain({self.name!r}: {self.n_vocab:,} tokens, {most})"
+
     def __post_init__(self) -> None:
         table = checked_numbers("transition", self.transition, n_axes=2)
         n_vocab = len(table)

@@ -44,6 +44,9 @@ class SequenceClasses:
     name: str = "classes"
     normalise: bool = False
 
+    def __repr__(self) -> str:
+        return f"SequenceClasses({self.name!r}: {self.n_classes:,} classes over {self.n_vocab:,} tokens)"
+
     def __post_init__(self) -> None:
         prob = checked_numbers("token_prob", self.token_prob, n_axes=2)
         n_classes, n_context_tokens = prob.shape

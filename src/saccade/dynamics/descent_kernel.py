@@ -9,7 +9,6 @@ A run belongs to one thread, so its bits do not depend on how many there are, no
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import math
 import os
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from saccade.dynamics.batches import draw
+from saccade.dynamics.compiled import built_from
 from saccade.dynamics.descent_scan import Plan, Saved, starting, stretches
 from saccade.dynamics.optimiser import DIVERGED
 from saccade.dynamics.randomness import Purpose
@@ -58,14 +58,8 @@ class _Contexts(NamedTuple):
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """The compiled code, from the package's own folder and nowhere else; None if it was not built, or from another source."""
-    try:
-        library = ctypes.CDLL(str(LIBRARY))
-        library.saccade_source.restype = ctypes.c_char_p
-        made_from = library.saccade_source().decode()
-    except (OSError, AttributeError):
-        return None
-    if made_from != hashlib.sha256(SOURCE.read_bytes()).hexdigest():
+    library = built_from(SOURCE, LIBRARY)
+    if library is None:
         return None
     sizes, tables = [ctypes.c_int64] * 7, [ctypes.c_void_p] * 4
     library.saccade_descend.argtypes, library.saccade_descend.restype = [ctypes.POINTER(_Run)], ctypes.c_int64

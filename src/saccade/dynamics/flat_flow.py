@@ -4,7 +4,8 @@ A flow is a pair of functions of (state, setting) on a tree of parameters, veloc
 order of `ravel_pytree`. Time is stretched, $t = u (e^s - 1)$: it starts at 0 and is smooth in $s$ to any $t$. Late in training
 everything moves on the scale of $t$ itself, so in $s$ the pairwise model's flow is not even stiff: eigenvalues of its Jacobian stay
 between about -10 and 0.5 to t = 1e12 (tests/dynamics/test_flow.py), and LSODA, which may switch to its stiff method with JAX's
-Jacobian, hardly ever does. SciPy's solver, JAX's right-hand side and Jacobian, float64 whatever the caller's JAX is set to.
+Jacobian, hardly ever does. SciPy's solver, JAX's right-hand side and Jacobian, float64 whatever the caller's JAX is set to; the
+embedded model, whose flow is stiff, has a solver of its own (`flow_kernel.py`).
 Not here: starts, sampling times and records (`flow.py`), critical points (`linearise.py`).
 """
 
@@ -18,11 +19,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy  # its parts load when they are used
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
-from scipy.integrate import solve_ivp
 
+from saccade.dynamics import flow_kernel
 from saccade.errors import InputError, checked_choice
 from saccade.model.system import Equations
 
@@ -74,8 +76,13 @@ class FlatFlow:
         self._shapes = [leaf.shape for leaf in leaves]
         # NumPy, not `ravel_pytree`: outside compiled code JAX would compile every reshape by itself
         self.start: NDArray[np.float64] = np.concatenate([leaf.ravel() for leaf in leaves])
+        self._state = state
+
+    @cached_property
+    def _around(self) -> Any:
+        """A state and the setting, where compiled code reads them."""
         with jax.enable_x64(True):
-            self._around = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), (state, equations.setting))
+            return jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), (self._state, self._equations.setting))
 
     def evaluated(self, point: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Velocity and loss."""
@@ -83,8 +90,8 @@ class FlatFlow:
             loss, parts = self._equations.without_jax(self.tree(point))
             return np.concatenate([np.ravel(part) for part in jax.tree.leaves(parts)]), loss
         with jax.enable_x64(True):
-            velocity, loss = self._moving(point, *self._around)
-            return np.asarray(velocity), float(loss)
+            found = np.asarray(self._moving(point, *self._around))
+            return found[:-1], float(found[-1])
 
     def velocity(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.evaluated(point)[0]
@@ -119,11 +126,13 @@ def no_loss(state: Any, setting: Any) -> float:
 
 @lru_cache
 def moving(velocity: Velocity, loss: Callable[[Any, Any], Any]) -> Compiled:
-    """Both at once: they share most of their work, and a flow then needs no other program to know its losses."""
+    """Both at once: they share most of their work, and a flow then needs no other program to know its losses. One array with the
+    loss last: to fetch a second one takes as long as to compute both.
+    """
 
-    def evaluated(point: Array, state: Any, setting: Any) -> tuple[Array, Any]:
+    def evaluated(point: Array, state: Any, setting: Any) -> Array:
         parameters = ravel_pytree(state)[1](point)
-        return ravel_pytree(velocity(parameters, setting))[0], loss(parameters, setting)
+        return jnp.append(ravel_pytree(velocity(parameters, setting))[0], loss(parameters, setting))
 
     return Compiled(evaluated)
 
@@ -168,32 +177,50 @@ def integrate(
     Compiled code is kept for each pair of functions, so pass the same ones for another setting of the same shape.
     """
     checked_choice("`method`", method, _METHODS)
-    flat = FlatFlow(equations, start)
-    y0, s_eval = flat.start, np.log1p(times / unit)
-    if method == "auto":
-        stiff = "LSODA" if len(y0) <= most_for_lsoda else "BDF"
-        method = stiff if len(y0) <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
+    flat, s_eval = FlatFlow(equations, start), np.log1p(times / unit)
+    n_unknowns = len(flat.start)
+
+    def on_log_time(s: float) -> None:
+        on_progress((part[0] + min(s / s_eval[-1], 1.0)) / part[1])
+
+    followed = None
+    if method == "auto" and equations.velocity is flow_kernel.VELOCITY:
+        followed = flow_kernel.follow(
+            equations.setting, start, times, rtol=rtol, atol=atol, on_time=lambda t: on_log_time(np.log1p(t / unit))
+        )
+    if followed is not None:
+        method, success, (path, losses, n_evaluations) = flow_kernel.METHOD, True, followed
+    else:
+        if method == "auto":
+            stiff = "LSODA" if n_unknowns <= most_for_lsoda else "BDF"
+            method = stiff if n_unknowns <= _MOST_UNKNOWNS_FOR_A_JACOBIAN else "DOP853"
+        solved = _solved(flat, s_eval, unit, method, rtol, atol, on_log_time)
+        path, n_evaluations, success = _finite_part(solved.y.T, len(times)), int(solved.nfev), solved.success
+        losses = np.array([flat.evaluated(y)[1] if np.isfinite(y).all() else np.nan for y in path])
+    going = np.isfinite(path).all(axis=1) & np.isfinite(losses)
+    n_reached = int(np.logical_and.accumulate(going).sum())
+    reason = "finished" if n_reached == len(times) else "diverged" if success else "solver failed"
+    settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": n_unknowns, "n_evaluations": n_evaluations}
+    return Solution(times, flat.tree(path), losses, reason, float(times[max(n_reached - 1, 0)]), settings)
+
+
+def _solved(
+    flat: FlatFlow, s_eval: np.ndarray, unit: float, method: str, rtol: float, atol: float, on_log_time: Callable[[float], None]
+) -> Any:
+    """By SciPy, in the stretched time."""
 
     def right_hand_side(s: float, y: np.ndarray) -> np.ndarray:
-        on_progress((part[0] + s / s_eval[-1]) / part[1])
+        on_log_time(s)
         return unit * np.exp(s) * flat.velocity(y)
 
-    if not np.isfinite(right_hand_side(0.0, y0)).all():  # explicit methods would look for a first step for ever
+    if not np.isfinite(right_hand_side(0.0, flat.start)).all():  # explicit methods would look for a first step for ever
         raise InputError("the velocity is not a number at the start: `loss` must have a slope there.")
     with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: unit * np.exp(s) * flat.jacobian(y)}
     # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
     with np.errstate(invalid="ignore", over="ignore"):
-        solved = solve_ivp(
-            right_hand_side, (0.0, s_eval[-1]), y0, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian
+        return scipy.integrate.solve_ivp(
+            right_hand_side, (0.0, s_eval[-1]), flat.start, method=method, t_eval=s_eval, rtol=rtol, atol=atol, **with_jacobian
         )
-    path = _finite_part(solved.y.T, len(times))
-    states = flat.tree(path)
-    losses = np.array([flat.evaluated(y)[1] if np.isfinite(y).all() else np.nan for y in path])
-    going = np.isfinite(path).all(axis=1) & np.isfinite(losses)
-    n_reached = int(np.logical_and.accumulate(going).sum())
-    reason = "finished" if n_reached == len(times) else "diverged" if solved.success else "solver failed"
-    settings = {"method": method, "rtol": rtol, "atol": atol, "n_unknowns": len(y0), "n_evaluations": int(solved.nfev)}
-    return Solution(times, states, losses, reason, float(times[max(n_reached - 1, 0)]), settings)
 
 
 def _finite_part(path: np.ndarray, n_times: int) -> np.ndarray:

@@ -36,63 +36,67 @@ class Entry(NamedTuple):
 
 
 SCAN_AND_SNAP = {
-    "syn-small-attention": Entry("scan_and_snap", "syn_small_attention", "Fig. 4: attention on Syn-Small", 4),
+    "syn-small-attention": Entry("scan_and_snap", "syn_small_attention", "Fig. 4: attention on Syn-Small", 3),
     "adam-subsets": Entry("scan_and_snap", "adam_subsets", "Fig. 5: Adam", 4),
-    "syn-medium-entropy": Entry("scan_and_snap", "syn_medium_entropy", "Figs. 6, 11, 12: entropy and recall, 640 runs", 9),
-    "momentum-and-start": Entry("scan_and_snap", "momentum_and_start", "momentum and initialisation (errata)", 7),
+    "syn-medium-entropy": Entry("scan_and_snap", "syn_medium_entropy", "Figs. 6, 11, 12: entropy and recall, 640 runs", 5),
+    "momentum-and-start": Entry("scan_and_snap", "momentum_and_start", "momentum and initialisation (errata)", 4),
     "long-context-limit": Entry("scan_and_snap", "long_context_limit", "Lemmas 1, 2, 18: long contexts", 4),
-    "decoder-dynamics": Entry("scan_and_snap", "decoder_dynamics", "Lemmas 3, 5, 7, Fig. 8: decoder logits", 2),
-    "speed-control": Entry("scan_and_snap", "speed_control", "Lemmas 6, 8, 9: learning speed of attention", 6),
+    "decoder-dynamics": Entry("scan_and_snap", "decoder_dynamics", "Lemmas 3, 5, 7, Fig. 8: decoder logits", 4),
+    "speed-control": Entry("scan_and_snap", "speed_control", "Lemmas 6, 8, 9: learning speed of attention", 5),
     "concentration-of-counts": Entry(
-        "scan_and_snap", "concentration_of_counts", "Lemmas 10-12, Theorem 5, Corollary 1: random class order", 3
+        "scan_and_snap", "concentration_of_counts", "Lemmas 10-12, Theorem 5, Corollary 1: random class order", 5
     ),
-    "backprop-gradient": Entry("scan_and_snap", "backprop_gradient", "Theorem 1: coupling of classes", 2),
-    "attention-fates": Entry("scan_and_snap", "attention_fates", "Lemma 4, Theorem 2, Corollary 2: who gains attention", 9),
-    "relative-gain": Entry("scan_and_snap", "relative_gain", "Theorem 3: frequent tokens gain more", 5),
-    "scan-then-snap": Entry("scan_and_snap", "scan_then_snap", "Theorem 4: scan, then snap", 6),
-    "plain-snap": Entry("scan_and_snap", "plain_snap", "Theorem 4 in plain gradient flow", 8),
-    "plain-descent": Entry("scan_and_snap", "plain_descent", "Theorems 1 and 4, redone for plain descent", 10),
-    "break-conditions": Entry("scan_and_snap", "break_conditions", "Assumption 1(c): rate ratios from 0.01 to 100", 6),
-    "starts": Entry("scan_and_snap", "starts", "Theorems 2 and 3 from any start", 5),
-    "reparameterisation": Entry("scan_and_snap", "reparameterisation", "section 3: U, W_Q, W_K, W_V instead of Y and Z", 4),
-    "four-stages": Entry("scan_and_snap", "four_stages", "Fig. 2: start, suppression, winners, freeze", 3),
+    "backprop-gradient": Entry("scan_and_snap", "backprop_gradient", "Theorem 1: coupling of classes", 3),
+    "attention-fates": Entry("scan_and_snap", "attention_fates", "Lemma 4, Theorem 2, Corollary 2: who gains attention", 6),
+    "relative-gain": Entry("scan_and_snap", "relative_gain", "Theorem 3: frequent tokens gain more", 4),
+    "scan-then-snap": Entry("scan_and_snap", "scan_then_snap", "Theorem 4: scan, then snap", 7),
+    "plain-snap": Entry("scan_and_snap", "plain_snap", "Theorem 4 in plain gradient flow", 11),
+    "plain-coupling": Entry("scan_and_snap", "plain_coupling", "Theorem 1, redone for plain descent", 3),
+    "plain-descent": Entry("scan_and_snap", "plain_descent", "Theorem 4, redone for plain descent", 12),
+    "late-snap": Entry("scan_and_snap", "late_snap", "Theorem 4, redone for plain descent: strong overlaps", 4),
+    "break-conditions": Entry("scan_and_snap", "break_conditions", "Assumption 1(c): rate ratios from 0.01 to 100", 7),
+    "turning-heights": Entry("scan_and_snap", "turning_heights", "Theorem 2 with unequal classes: when tokens fall", 22),
+    "large-steps": Entry("scan_and_snap", "large_steps", "Assumption 1(c) in SGD: how large steps may be", 4),
+    "starts": Entry("scan_and_snap", "starts", "Theorems 2 and 3 from any start", 11),
+    "reparameterisation": Entry("scan_and_snap", "reparameterisation", "section 3: U, W_Q, W_K, W_V instead of Y and Z", 7),
+    "four-stages": Entry("scan_and_snap", "four_stages", "Fig. 2: start, suppression, winners, freeze", 8),
     "snap-phase-diagram": Entry("scan_and_snap", "snap_phase_diagram", "Theorem 4 over both learning rates", 15),
-    "first-force": Entry("scan_and_snap", "first_force", "first move of attention, from counts alone", 3),
-    "growth-figures": Entry("scan_and_snap", "growth_figures", "Figs. 3 and 9: the formulas of Theorem 4", 2),
-    "positional-prior": Entry("scan_and_snap", "positional_prior", "Lemma 4, Theorems 2-4 with positions", 4),
-    "joint-laws": Entry("scan_and_snap", "joint_laws", "JoMA: Theorems 1, 2, 4, Fig. 4", 5),
-    "layers-in-turn": Entry("scan_and_snap", "layers_in_turn", "JoMA with two and three layers", 6),
-    "adam-sign-limit": Entry("scan_and_snap", "adam_sign_limit", "Fig. 5 explained; momentum", 5),
+    "first-force": Entry("scan_and_snap", "first_force", "first move of attention, from counts alone", 6),
+    "growth-figures": Entry("scan_and_snap", "growth_figures", "Figs. 3 and 9: the formulas of Theorem 4", 3),
+    "positional-prior": Entry("scan_and_snap", "positional_prior", "Lemma 4, Theorems 2-4 with positions", 8),
+    "joint-laws": Entry("scan_and_snap", "joint_laws", "JoMA: Theorems 1, 2, 4, Fig. 4", 7),
+    "layers-in-turn": Entry("scan_and_snap", "layers_in_turn", "JoMA with two and three layers", 8),
+    "adam-sign-limit": Entry("scan_and_snap", "adam_sign_limit", "Fig. 5 explained; momentum", 11),
 }
 FOCUS_AND_DILUTION = {
     "markov-contexts": Entry(
-        "focus_and_dilution", "markov_contexts", "Definitions 2.1, 2.2, Propositions 2.3, B.1: long contexts", 5
+        "focus_and_dilution", "markov_contexts", "Definitions 2.1, 2.2, Propositions 2.3, B.1: long contexts", 9
     ),
-    "saddle-departure": Entry("focus_and_dilution", "saddle_departure", "Lemma 3.1 and its missing hypotheses", 4),
-    "condensation": Entry("focus_and_dilution", "condensation", "stage I, Theorem 3.2: condensation", 6),
+    "saddle-departure": Entry("focus_and_dilution", "saddle_departure", "Lemma 3.1 and its missing hypotheses", 6),
+    "condensation": Entry("focus_and_dilution", "condensation", "stage I, Theorem 3.2: condensation", 4),
     "condensation-transition": Entry(
-        "focus_and_dilution", "condensation_transition", "Lemmas and propositions C.1-C.6: from stage I to II", 12
+        "focus_and_dilution", "condensation_transition", "Lemmas and propositions C.1-C.6: from stage I to II", 5
     ),
-    "ray-critical-point": Entry("focus_and_dilution", "ray_critical_point", "Propositions 3.3, 3.4, C.7: both critical points", 6),
-    "focus-growth": Entry("focus_and_dilution", "focus_growth", "stage II, Theorem 3.5: focus", 9),
-    "mass-redistribution": Entry("focus_and_dilution", "mass_redistribution", "Proposition 3.6, Theorem 3.7: embedding mass", 3),
-    "dilution-drift": Entry("focus_and_dilution", "dilution_drift", "stage III for any token frequencies: dilution", 6),
-    "next-direction": Entry("focus_and_dilution", "next_direction", "which direction opens next", 12),
-    "degenerate-stall": Entry("focus_and_dilution", "degenerate_stall", "stage IV: nearly equal rare tokens", 12),
+    "ray-critical-point": Entry("focus_and_dilution", "ray_critical_point", "Propositions 3.3, 3.4, C.7: both critical points", 7),
+    "focus-growth": Entry("focus_and_dilution", "focus_growth", "stage II, Theorem 3.5: focus", 6),
+    "mass-redistribution": Entry("focus_and_dilution", "mass_redistribution", "Proposition 3.6, Theorem 3.7: embedding mass", 6),
+    "dilution-drift": Entry("focus_and_dilution", "dilution_drift", "stage III for any token frequencies: dilution", 5),
+    "next-direction": Entry("focus_and_dilution", "next_direction", "which direction opens next", 5),
+    "degenerate-stall": Entry("focus_and_dilution", "degenerate_stall", "stage IV: nearly equal rare tokens", 5),
     "saturated-point": Entry(
         "focus_and_dilution", "saturated_point", "stage IV, Proposition 3.8, Theorem 3.9, Appendix D: saturated attention", 9
     ),
-    "symmetric-escape": Entry("focus_and_dilution", "symmetric_escape", "stage IV: exactly equal rare tokens", 12),
-    "focus-sign": Entry("focus_and_dilution", "focus_sign", "which way attention turns first", 8),
-    "other-chains": Entry("focus_and_dilution", "other_chains", "other chains with the same token frequencies", 12),
-    "focus-dilution-cycle": Entry("focus_and_dilution", "focus_dilution_cycle", "the whole cycle", 8),
-    "focus-dilution-adam": Entry("focus_and_dilution", "focus_dilution_adam", "Adam, with and without noise", 20),
+    "symmetric-escape": Entry("focus_and_dilution", "symmetric_escape", "stage IV: exactly equal rare tokens", 8),
+    "focus-sign": Entry("focus_and_dilution", "focus_sign", "which way attention turns first", 3),
+    "other-chains": Entry("focus_and_dilution", "other_chains", "other chains with the same token frequencies", 3),
+    "focus-dilution-cycle": Entry("focus_and_dilution", "focus_dilution_cycle", "the whole cycle", 3),
+    "focus-dilution-adam": Entry("focus_and_dilution", "focus_dilution_adam", "Adam, with and without noise", 14),
     "focus-dilution-published": Entry("focus_and_dilution", "focus_dilution_published", "Fig. 2 at the published settings", 25),
 }
 RANK_COLLAPSE = {
-    "blow-up": Entry("rank_collapse", "blow_up", "Theorem 1, Propositions 2, 4-8, Assumption 1", 5),
+    "blow-up": Entry("rank_collapse", "blow_up", "Theorem 1, Propositions 2, 4-8, Assumption 1", 7),
     "escape-clock": Entry("rank_collapse", "escape_clock", "stage I in the network, Proposition 1, Theorem 2", 6),
-    "rank-collapse": Entry("rank_collapse", "rank_collapse", "stage II, Proposition 3, Theorem 3", 12),
+    "rank-collapse": Entry("rank_collapse", "rank_collapse", "stage II, Proposition 3, Theorem 3", 20),
 }
 REAL_TEXT = {  # need the extras `torch` and `text`
     "wikitext-attention": Entry("real_text", "wikitext_attention", "Fig. 7 of Scan and Snap: sparse attention", 100),

@@ -94,8 +94,9 @@ def _code_version(module: str, own: str) -> str:
     """`own`: what a user's file holds, which may change while this process lives."""
     names = sorted(_closure(module) | {*_COMPUTES})
     trees = {Path(name).name: hashlib.sha256(_meaning(_tree(name)).encode()).hexdigest() for name in names}  # wherever a file lies
-    if "saccade.dynamics.descent_kernel" in names:
-        trees["descent_kernel.c"] = _hash(Path(saccade.__file__).with_name("dynamics") / "descent_kernel.c")
+    for name in ("descent_kernel", "flow_kernel"):
+        if f"saccade.dynamics.{name}" in names:
+            trees[f"{name}.c"] = _hash(Path(saccade.__file__).with_name("dynamics") / f"{name}.c")
     package, more = _OF_TEXT
     libraries = (*_LIBRARIES, *(more if any(name.startswith(package) for name in names) else ()))
     return digest({"modules": trees, "libraries": {name: library_version(name) for name in libraries}})[:20]

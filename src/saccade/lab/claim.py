@@ -10,6 +10,10 @@ The verdict says whether the relation (`lab/relation.py`) is true. If an assumpt
 nothing, but still says whether the numbers agree. It cannot be told if its interval lies on both sides of the bound; or, under a
 ceiling (`Case.under`), if two repetitions agree less than the claim asks, unless the whole interval is allowed or lies on the wrong
 side of chance. A negative control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
+
+What a claim is worth depends on what it is held `against`. Simulation: something was run or drawn, and it need not have come out
+that way. Calculus: formulas alone, at given points (derivatives, spectra, expansions) or along the flow whose exact solution they
+are. Published: a number of the paper. Replication: a number of an earlier program of ours, or a range that was only ever seen.
 """
 
 from __future__ import annotations

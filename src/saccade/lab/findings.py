@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 _HEAD = (
     "# Findings on real text\n\nThe theories describe synthetic data. Here we ask them about real text, one question at a time. "
-    "Every number comes from a claim in the tables at the end. Written by `saccade reproduce --real`; do not edit.\n\n"
+    "Every number comes from a claim in the tables at the end; [how to read them](#how-to-read-the-numbers) explains the words. "
+    "Written by `saccade reproduce --real`; do not edit.\n\n"
+)
+_READING = (
+    "\n## How to read the numbers\n\n"
     "- A **ceiling** is how well two repetitions of one measurement agree: two seeds, or two samples of the text that share no "
     "window. A claim that asks for more than its ceiling **cannot be told at this size**, unless its whole interval is allowed or "
     "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do. "
@@ -37,7 +41,7 @@ _HEAD = (
     "- Brackets are 95 % intervals over seeds or samples. They are simultaneous over the claims of one experiment (Bonferroni) in "
     "text-fates, text-cycle, positions, optimisers, depth, context-length and sparse-then-dense, and over the main claims of "
     "forecast and forecast-transformer. All others are for single claims, and nothing is corrected across experiments.\n"
-    "- Failures **as expected** were known from earlier runs, some at the same settings and seeds: they are not predictions.\n\n"
+    "- Failures **as expected** were known from earlier runs, some at the same settings and seeds: they are not predictions.\n"
 )
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
@@ -53,7 +57,7 @@ def findings_page(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) 
     tally = ", ".join(f"{count} {_ONE.get(word, word) if count == 1 else word}" for word, count in counts.items())
     answers = [_answer(outcome, asked[outcome.name]) for outcome in outcomes]
     tables = [f"\n## {outcome.name}\n\n{_table(outcome.claims)}" for outcome in outcomes]
-    return "".join([_HEAD, f"Of all claims, {tally}.\n", *answers, "\n# Every claim\n", *tables])
+    return "".join([_HEAD, f"Of all claims, {tally}.\n", *answers, _READING, "\n# Every claim\n", *tables])
 
 
 def _answer(outcome: Outcome, asked: Experiment) -> str:
@@ -102,8 +106,8 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
 
     `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field. `[0]` at its end
     picks the first of several, `[-1]` the last, `[max]` that with the largest number. A percentage of a claim that
-    counts exceptions is the share without them. In place of a number, `{...:verdict}` is its verdict in words, and
-    `{...:case update}` what its case says of `update`.
+    counts exceptions is the share without them. In place of a number, `{...:verdict}` is its verdict in words,
+    `{...:case update}` what its case says of `update`, and `{...:interval .0%}` the number with its interval.
     """
     parts = [(text, field, form or "") for text, field, form, _ in Formatter().parse(template)]
     sentence = "".join(text + (_told(_claim_of(name, field, claims), form) if field else "") for text, field, form in parts)
@@ -125,6 +129,9 @@ def _told(claim: Mapping[str, Any], form: str) -> str:
         return _VERDICTS[claim["verdict"]]
     if form.startswith("case "):
         return f"{claim['case'][form.removeprefix('case ')]}"
+    if form.startswith("interval "):
+        form, ends = form.removeprefix("interval "), claim["interval"]
+        return f"{numeral(claim['measured'], form)} [{numeral(ends[0], form)}, {numeral(ends[1], form)}]"
     return numeral(_measured(claim, form.endswith("%")), form)
 
 

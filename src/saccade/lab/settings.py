@@ -2,6 +2,7 @@
 
 Numbers are finite, and at most 1e30 in size. Whole numbers are at least 1, or 0 if a default is, and at most 1e9. A setting whose
 default lists something lists something. Another range is declared with the type: `stay: Annotated[float, Range(-1, 1)] = 0.5`.
+A setting whose name ends in `ratio` or `ratios` is above 0, since rates are divided by it.
 Seeds are names, not sizes: a setting whose name ends in `seed` is a whole number from 0 to 2**63 - 1, and so is every number of
 `seeds`; how many there may be is checked where they are used.
 """
@@ -56,6 +57,8 @@ def check_values(kind: type, name: str, values: Iterable[Any]) -> None:
 def _check(name: str, number: float, declared: Range | None, low: float, counts: bool) -> None:
     if declared is not None:
         checked_number(name, number, low=declared.low, high=declared.high)
+    elif name.endswith(("ratio", "ratios")):
+        checked_number(name, number, low=0.0, high=_MOST, open_low=True)
     elif counts:
         checked_count(name, number, low=math.floor(low))
         checked_count(name, number, low=math.floor(low), high=_MOST_COUNT)

@@ -53,17 +53,10 @@ class Setting(NamedTuple):
 class AttentionClassifier(System):
     """A one-layer classifier of labelled sequences that reads its answer at the last token.
 
-    | argument       | meaning                                                                  |
-    |----------------|--------------------------------------------------------------------------|
-    | `sequences`    | `LabelledSequences`: tokens, labels and weights                          |
-    | `init_scale`   | standard deviation of every weight at the start                          |
-    | `d_hidden`     | width of the hidden layer; default: that of the tokens                   |
-    | `d_key`        | width of queries and keys; default: that of the tokens                   |
-    | `activation`   | identity, tanh                                                           |
-    | `loss_kind`    | exponential, logistic                                                    |
-    | `lr_outer`     | rate of value, hidden and readout                                        |
-    | `lr_attention` | rate of query and key                                                    |
-    | `angles`       | by which each pair of key coordinates turns per position; empty: none    |
+    `init_scale` is the standard deviation of every weight at the start; `d_hidden` and `d_key` are the widths of the hidden layer
+    and of queries and keys, by default that of the tokens; `activation` is identity or tanh, `loss_kind` exponential or logistic;
+    `lr_outer` is the rate of value, hidden and readout, `lr_attention` that of query and key; each pair of key coordinates turns by
+    one of the `angles` per position.
     """
 
     sequences: LabelledSequences
@@ -78,8 +71,8 @@ class AttentionClassifier(System):
 
     @property
     def solver(self) -> Solver:  # type: ignore[override]
-        """Stage I takes about 1/init_scale: errors of a small start must be small against the start itself."""
-        return Solver(rtol=1e-10, atol=max(1e-10 * self.init_scale, 1e-300))
+        """Stage I takes about 1/init_scale, and what comes after it is late by the solver's share of that time."""
+        return Solver(rtol=1e-12, atol=max(1e-12 * self.init_scale, 1e-300))
 
     def __post_init__(self) -> None:
         checked_kind("sequences", self.sequences, LabelledSequences)
@@ -149,12 +142,11 @@ def _equations(activation: str, loss_kind: str) -> tuple[Callable[..., Any], ...
 
     def observe(weights: Weights, setting: Setting) -> dict[str, Seen]:
         slope, along_logits = slopes(weights, setting)
-        outer, inner = (jnp.sqrt(sum(jnp.sum(getattr(slope, name) ** 2) for name in part)) for part in (OUTER, ATTENTION))
-        attention, told = jax.nn.softmax(_scores(weights, setting, 0.0), axis=-1), "norm of the gradient in"
+        attention = jax.nn.softmax(_scores(weights, setting, 0.0), axis=-1)
+        outer = jnp.sqrt(sum(jnp.sum(getattr(slope, name) ** 2) for name in OUTER))
         return {
             "attention": Seen(("sequence", "position"), attention, "1", "attention of the last token"),
-            "outer_gradient": Seen((), outer, "1", f"{told} value, hidden and readout"),
-            "attention_gradient": Seen((), inner, "1", f"{told} query and key"),
+            "outer_gradient": Seen((), outer, "1", "norm of the gradient in value, hidden and readout"),
             "drive": Seen(("query_axis", "key_axis"), -along_logits, "1", "-dL/d(query key^T), which drives attention"),
         }
 

@@ -186,4 +186,4 @@ def _query_ids(windows: Windows, queries: Any) -> NDArray[np.int64]:
 
 
 def _parameter_seen(name: str, values: Any) -> Seen:
-    return Seen((f"{name}_0", f"{name}_1"), np.asarray(values), "1", f"parameter `{name}` of the system")
+    return Seen((f"{name}_0", f"{name}_1"), np.asarray(values), "1", f"{name}, a parameter of the system")

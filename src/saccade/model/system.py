@@ -45,8 +45,8 @@ class Solver(NamedTuple):
     n_times: int = 200
     rtol: float = 1e-8
     atol: float = 1e-10
-    # LSODA factorises its matrices without blocking: at 224 unknowns (embedded model, 6 tokens) it needs 2 s where BDF needs 3, at
-    # 640 (32 tokens) 48 s where BDF needs 27. Its error is smaller at equal tolerances. Flows that are hardly stiff can have more.
+    # LSODA factorises its matrices without blocking: without its C code the embedded model needs 2 s at 224 unknowns (6 tokens)
+    # where BDF needs 3, and 48 s at 640 (32 tokens) where BDF needs 27. Its error is smaller at equal tolerances.
     most_for_lsoda: int = 450
 
 
@@ -296,8 +296,9 @@ def _shapes(method: str, system: System, function: Callable[[Any], Any]) -> Any:
         raise InputError(
             f"`{method}` of {name} must be written in `jax.numpy`, with no NumPy or `if` on parameters: {why}"
         ) from error
-    except (TypeError, ValueError) as error:
-        why = str(error).splitlines()[0].rstrip(".")
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        kind = f"{type(error).__name__}: " if isinstance(error, LookupError) else ""  # which say no more than the key
+        why = kind + str(error).partition("\n")[0].rstrip(".")
         raise InputError(f"`{method}` of {name} fails for the parameters that `start` gives: {why}.") from error
 
 
@@ -341,7 +342,7 @@ def _parameters_seen(parameters: Any, leading: int = 0) -> Iterator[tuple[str, S
     for path, leaf in tree_flatten_with_path(parameters)[0]:
         name = leaf_name(path)
         axes = tuple(f"{name}_{axis}" for axis in range(jnp.ndim(leaf) - leading))
-        yield f"parameter_{name}", Seen(axes, leaf, "1", f"parameter `{name}` of the system")
+        yield f"parameter_{name}", Seen(axes, leaf, "1", f"{name}, a parameter of the system")
 
 
 def _checked_seen(method: str, given: Any, taken: Sequence[str], defined: bool = False) -> dict[str, Seen]:

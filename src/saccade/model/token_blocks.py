@@ -37,8 +37,9 @@ _REST = -1  # the column that stands for every token that is never a next token;
         "columns",
         "column_size",
         "is_target",
+        "n_vocab",
     ],
-    meta_fields=["n_vocab"],
+    meta_fields=[],
 )
 @dataclass(frozen=True, eq=False)
 class TokenBlocks:

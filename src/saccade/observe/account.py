@@ -13,7 +13,7 @@ import numpy as np
 from saccade.observe import attention_statistics
 from saccade.observe.drive import AttentionDrive
 from saccade.observe.guard import say, warn
-from saccade.observe.look import Look, map_rows
+from saccade.observe.look import Look, listed, map_rows
 from saccade.observe.probe import Probe
 from saccade.observe.watched_variables import AXES, DEFINITIONS, OF_HEADS
 from saccade.observe.weight_statistics import DEFINITIONS as OF_WEIGHTS
@@ -52,7 +52,7 @@ class Account:
         if self._has_noted:
             return
         self._has_noted = True
-        for what in dict.fromkeys(found.unseen):
+        for what in _together(found.unseen):
             warn(f"not seen: {what}.")
         self.config.update(unseen=found.unseen, untold=self._untold(arrays))
         self.about["coords"] |= {
@@ -80,7 +80,11 @@ class Account:
 
     def _words(self, ids: list[int]) -> list[Any]:
         """Tokens of a kept map, for those who look at it."""
-        return ids if self._decode is None else [str(self._decode([token])) for token in ids]
+        try:
+            return ids if self._decode is None else [str(self._decode([token])) for token in ids]
+        except Exception as error:
+            warn(f"`decode` failed ({type(error).__name__}: {error}), so the page shows token ids.")
+            return ids
 
     def _untold(self, arrays: dict[str, np.ndarray]) -> list[str]:
         """Statistics that no layer has; said aloud, as is a text too short to judge tokens by."""
@@ -105,6 +109,16 @@ class Account:
         if name in attention_statistics.REPEATED_DEFINITIONS:
             return "it is not a text alone, is shorter than 8 tokens or has fewer than 4 different ones"
         return "it is too short, or its tokens are not in the text"
+
+
+def _together(unseen: list[str]) -> list[str]:
+    """One sentence for those that differ in the name of the layer alone."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for sentence in unseen:
+        before, tick, rest = sentence.partition("`")
+        name, _, after = rest.partition("`")
+        named.setdefault((before, after), []).extend([name] if tick else [])  # the model itself has a name without letters
+    return [f"{before}{listed(list(dict.fromkeys(names)))}{after}" for (before, after), names in named.items()]
 
 
 def _of_some_looks(unit: str, definition: str) -> list[str]:

@@ -51,8 +51,13 @@ def given_weights(kind: str, weights: Tensor) -> AttentionCall:
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """A row that sees no key is NaN after the softmax; the kernels give it no weight at all."""
-    return torch.softmax(scores, dim=-1).nan_to_num(0.0)
+    """A row that sees no key is NaN after the softmax; the kernels give it no weight at all. What is NaN before it stays so."""
+    return without_blind_rows(torch.softmax(scores, dim=-1), lambda: (scores == -torch.inf).all(dim=-1, keepdim=True))
+
+
+def without_blind_rows(weights: Tensor, are_blind: Callable[[], Tensor]) -> Tensor:
+    """With 0 in the rows that see no key; asked for only if something is NaN."""
+    return weights.masked_fill(are_blind(), 0.0) if bool(weights.isnan().any()) else weights
 
 
 def relative_error(ours: Tensor, made: Tensor) -> float:

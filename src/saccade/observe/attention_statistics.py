@@ -101,7 +101,7 @@ class ProbeTokens:
     """What is known of the probe's tokens. Axes: sequence, position; None where nothing is known."""
 
     is_token: Tensor  # False on padding
-    document_start: Tensor  # position of the first token of the document that each token is in
+    document_start: Tensor | None = None  # position of the first token of the document that each token is in
     decile: Tensor | None = None  # frequency decile of each token, -1 if unknown
     meaning: Tensor | None = None  # (sequence, query, key) of int8: COMMON, DISTINCT, between them, or UNKNOWN
     own_queries: bool = True  # the queries are these tokens too; not so in cross attention
@@ -197,23 +197,25 @@ def statistics(
             _logits(means, scores, visible, counted, call.n_keys)
         if known is not None:
             keys = weights[..., : call.n_keys], visible[..., : call.n_keys]
-            _places(means, *keys, counted, rows, known, square=square)
+            if known.document_start is not None:
+                _places(means, *keys, counted, rows, known.document_start, square=square)
             _meanings(means, *keys, counted, rows, known, square=square)
     return _gathered(means)
 
 
-def repeated_statistics(call: AttentionCall, period: int) -> dict[str, Tensor]:
-    """Those of `REPEATED_DEFINITIONS` (head), of a probe whose tokens come again after `period` positions and not before."""
+def repeated_statistics(call: AttentionCall, periods: Tensor) -> dict[str, Tensor]:
+    """Those of `REPEATED_DEFINITIONS` (head), of a probe whose tokens come again after a period of its sequence and not before."""
     means = HeadMeans()
     for start, stop in row_blocks(call):
-        if stop <= period:
+        if stop <= int(periods.min()):
             continue
         weights = call.rows(start, stop, torch.float32)
         visible = _visible(call, start, weights)[..., : call.n_keys]
         weights = weights[..., : call.n_keys]
         rows, keys = (torch.arange(*ends, device=weights.device) for ends in ((start, stop), (0, weights.shape[-1])))
+        period = periods.to(weights.device)[:, None, None, None]
         back = rows[:, None] - keys  # how many positions the key lies back
-        counted = visible.any(dim=-1) & (rows >= period)
+        counted = visible.any(dim=-1) & (rows >= period[..., 0])
         earlier = (back > 0) & (back % period == 0)
         after = (back >= 0) & ((back + 1) % period == 0) & (keys > 0)
         _on_keys(means, "duplicate_mass", earlier, weights, visible, counted)
@@ -297,7 +299,7 @@ def entropy_bound(spread: Tensor, n_keys: Tensor) -> Tensor:
 
 
 def _places(
-    means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor, rows: Tensor, tokens: ProbeTokens, *, square: bool
+    means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor, rows: Tensor, starts: Tensor, *, square: bool
 ) -> None:
     """Attention on places that are named by position, and what uniform attention would put there."""
     n_visible = visible.sum(dim=-1).clamp_min(1)
@@ -313,16 +315,16 @@ def _places(
 
     if square:
         own = rows.expand(len(weights), -1)
-        add("sink_mass", tokens.document_start[:, rows], counted)
+        add("sink_mass", starts[:, rows], counted)
         add("self_mass", own, counted)
-        has_previous = (own > tokens.document_start[:, rows])[:, None]
+        has_previous = (own > starts[:, rows])[:, None]
         add("previous_mass", (own - 1).clamp_min(0), counted & has_previous)
     else:
-        add("sink_mass", tokens.document_start[:, :1].expand(-1, len(rows)), counted)
+        add("sink_mass", starts[:, :1].expand(-1, len(rows)), counted)
 
 
 def _on_keys(means: HeadMeans, name: str, keys: Tensor, weights: Tensor, visible: Tensor, counted: Tensor) -> None:
-    """Attention on a set of keys (query, key), and what uniform attention would put there."""
+    """Attention on a set of keys (batch, 1, query, key), and what uniform attention would put there."""
     means.add(name, torch.where(keys, weights, 0).sum(dim=-1), counted)
     uniform = (keys & visible).sum(dim=-1) / visible.sum(dim=-1).clamp_min(1)
     means.add(f"uniform_{name}", uniform.expand(weights.shape[:3]), counted)

@@ -16,6 +16,7 @@ from saccade.errors import InputError, shortened
 
 Sender = Callable[[int, Mapping[str, np.ndarray], Mapping[str, Sequence[str]]], None]
 _NOT_SCALARS = (
+    "steps_back",
     "map_query",
     "rank",
     "place",

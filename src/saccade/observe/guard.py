@@ -27,7 +27,9 @@ class Guard:
     def __call__(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (Exception, SystemExit) as error:  # some trackers leave the process when they fail
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # some trackers leave the process when they fail
             if (what, type(error)) not in self._said:
                 self._said.add((what, type(error)))
                 kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "

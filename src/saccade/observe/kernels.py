@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.bias import CausalBias
 
-from saccade.observe.attention_call import AttentionCall, relative_error, softmax
+from saccade.observe.attention_call import AttentionCall, relative_error, softmax, without_blind_rows
 from saccade.observe.layout import Axes
 from saccade.observe.masks import MASKED, masked_level
 
@@ -90,7 +90,7 @@ def of_flex(output: Any, *args: Any) -> AttentionCall:
 
     def visible(start: int, stop: int) -> Tensor:
         places = batch, heads, torch.arange(start, stop, device=q.device), keys
-        return mask_of(*places) & (score_of(torch.zeros([len(axis) for axis in places], device=q.device), *places) > MASKED)
+        return mask_of(*places) & ~(score_of(torch.zeros([len(axis) for axis in places], device=q.device), *places) <= MASKED)
 
     made = output[0] if isinstance(output, tuple) else output
     return replace(_from_scores("flex_attention", q, k, value.detach(), made.detach(), scored, 0.0), visible=visible)
@@ -122,15 +122,20 @@ def of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> Attention
         return made, weights if weights.ndim == 4 else weights[None]
 
     def rows(start: int, stop: int, dtype: torch.dtype) -> Tensor:
-        return asked(start, stop, dtype)[1].detach().nan_to_num(0.0)
+        weights = asked(start, stop, dtype)[1].detach()
+
+        def are_blind() -> Tensor:
+            return weights.isnan() if visible is None else ~visible(start, stop).any(dim=-1, keepdim=True)
+
+        return without_blind_rows(weights, are_blind)
 
     def reproduced(start: int, stop: int, dtype: torch.dtype) -> float | None:
         dropped = call["training"] and call["dropout_p"] > 0
         return None if dropped else relative_error(asked(start, stop, dtype)[0], output[0][start:stop])
 
-    n_keys = rows(0, 1, torch.float32).shape[-1]
     kind, scores = "multi_head_attention_forward", _multi_head_scores(call)
-    visible = None if scores is None else lambda start, stop: scores(start, stop, torch.float32) > MASKED
+    visible = None if scores is None else lambda start, stop: ~(scores(start, stop, torch.float32) <= MASKED)  # NaN is visible
+    n_keys = rows(0, 1, torch.float32).shape[-1]
     sizes = n_batch, int(call["num_heads"]), n_queries, n_keys
     return AttentionCall(kind, *sizes, rows, reproduced, output[0].dtype, visible, scores)
 

@@ -105,7 +105,7 @@ def _on_repeated(model: nn.Module, repeated: RepeatedProbe, layout: Layout | Non
 
     def listener(call: AttentionCall) -> None:
         if (call.n_batch, call.n_queries, call.n_keys) == (probe.n_batch, probe.n_positions, probe.n_positions):
-            made = repeated_statistics(call, repeated.period)
+            made = repeated_statistics(call, repeated.periods)
             found[call.layer] = {name: value.cpu() for name, value in made.items()}
 
     with undisturbed(model), Capture(listener, model, layout):
@@ -136,11 +136,11 @@ def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
         if (kind in seen or _NAMED_ATTENTION.search(kind.__name__)) and not is_seen(name):
             suspects.setdefault(kind.__name__, []).append(name)
     return [
-        f"attention in {_listed(names)}, of class {kind}, which was not run or cannot be read" for kind, names in suspects.items()
+        f"attention in {listed(names)}, of class {kind}, which was not run or cannot be read" for kind, names in suspects.items()
     ]
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
     """The first few of them."""
     shown = ", ".join(f"`{name}`" for name in names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

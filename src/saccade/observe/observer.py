@@ -18,12 +18,14 @@ from saccade.errors import InputError
 from saccade.observe.account import Account
 from saccade.observe.attention_weights import Names
 from saccade.observe.drive import AttentionDrive
-from saccade.observe.guard import Guard
+from saccade.observe.guard import Guard, say
 from saccade.observe.layout import Layout
 from saccade.observe.look import look
 from saccade.observe.movement import Movement
-from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe
+from saccade.observe.probe import MAIN, SECOND, LayerTokens, Probe, RepeatedProbe
 from saccade.observe.self_check import Check, UnfaithfulError, layout_of, self_check, tried
+from saccade.observe.texts import attended, texts_of
+from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.watched_variables import AXES, SINK
 from saccade.observe.weight_statistics import weight_layers, weight_statistics
 
@@ -41,13 +43,14 @@ class Observer:
         model: nn.Module,
         probe: Probe,
         tokens: LayerTokens,
+        counted: Callable[[Probe], TokenStatistics | None],
         maps: list[int],
         weights: bool | Names,
         drive: Callable[[], AttentionDrive] | None,
         account: Account,
         guard: Guard,
     ) -> None:
-        self._model, self._probe, self._tokens, self._maps = model, probe, tokens, maps
+        self._model, self._probe, self._tokens, self._counted, self._maps = model, probe, tokens, counted, maps
         self._weights, self._drive, self._account, self._guard = weights, drive, account, guard
         self._weights_due = 0
         self._seen_weights = b""
@@ -60,6 +63,7 @@ class Observer:
         tried(self._model, self._probe)
         try:
             self._layout = layout_of(self._model, self._probe)
+            self._tell_texts()
             check = self_check(self._model, self._probe, self._tokens, self._layout)
         except (InputError, UnfaithfulError):
             raise
@@ -70,6 +74,21 @@ class Observer:
             ) from error
         self._repeated = self._checked_repeated()
         return check
+
+    def _tell_texts(self) -> None:
+        """Where the probe does not say which text a layer runs over, or what is padding, attention does."""
+        roles = texts_of(self._model, self._probe, self._layout) if self._tokens.are_alike else {}
+        self._tokens.tell(roles)
+        seen = {} if self._probe.tells_padding else attended(self._model, self._probe, self._tokens, self._layout)
+        if MAIN in seen:
+            self._probe = self._probe.with_tokens(seen[MAIN])
+            self._tokens = LayerTokens(self._model, self._probe, self._counted(self._probe))
+            self._tokens.tell(roles)
+        self._tokens.leave_out(seen)
+        for text in (MAIN, SECOND):
+            if text in seen:
+                left = int((~seen[text]).sum())
+                say(f"{left} positions of {text} are left out as padding: no query attends to them")
 
     def check_drive(self) -> None:
         """What it cannot read, it says now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy, deepcopy
@@ -20,9 +19,8 @@ from saccade.observe.token_statistics import TokenStatistics
 
 _DISTINCT = 0.5  # a key is distinct if it takes away at least half of what is unknown of the next token,
 _COMMON = 0.1  # and common if it takes away at most a tenth; see `token_statistics.py`
-_CROSS = re.compile(
-    r"cross|enc_?dec|encoder_att|multihead_attn", re.IGNORECASE
-)  # in a decoder; the last is `nn.Transformer`'s name
+MAIN, SECOND = "the text", "the second text"
+_NO_TEXT = {"labels", "position_ids"}  # numbers by position that are not a text
 
 
 _LEAST_PERIOD = 4  # different tokens of a repeated probe: with two, the token before is also the one that came after
@@ -50,8 +48,8 @@ class Probe:
             raise InputError(f"the probe must be a tensor, a tuple of arguments or named ones; got {shortened(batch)}.")
         self._axis = checked_count("batch_axis", batch_axis, low=0, high=1)
         self.n_batch = self._checked_size()
-        self._texts = self._positional_texts()
-        self._given = self._ids_in(self._named.get("input_ids")) if self._named else self._texts[0] if self._texts else None
+        self._places = self._texts()
+        self._given = self._text(0)
         self.ids = None if self._given is None else self._given.clamp_min(0)  # below zero is padding
         self.n_positions = 0 if self.ids is None else self.ids.shape[1]
         self._documents = self._checked_documents(documents)
@@ -97,7 +95,7 @@ class Probe:
         others = [value for value in self._args[1:] if isinstance(value, Tensor)]
         tensors = {name: value for name, value in self._named.items() if isinstance(value, Tensor) and name != "labels"}
         made = {
-            "input_ids": ids,
+            (self._places[0] if self._places else ""): ids,
             "attention_mask": torch.ones_like(ids),
             "position_ids": torch.arange(ids.shape[1]).expand_as(ids),
             "token_type_ids": torch.zeros_like(ids),
@@ -108,6 +106,18 @@ class Probe:
             return Probe((self._sequences_first(ids), *self._args[1:]), self._axis)
         named = {name: value for name, value in self._named.items() if not isinstance(value, Tensor)}
         return Probe(named | {name: self._sequences_first(made[name]) for name in tensors}, self._axis)
+
+    @property
+    def tells_padding(self) -> bool:
+        """Whether it says which of its tokens are padding."""
+        mask = self._named.get("attention_mask")
+        is_named = self._documents is not None or (isinstance(mask, Tensor) and mask.ndim == 2)
+        return self.ids is not None and is_named and self._second() is None
+
+    def with_tokens(self, is_token: Tensor) -> Probe:
+        """The same, knowing which positions (sequence, position) are not padding; documents begin where they did."""
+        documents = (1 + self._document_starts(is_token)) * is_token
+        return Probe(self._named or self._args, self._axis, documents)
 
     def tokens(self, counted: TokenStatistics | None) -> ProbeTokens | None:
         """What is known of the probe's tokens; None if it holds no token ids."""
@@ -159,16 +169,42 @@ class Probe:
             return None
         return self._sequences_first(value).detach().cpu().long()
 
-    def _positional_texts(self) -> list[Tensor]:
-        """Arguments without names that are token ids, in their order; ones and zeros beside them are a mask, not a text."""
-        found = [ids for value in self._args if (ids := self._ids_in(value)) is not None]
-        texts = [ids for ids in found if not bool(((ids == 0) | (ids == 1)).all())]
-        return texts or found[:1]
+    def _texts(self) -> list[str | int]:
+        """Places of the text, and of a second one: where Transformers put them; else of arguments that are token ids, in their
+        order, if there are no images or features. Ones and zeros beside them are a mask, and the tokens that come next are what the
+        model is to say; neither is a text.
+        """
+        if {"input_ids", "decoder_input_ids"} & self._named.keys():
+            return ["input_ids", "decoder_input_ids"]
+        given: dict[Any, Any] = {**dict(enumerate(self._args)), **self._named}
+        if self._named and any(isinstance(each, Tensor) and each.is_floating_point() and each.ndim > 2 for each in given.values()):
+            return []
+        found = {place: ids for place, value in given.items() if place not in _NO_TEXT and (ids := self._ids_in(value)) is not None}
+        texts = [place for place, ids in found.items() if not bool(((ids == 0) | (ids == 1)).all())]
+        texts = texts[:1] + [place for place in texts[1:] if not _are_next(found[texts[0]], found[place])]
+        return texts or (list(found)[:1] if self._args else [])
+
+    def _text(self, number: int) -> Tensor | None:
+        if number >= len(self._places):
+            return None
+        place = self._places[number]
+        return self._ids_in(self._args[place] if isinstance(place, int) else self._named.get(place))
 
     def _second(self) -> Tensor | None:
-        if self._named:
-            return self._ids_in(self._named.get("decoder_input_ids"))
-        return self._texts[1] if len(self._texts) > 1 else None
+        return self._text(1)
+
+    def with_shorter_second(self) -> Probe | None:
+        """Without the last position of the second text, which some models make from the first; None if it cannot be."""
+        second = self._given if self._second() is None else self._second()
+        if second is None or second.shape[1] < 2 or (self._args and self._second() is None):
+            return None
+        cut = self._sequences_first(second[:, :-1])
+        if self._args:
+            return Probe(tuple(cut if place == self._places[1] else value for place, value in enumerate(self._args)), self._axis)
+        place = self._places[1] if len(self._places) > 1 else "decoder_input_ids"
+        mask = self._named.get("decoder_attention_mask")
+        masks = {} if mask is None else {"decoder_attention_mask": mask.narrow(1 - self._axis, 0, second.shape[1] - 1)}
+        return Probe(self._named | {str(place): cut} | masks, self._axis)
 
     def _sequences_first(self, value: Tensor) -> Tensor:
         return value.T if self._axis == 1 else value
@@ -197,76 +233,111 @@ class RepeatedProbe:
     """Random tokens of the probe, the same again and again: which heads find what came after a token before?
 
     `probe` has at most `_MOST_REPEATED` sequences, as long as those of the probe it is made from or of `_MOST_POSITIONS` tokens; in
-    each, `period` different tokens come in the same order over and over. Tokens are drawn from those of the probe, so that the
-    model knows them.
+    each, different tokens come in the same order over and over, as many as its entry of `periods` (sequence). These differ: a head
+    that looks back by a fixed number of positions finds what it would in one of the sequences only. Tokens are drawn from those of
+    the probe, so that the model knows them.
     """
 
-    def __init__(self, probe: Probe, period: int) -> None:
-        self.probe, self.period = probe, period
+    def __init__(self, probe: Probe, periods: Tensor) -> None:
+        self.probe, self.periods = probe, periods
 
     @classmethod
     def of(cls, probe: Probe, longest: int = _MOST_POSITIONS) -> RepeatedProbe | None:
         """None if the probe is not a text alone, or too short, or has too few different tokens."""
         known = np.unique(np.concatenate(probe.documents() or [np.zeros(0, np.int64)]))
         length = min(probe.n_positions, longest)
-        period = min(length // 2, len(known))
-        if period < _LEAST_PERIOD:
+        most = min(length // 2, len(known))
+        if most < _LEAST_PERIOD:
             return None
         rng = np.random.default_rng(0)
-        n_sequences = min(probe.n_batch, _MOST_REPEATED)
-        rounds = [np.resize(rng.choice(known, period, replace=False), length) for _ in range(n_sequences)]
+        periods = [max(_LEAST_PERIOD, most - place) for place in range(min(probe.n_batch, _MOST_REPEATED))]
+        rounds = [np.resize(rng.choice(known, period, replace=False), length) for period in periods]
         made = probe.with_ids(torch.as_tensor(np.stack(rounds)))
-        return None if made is None else cls(made, period)
+        return None if made is None else cls(made, torch.tensor(periods))
 
 
 class LayerTokens:
     """What is known of the tokens that attention runs over: a model with encoder and decoder has two texts.
 
-    Which of them are queries and keys is told by how many there are. Where both texts are of one length, it is told by the names
-    of modules, if they are those of Transformers or PyTorch (below `decoder`, and there `cross`, `EncDec` and the like), else not
-    at all.
+    Which of them are queries and keys is told by how many there are; where both texts are of one length, by what a shorter second
+    text changes (`texts.py`). Names of modules tell nothing.
     """
 
     def __init__(self, model: nn.Module, probe: Probe, counted: TokenStatistics | None) -> None:
-        self._has_names = any("decoder" in name.lower() for name, _ in model.named_modules())
-        self._makes_second = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))  # unless it is given one
+        makes_second = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))  # unless it is given one
         self.text = None if counted is None else counted.text.token
-        self.main = probe.tokens(counted)
-        self._decoder = probe.decoder_tokens(counted)
+        self._texts = {MAIN: probe.tokens(counted), SECOND: probe.decoder_tokens(counted)}
+        self.has_second = self._texts[MAIN] is not None and (self._texts[SECOND] is not None or makes_second)
+        self._roles: Mapping[str, tuple[str, str]] = {}  # of layers: the texts of queries and keys, where lengths do not tell
+        self._other: dict[str, ProbeTokens | None] = {}  # of layers that run over neither text; None: it cannot be told
+
+    @property
+    def main(self) -> ProbeTokens | None:
+        return self._texts[MAIN]
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether the two texts are of one length."""
+        main, second = self._texts.values()
+        return self.has_second and (main is None or second is None or main.is_token.shape[1] == second.is_token.shape[1])
 
     def first(self) -> LayerTokens:
         """Of the first sequence alone."""
         alone = copy(self)
-        alone.main = None if self.main is None else self.main.first()
-        alone._decoder = None if self._decoder is None else self._decoder.first()
+        alone._texts = {name: None if text is None else text.first() for name, text in self._texts.items()}
+        alone._other = {layer: None if text is None else text.first() for layer, text in self._other.items()}
         return alone
+
+    def tell(self, roles: Mapping[str, tuple[str, str]]) -> None:
+        self._roles = roles
+
+    def leave_out(self, seen: Mapping[str, Tensor]) -> None:
+        """Padding of the second text, and of layers that run over neither (sequence, position): what is not seen.
+
+        Where such layers of one length differ, some may be of queries on the keys of another text, and nothing is told of any.
+        """
+        second, left = self._texts[SECOND], seen.get(SECOND)
+        if second is not None and left is not None:
+            self._texts = self._texts | {SECOND: replace(second, is_token=left, document_start=_first_tokens(left))}
+        others = {layer: left for layer, left in seen.items() if layer not in self._texts}
+
+        def is_told(left: Tensor) -> bool:
+            return all(torch.equal(left, other) for other in others.values() if other.shape == left.shape)
+
+        self._other = {layer: ProbeTokens(left) if is_told(left) else None for layer, left in others.items()}
+
+    def names(self, layer: str, call: AttentionCall) -> tuple[str, str]:
+        """The texts of queries and keys; nothing for what is neither."""
+        if not self.has_second:
+            return MAIN, MAIN
+        if self.are_alike:
+            return self._roles.get(layer, ("", ""))
+        lengths = {text.is_token.shape[1]: name for name, text in self._texts.items() if text is not None}
+        return lengths.get(call.n_queries, ""), lengths.get(call.n_keys, "")
 
     def of(self, layer: str, call: AttentionCall) -> ProbeTokens | None:
         """None where nothing is known of the keys."""
-        if self.main is None or (self._decoder is None and not self._makes_second):
-            return self.main
-        if self._decoder is not None and self._decoder.is_token.shape[1] != self.main.is_token.shape[1]:
-            return self._by_length(self.main, self._decoder, call)
-        if self._decoder is not None and not self._has_names:
-            return None
-        if "decoder" not in layer.lower():
-            return self.main
-        return _across(self.main, self._decoder) if _CROSS.search(layer) else self._decoder
-
-    @staticmethod
-    def _by_length(main: ProbeTokens, second: ProbeTokens, call: AttentionCall) -> ProbeTokens | None:
-        lengths = {main.is_token.shape[1]: main, second.is_token.shape[1]: second}
-        keys, queries = lengths.get(call.n_keys), lengths.get(call.n_queries)
-        return keys if keys is queries or keys is None else _across(keys, queries)
+        if layer in self._other:
+            return self._other[layer]
+        queries, keys = self.names(layer, call)
+        known = self._texts.get(keys)
+        return known if known is None or queries == keys else _across(known, self._texts.get(queries))
 
     def tells_padding(self, layer: str, call: AttentionCall) -> bool:
         """Whether queries that are padding can be left out: none are, or it is known which."""
-        if all(text is None or bool(text.is_token.all()) for text in (self.main, self._decoder)):
+        if not self._other and all(text is None or bool(text.is_token.all()) for text in self._texts.values()):
             return True
         known = self.of(layer, call)
         if known is None or not known.fits(call):
             return False
         return known.is_square(call) or known.query_is_token is not None
+
+
+def _are_next(ids: Tensor, others: Tensor) -> bool:
+    """Whether the others are at each position the token that comes next, or below zero: left out of the loss."""
+    if ids.shape != others.shape or ids.shape[1] < 2:
+        return False
+    return bool(((others[:, :-1] == ids[:, 1:]) | (others[:, :-1] < 0)).all())
 
 
 def _across(keys: ProbeTokens, queries: ProbeTokens | None) -> ProbeTokens:

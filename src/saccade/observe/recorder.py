@@ -44,6 +44,9 @@ from saccade.report.watched_figure import write_watched
 if TYPE_CHECKING:
     import xarray as xr
 
+_MOST_UNREAD = 1024  # losses that may wait on the device
+_MOST_BACK = 2**14  # steps before an observation whose losses are kept with it: every observation of a record has room for as many
+
 
 def watch(
     model: nn.Module,
@@ -143,12 +146,16 @@ class Recorder:
             raise InputError("`resume` needs `out`, the folder of the run that is to go on.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
         account = Account(self._config(every, checked_kind("label", label, str)), self._probe, kept, _checked_decode(decode))
-        self._observer = Observer(self._model, self._probe, self._tokens, kept, measured, driven, account, self.guard)
+        self._observer = Observer(
+            self._model, self._probe, self._tokens, partial(_counted, text), kept, measured, driven, account, self.guard
+        )
         account.config["identity"] = self._identity(label, kept)
         self._log = ObservationLog(self._out, account.about, resume=resume)
         self._goes_on = self._log.is_resumed  # and has not been told yet where
         self._has_begun = False
         self._next_step = self._first_step = 0
+        self._losses: list[tuple[int, Any]] = []  # (step, loss) since the last look, not read yet: reading waits for the device
+        self._read_losses = np.empty((0, 2))  # the same as rows of numbers
         self.check: Check | None = None
 
     def __enter__(self) -> Recorder:
@@ -220,6 +227,8 @@ class Recorder:
         if is_first:
             self._first_step = number
         self._next_step = number + 1
+        if self._is_first_rank:
+            self._keep_loss(number, loss)
         self._begin()
         if self.check is None or not (is_first or self._due(number)):
             return
@@ -274,6 +283,8 @@ class Recorder:
             if loss is not None:
                 with self.guard("the loss was left out"):
                     arrays["loss"] = np.asarray(_checked_loss(loss))
+            with self.guard("losses between observations were left out"):
+                arrays |= self._losses_until(step)
             arrays["look_seconds"] = np.asarray(time.perf_counter() - started)
             self._log.append(step, arrays)
             with self.guard("observations are kept in memory until they can be written"):
@@ -285,6 +296,31 @@ class Recorder:
             took = time.perf_counter() - started  # with what writing and sending cost, and also if it failed
             self._budget.took(took)
             self._log.about["wall_time_s"] += took
+
+    def _keep_loss(self, step: int, loss: Any) -> None:
+        """Until the next look, if it is one number: anything else could hold much memory, a graph for the backward pass say."""
+        if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+            self._losses.append((step, loss.detach().clone()))
+        elif isinstance(loss, numbers.Real):
+            self._losses.append((step, loss))
+        if len(self._losses) >= _MOST_UNREAD:
+            self._read_loss()
+
+    def _read_loss(self) -> None:
+        waiting, self._losses = self._losses, []
+        rows = np.array([(step, float(_plain(loss))) for step, loss in waiting], np.float64).reshape(-1, 2)
+        told = np.concatenate([self._read_losses, rows])
+        self._read_losses = told[told[:, 0] > told[:, 0].max(initial=0) - _MOST_BACK]
+
+    def _losses_until(self, step: int) -> dict[str, np.ndarray]:
+        """Those told since the last look, by how many steps back they are."""
+        self._read_loss()
+        told, self._read_losses = self._read_losses, np.empty((0, 2))
+        back = step - told[:, 0].astype(np.int64)
+        is_kept = (back >= 0) & (back < _MOST_BACK)
+        found = np.full(back[is_kept].max(initial=-1) + 1, np.nan, np.float32)
+        found[back[is_kept]] = told[is_kept, 1]
+        return {"step_loss": found} if is_kept.any() else {}
 
     @property
     def record(self) -> xr.Dataset:
@@ -326,7 +362,7 @@ class Recorder:
             share = self._budget.looking / max(self._budget.training, 1e-9)
             say(
                 f"{len(thinned)} of {len(thinned) + len(self._log.observations)} observations were left out (`thinned` in the "
-                f"record's config lists them); observing took {self._budget.looking:.2g} s, {100 * share:.2g} % of training time"
+                f"record's config lists them); observing took {self._budget.looking:.2g} s, {100 * share:.1f} % of training time"
             )
         if lost:
             say(f"{len(lost)} observations that could not be written are lost: memory holds no more (`lost` in the config)")

@@ -261,7 +261,7 @@ def _call(known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _
     scores, left = ordered(known.scores), None if known.visible is None else ordered(known.visible)
 
     def visible(start: int, stop: int) -> Tensor:
-        rows = scores[:, :, start:stop] > MASKED
+        rows = ~(scores[:, :, start:stop] <= MASKED)  # NaN is visible
         return rows if left is None else rows & left[:, :, start:stop]
 
     return replace(call, visible=visible, scores=lambda start, stop, dtype: scores[:, :, start:stop].to(dtype))

@@ -15,6 +15,7 @@ AXES = {name: ["layer", "head"] for name in OF_HEADS} | {
     "moved": ["layer", "head"],
     "loss": [],
     "look_seconds": [],
+    "step_loss": ["steps_back"],
     "drive_rate": ["weight_layer", "weight_head"],
     "drive_query_to": ["weight_layer", "weight_head", "query_input"],
     "drive_key_to": ["weight_layer", "weight_head", "key_input"],
@@ -39,6 +40,10 @@ DEFINITIONS = (
         ),
         "time": ("", "when the model was looked at: the step as the caller numbers it"),
         "loss": ("", "loss as the caller told it"),
+        "step_loss": (
+            "",
+            "loss of so many steps back, as the caller told it, for steps since the observation before, at most 16,384",
+        ),
         "look_seconds": ("s", "time this observation took, without writing it"),
         "drive_rate": ("1", "largest singular value of F = -dL/d(W_Q W_K^T) at uniform attention: growth per step at rate 1"),
         "drive_query_to": ("1", "its left vector: what of the input the queries will read"),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from saccade.errors import InputError, shortened
 from saccade.records.json_files import parsed_json
-from saccade.records.writing import write_text
+from saccade.records.writing import write_named
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,7 +28,7 @@ _WEIGHTS = {"embedding": "embedding", "query": "query_matrix", "key": "key_matri
 
 def export_record(record: xr.Dataset, path: str | Path, *, seed: int | None = None, rate: int = 0) -> None:
     """Write one run of `record` to `path`; of several, that of `seed` (default: the first) and of the `rate`-th pair of rates."""
-    write_text(Path(path), json.dumps(playground_record(record, seed=seed, rate=rate), allow_nan=False))
+    write_named(Path(path), json.dumps(playground_record(record, seed=seed, rate=rate), allow_nan=False), ".json")
 
 
 def playground_record(record: xr.Dataset, *, seed: int | None = None, rate: int = 0) -> dict[str, Any]:

@@ -54,9 +54,8 @@ def write_film(path: str | Path, story: str = "snapping", on_progress: Callable[
     if Path(path).suffix.lower() != ".gif":
         raise InputError(f"a film is written as a GIF: its name must end in .gif; got {Path(path).name}.")
     told = stories()[checked_choice("story", story, list(stories()))]
-    content = _gif(told, _run(told), on_progress)
-    with whole_file(Path(path)) as file:
-        file.write(content)
+    with whole_file(Path(path)) as file:  # around the work: what cannot be written is refused before it
+        file.write(_gif(told, _run(told), on_progress))
     return Path(path)
 
 

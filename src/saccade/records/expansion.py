@@ -18,6 +18,13 @@ def check_expansion(name: object, n_bytes: int, n_stored: int) -> None:
 
 
 def check_archive(name: object, path: Path) -> None:
-    """Refuse a zip archive that claims to unpack to too much; no more of a member is read than it claims."""
-    with zipfile.ZipFile(path) as archive:
-        check_expansion(name, sum(member.file_size for member in archive.infolist()), path.stat().st_size)
+    """Refuse a zip archive that claims to unpack to too much; no more of a member is read than it claims.
+
+    One whose list of members cannot be read, for whatever reason, is a `BadZipFile`.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            n_bytes = sum(member.file_size for member in archive.infolist())
+    except (NotImplementedError, ValueError) as error:  # a flipped bit may ask for other versions, or be no letter of a name
+        raise zipfile.BadZipFile(str(error)) from None
+    check_expansion(name, n_bytes, path.stat().st_size)

@@ -39,6 +39,10 @@ def json_ready(value: Any, missing: Callable[[float], Any] = lambda number: None
     """The same value as JSON has it: NumPy's numbers are plain ones, and infinity and NaN are null, or what `missing` makes of them
     (`str`, for settings, which are read back).
     """
+    if type(value) is float:  # first, as nearly all are
+        return value if math.isfinite(value) else missing(value)
+    if type(value) is str:
+        return value
     if isinstance(value, Mapping):
         return {str(key): json_ready(item, missing) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -21,7 +21,10 @@ C = TypeVar("C")
 _NOT_FINITE = ("inf", "-inf", "nan")  # as text, since JSON has no such numbers
 
 VARIABLES: dict[str, tuple[str, str]] = {
-    "loss": ("nats", "cross-entropy of the next token: of the batch about to be learned from, or of the population in a flow"),
+    "loss": (
+        "nats",
+        "of the batch about to be learned from, or of the population in a flow; cross-entropy of the next token in our models",
+    ),
     "attention": (
         "1",
         "attention over tokens of an infinitely long context, of a class or of a last token: chance of the token times exp(logit), "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -231,7 +232,12 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     files = _checked_files(folder)
     made = default_buffer_prototype().buffer.from_bytes
     store = MemoryStore({name: made(held) for name, held in files.items()}, read_only=True)
-    return xr.open_zarr(store, consolidated=True, zarr_format=2, chunks=None).load()
+    record = xr.open_zarr(store, consolidated=True, zarr_format=2, chunks=None).load()
+    for name, variable in record.variables.items():
+        values = variable.values  # an error, if it is an index and pandas finds a text that is none
+        if values.dtype.kind == "U" and np.ascontiguousarray(values).view(np.uint32).max(initial=0) > sys.maxunicode:
+            raise InputError(f"{shortened(name)} holds letters that are none.")
+    return record
 
 
 def _check_files(folder: Path, files: _Files) -> None:

@@ -225,7 +225,10 @@ def _sentences(record: xr.Dataset, layers: list[str], states: NDArray[np.int8], 
             told.append(_sentence(f"{layers[layer]} head {head}", own))
         else:
             others.append((layer, head))
-    return [*told, *_of_others(states, events, others, bool(told)), *_of_noise(record)]
+    moved = record.moved.values[np.isfinite(record.moved.values)] if "moved" in record else np.empty(0)
+    has_moved = not moved.size or bool((moved >= FROZEN).any())  # or it is not known
+    ended = _of_others(states, events, others, bool(told), has_moved)
+    return [*_of_missing(record, states), *told, *ended, *_of_noise(record)]
 
 
 def _first_named(events: list[HeadEvent], layer: int, head: int) -> float:
@@ -253,20 +256,37 @@ def _words(before: HeadEvent | None, event: HeadEvent) -> str:
 PLACE_NAMES = tuple(STATES[number] for number in PLACES.values())
 
 
-def _of_others(states: NDArray[np.int8], events: list[HeadEvent], others: list[tuple[int, int]], some_told: bool) -> list[str]:
-    """How the other heads ended, how many of them froze, and whether anything collapsed."""
+def _of_others(
+    states: NDArray[np.int8], events: list[HeadEvent], others: list[tuple[int, int]], some_told: bool, has_moved: bool
+) -> list[str]:
+    """How the other heads ended, how many of them froze or that nothing moved, and whether anything collapsed."""
     sentences = []
     if others:
         last = Counter(STATES[_last_state(states[:, layer, head])] for layer, head in others)
         kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
         n_frozen = len({(event.layer, event.head) for event in events if event.name == "froze"} & set(others))
         which = f"Of the other {len(others)}" if some_told else f"No head has a place of its own: of {len(others)}"
-        sentences.append(f"{which}, at the end: {kinds}; {n_frozen or 'none'} frozen.")
+        still = "none has moved" if not has_moved else f"{n_frozen or 'none'} frozen"
+        sentences.append(f"{which}, at the end: {kinds}; {still}.")
     collapsed = {(event.layer, event.head) for event in events if event.name == "collapsed"}
     return [
         *sentences,
         f"{len(collapsed)} of {(states >= 0).any(axis=0).sum()} collapsed." if collapsed else "Nothing collapsed.",
     ]
+
+
+def _of_missing(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
+    """Heads that have no numbers at the end: all of them, if the run has diverged."""
+    known = states >= 0
+    lost = known.any(axis=0) & ~known[-1]
+    if not lost.any():
+        return []
+    last = int(np.flatnonzero(known[:, lost].any(axis=1))[-1])
+    since = f"From step {int(record.time.values[last + 1])} on"
+    n_heads = known.any(axis=0).sum()
+    if lost.sum() == n_heads:
+        return [f"{since} attention is not a number in any head: the run has diverged."]
+    return [f"{since} {lost.sum()} of {n_heads} heads are missing: their attention is not a number, or was not run."]
 
 
 def _last_state(states: NDArray[np.int8]) -> int:

@@ -102,11 +102,15 @@ def write_text(path: Path, text: str) -> None:
         file.write(as_bytes(text))
 
 
-def write_html(path: Path, text: str) -> None:
-    """A page; never over a file that is none by its name."""
-    if path.is_file() and path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{path} is there and is no page by its name; name a file that ends in .html.")
+def write_named(path: Path, text: str, *endings: str) -> None:
+    """A file that the user names; never over one of another kind, as its name tells."""
+    if path.is_file() and path.suffix.lower() not in endings:
+        raise InputError(f"{path} is there and is another kind of file by its name; name one that ends in {endings[0]}.")
     write_text(path, text)
+
+
+def write_html(path: Path, text: str) -> None:
+    write_named(path, text, ".html", ".htm")
 
 
 def as_bytes(text: str) -> bytes:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from html import escape
 from typing import Any
 
@@ -165,6 +166,7 @@ def shown(formula: Sequence[str], name: str = "") -> Lines:
     return [(name if not place else "", _markup(line)) for place, line in enumerate(formula)]
 
 
+@lru_cache(maxsize=1000)  # claims share few formulas
 def _markup(line: str) -> str:
     """MathML, or the LaTeX itself where a record holds some that is not understood."""
     try:

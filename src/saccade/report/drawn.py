@@ -36,6 +36,7 @@ _LETTER = 0.55  # mean width of a letter over its height
 _GAP = 0.012  # between words and their line or the edge, in shares of the panel
 _POINT = 0.01  # about half the width of a point that is drawn
 _STEPS = 30  # points along a piece of a curve: words between its two ends cover it too
+_MOST_POINTS = 6000  # along a whole curve; the pieces of one that has many are short
 
 
 class _Cell(NamedTuple):
@@ -107,7 +108,7 @@ def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
             (spec["y"]["label"], cell.height),
         )
     )
-    axes.set_title(title, loc="left", fontsize=1.1 * cell.letters, parse_math=False)
+    axes.set_title(title, loc="left", y=1.0, fontsize=1.1 * cell.letters, parse_math=False)  # no ticks on top to look out for
     axes.set_xlabel(across, fontsize=cell.letters, parse_math=False)
     axes.set_ylabel(up, fontsize=cell.letters, parse_math=False)
     {"line": _line, "bars": _bars, "heat": _heat}[spec["kind"]](axes, spec, cell)
@@ -262,7 +263,7 @@ def _taken(axes: Axes) -> np.ndarray:
     for line in axes.get_lines():
         ends = (line.get_transform() - axes.transAxes).transform(line.get_xydata())
         if line.get_linestyle() != "None":
-            share = np.linspace(0, 1, _STEPS)[:, None, None]
+            share = np.linspace(0, 1, max(2, min(_STEPS, _MOST_POINTS // max(1, len(ends)))))[:, None, None]
             ends = ((1 - share) * ends[:-1] + share * ends[1:]).reshape(-1, 2)
         boxes.append(np.hstack([ends, ends]))
     bars = [bar.get_window_extent().transformed(axes.transAxes.inverted()).extents for bar in axes.patches]

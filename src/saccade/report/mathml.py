@@ -22,7 +22,7 @@ _SYMBOLS = {
     **{"parallel": "∥", "langle": "⟨", "rangle": "⟩", "partial": "∂", "infty": "∞", "ldots": "…", "sum": "∑", "int": "∫"},
     **{"{": "{", "}": "}", "|": "‖", "nabla": "∇"},
 }
-_FUNCTIONS = ("exp", "ln", "log", "max", "min", "cos", "sup")
+_FUNCTIONS = ("exp", "ln", "log", "max", "min", "cos", "sin", "tan", "sup")
 _NAMED = {rf"\{name}" for name in (*_FUNCTIONS, "mathrm")}
 _ACCENTS = {  # of a dot over a letter browsers leave a grey pixel; a full stop can be set large
     "dot": '<mo mathsize="1.6em">.</mo>',

@@ -4,6 +4,7 @@
     record.saccade.figure("loss", seed=3)     one figure of that page, drawn by Matplotlib
     record.saccade.figures()                  their names
     record.saccade.save("page.html")          the page as a file
+    record.saccade.assumptions()              the theory's assumptions on this run, with their numbers
 
 xarray's own display of a dataset stays as it is.
 """
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from saccade.errors import checked_choice, checked_kind
-from saccade.records.writing import write_text
+from saccade.errors import checked_choice, checked_count, checked_kind
+from saccade.records.json_files import parsed_json
+from saccade.records.writing import write_html
+from saccade.theory.condition import Condition
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,8 +61,16 @@ class Shown:
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file."""
-        write_text(Path(path), self.page())
+        write_html(Path(path), self.page())
         return Path(path)
+
+    def assumptions(self, rate: int = 0) -> list[Condition]:
+        """What the theory assumes of this run: `print(condition)` says it, `condition.holds` tells whether it is met. `rate` counts
+        the pairs of learning rates. None for a model of one's own, which no theory here is about.
+        """
+        pairs = parsed_json(self._record.attrs.get("assumptions", "[]"), [dict])
+        chosen = pairs[checked_count("rate", rate, low=0, high=len(pairs) - 1)]["conditions"] if pairs else []
+        return [Condition.of(condition) for condition in chosen]
 
     def _specs(self) -> list[dict[str, Any]]:
         from saccade.report.specs import figures

@@ -290,7 +290,7 @@ def _timeline(record: xr.Dataset) -> tuple[str, dict[str, str]]:
 def _about_record(record: xr.Dataset) -> dict[str, Any]:
     """What a record says of itself, in the words of `about.json`."""
     task = _config(record.attrs).get("task", "a record")
-    dynamics = str(record.attrs.get("dynamics", "a record"))
+    dynamics = str(record.attrs.get("dynamics", "a record")).removesuffix(f", {task}")  # a system of one's own is its task
     return {"statement": f"{task}: {dynamics}.", "caption": "", "command": "", **record.attrs}
 
 

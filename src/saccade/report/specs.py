@@ -182,7 +182,7 @@ def _shaped(figure: Figure) -> Figure:
     if n_shown == 0:
         return _as(figure, "line", [""], [figure["title"]], figure["values"][..., None])
     if n_shown == 1 and shape[-1] <= _MOST_LINES:
-        names = [f"{figure['axes'][0]} {name}" for name in figure["names"][0]]
+        names = [f"{figure['axes'][0].removesuffix('_0')} {name}" for name in figure["names"][0]]  # the one axis of a parameter
         return _as(figure, "line", figure["axes"], names, figure["values"])
     if n_shown == 1:
         grouped = figure | {"axes": ["", *figure["axes"]], "names": [[figure["title"]], *figure["names"]]}

@@ -50,6 +50,9 @@ def colour_of(item: Mapping[str, Any], index: int, n: int) -> Any:
 
 def save_figure(figure: Figure, stem: Path) -> None:
     """As SVG (the same bytes for the same figure) and as PNG."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            _place_ticks_once(axis)
     engine = figure.get_layout_engine()
     if figure.axes and engine:  # once for both files: Matplotlib would find all places and draw unseen before each
         engine.execute(figure)
@@ -61,3 +64,18 @@ def save_figure(figure: Figure, stem: Path) -> None:
         figure.savefig(file, format="svg", metadata={"Date": None})
     with whole_file(stem.with_suffix(".png")) as file:
         figure.savefig(file, format="png", dpi=150)
+
+
+def _place_ticks_once(axis: Any) -> None:
+    """Matplotlib places and names all ticks anew some twenty times for each figure; only another size or other ends move them."""
+    place = axis._update_ticks
+    seen: dict[tuple[float, ...], Any] = {}
+
+    def placed() -> Any:
+        where = (*axis.axes.bbox.bounds, *axis.get_view_interval(), axis.get_figure(root=True).dpi)
+        if where not in seen:
+            seen.clear()
+            seen[where] = place()
+        return seen[where]
+
+    axis._update_ticks = placed

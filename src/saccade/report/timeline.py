@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from saccade.records.when import NAMED, PLACE_NAMES, STATES, Timeline, when
+from saccade.records.when import NAMED, PLACE_NAMES, STATES, HeadEvent, Timeline, when
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -97,18 +97,19 @@ def _end(steps: np.ndarray) -> float:
     return max(float(steps[-1]) * 1.15, float(steps[-1]) + 0.5)
 
 
+def _takings(timeline: Timeline) -> list[HeadEvent]:
+    """A head takes a place, changes it, or collapses."""
+    return [event for event in timeline.events if event.name in (*PLACE_NAMES, "collapsed") and np.isfinite(event.before)]
+
+
 def _mark(axes: Any, timeline: Timeline, rows: list[tuple[int, ...]], end: float) -> None:
-    """Frozen heads pale, and a bar where a head takes a place, changes it, or collapses."""
+    """Frozen heads pale, and a bar at each taking."""
     places = {of: place for place, of in enumerate(rows)}
     for of, place in places.items():
         since = timeline.frozen[of]
         if np.isfinite(since):
             axes.barh(place + 0.5, end - since, left=since, height=1.0, color="white", alpha=0.6, lw=0)
-    marked = [
-        (event.step, places[event.layer, event.head])
-        for event in timeline.events
-        if event.name in (*PLACE_NAMES, "collapsed") and np.isfinite(event.before)
-    ]
+    marked = [(event.step, places[event.layer, event.head]) for event in _takings(timeline)]
     steps, at = np.array(marked).T if marked else np.empty((2, 0))
     axes.vlines(steps, at + 0.08, at + 0.92, color="black", lw=1.6, rasterized=len(marked) > _MOST_SHAPES)
     for place, (_, head) in enumerate(rows):
@@ -130,6 +131,6 @@ def _legend(axes: Any, timeline: Timeline, states: np.ndarray) -> None:
     handles: list[Any] = [Patch(color=COLOURS[name], label=name) for name in known]
     if np.isfinite(timeline.frozen).any():
         handles.append(Patch(facecolor="#dbe7ef", edgecolor="#0072b2", label="pale: frozen", lw=0.5))
-    if timeline.events:
+    if _takings(timeline):
         handles.append(Line2D([], [], color="black", lw=1.6, marker="|", ls="", markersize=9, label="takes its place"))
     axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(handles), fontsize=8, frameon=False)

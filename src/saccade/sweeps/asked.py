@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from saccade.experiments import experiment, module_of, own_file
 from saccade.experiments.identity import code_version, digest, identities
 from saccade.records.json_files import json_ready, read_sealed, write_sealed
 from saccade.records.schema import restored_settings
+from saccade.records.store import OtherResultError
+from saccade.records.writing import CHECKSUMS
 from saccade.sweeps.axes import Axis, axes_of
 from saccade.sweeps.grid import MOST_RUNS, Grid, places
 
@@ -63,9 +65,10 @@ class Asked:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{folder / FILE} does not describe a sweep ({shortened(error)}). {_AGAIN}") from None
 
-    def write(self, folder: Path, wanted: Collection[str] = (), there: Collection[str] = ()) -> None:
+    def write(self, folder: Path, wanted: Collection[str] = (), there: Collection[str] = (), *, any_runs: bool = True) -> None:
         """`wanted`: runs that are asked for; `there`: runs that the folder holds. If its description cannot be read, one of those
-        must be among these: a folder of another experiment is not taken over.
+        must be among these: a folder of another experiment is not taken over. Results that hold runs which are not wanted are
+        replaced only if `any_runs` says so.
         """
         before = self
         try:
@@ -79,6 +82,9 @@ class Asked:
         then, now = (" of ".join(filter(None, (asked.name, asked.file))) for asked in (before, self))
         if then != now:
             raise InputError(f"{folder} holds a sweep of {then}; give {now} a folder of its own.")
+        if not any_runs and before.runs != self.runs and (folder / CHECKSUMS).exists():
+            earlier = replace(before, texts=self.texts).identities(self.code)  # as for a single result, only settings count
+            check_held(folder, earlier, wanted)
         write_sealed(folder / FILE, json_ready(asdict(self), str))
 
     def code_now(self) -> str:
@@ -116,6 +122,15 @@ class Asked:
                 "Go back to it and repair then, or give the whole `saccade sweep` command again to run everything anew."
             )
         return grid
+
+
+def check_held(folder: Path, earlier: Collection[str], wanted: Collection[str]) -> None:
+    """An error, if the results of a sweep are of runs that are not all wanted now: their dataset would be gone."""
+    if gone := len(set(earlier).difference(wanted)):
+        raise OtherResultError(
+            f"{folder} holds the results of another sweep ({gone:,} of its {len(earlier):,} runs are not in this one); "
+            "name another folder, or write over them with --replace (`replace=True`), which keeps all finished runs."
+        )
 
 
 def _axes(told: list[dict[str, Any]]) -> tuple[Axis, ...]:

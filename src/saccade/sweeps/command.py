@@ -67,6 +67,7 @@ SWEEP_OPTIONS: dict[str, Option] = {
     "plan": (bool, False, "only print how many runs there are and how long they will take, from a timed sample"),
     "status": (Path | None, None, "only print what is finished in this folder"),
     "retry_failed": (bool, False, "rerun runs that failed or timed out"),
+    "replace": (bool, False, "write over the results of an earlier sweep with other runs; the runs themselves are kept"),
     **_MEANS,
 }
 VERIFY_OPTIONS: dict[str, Option] = {
@@ -88,8 +89,8 @@ def sweep_command(options: Any, progress: Progress) -> int:
     if options.plan:
         return _say_plan(grid, folder, options, progress)
     with progress(f"{grid.title}, {len(missing(grid, folder, options.retry_failed))} runs to do") as on_progress:
-        gathering = _gathering(on_progress)
-        dataset = run_sweep(grid, folder, _means(options), options.show, options.retry_failed, on_progress, gathering)
+        how = (_means(options), options.show, options.retry_failed, on_progress, _gathering(on_progress))
+        dataset = run_sweep(grid, folder, *how, replace=options.replace)
     runs = [run.identity for run in grid.runs]
     counts = _counts(runs, folder)
     if options.json:

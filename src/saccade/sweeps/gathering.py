@@ -16,7 +16,7 @@ from saccade.records.checksums import seal, stranger
 from saccade.records.json_files import json_ready
 from saccade.records.provenance import provenance
 from saccade.records.store import save_record
-from saccade.records.writing import set_aside, whole_file, write_csv
+from saccade.records.writing import as_bytes, set_aside, whole_file, write_csv
 from saccade.report.style import save_figure
 from saccade.sweeps.axes import written
 from saccade.sweeps.figure import caption, shown_variable, sweep_figure
@@ -126,7 +126,8 @@ def gathered(folder: SweepFolder, grid: Grid, on_progress: Callable[[float], Non
     dataset = whole.dataset()
     axes = _axis_names(grid)
     for name, (missing, definition) in _OF_RUNS.items():
-        column = [folder.entries.get(run.identity, {}).get(name, missing) for run in grid.runs]
+        told = [folder.entries.get(run.identity, {}).get(name, missing) for run in grid.runs]
+        column = [as_bytes(text).decode() for text in told]  # a reason may name a file whose name is not UTF-8
         dataset[name] = (axes, np.array(column).reshape(grid.shape), {"units": "", "definition": definition})
     about = {"dynamics": f"sweep of {grid.title}", "command": grid.command, "config": _settings(grid), "code": grid.code}
     dataset.attrs |= about | provenance()

@@ -78,6 +78,7 @@ def sweep(
     keep: Sequence[str] | None = None,
     show: str | None = None,
     retry_failed: bool = False,
+    replace: bool = False,
     on_progress: Callable[[float], None] = lambda fraction: None,
     **means: Any,
 ) -> xr.Dataset:
@@ -94,6 +95,7 @@ def sweep(
     | `keep`         | variables kept of each record, besides its headline numbers; default: all                            |
     | `show`         | the number that the figure shows; default: the first headline number, of a system the last loss      |
     | `retry_failed` | rerun runs of an experiment that failed or timed out                                                  |
+    | `replace`      | write over results in `out` that hold other runs; without it that is an error. Runs are kept          |
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`; of a system, settings of `flow` or `train` |
     """
     if isinstance(name, System):
@@ -102,12 +104,13 @@ def sweep(
         for given, value in {"config": config, "retry_failed": retry_failed or None}.items():
             if value is not None:
                 raise InputError(f"`{given}` is for sweeps of an experiment; leave it out with a function that makes systems.")
-        return sweep_systems(name, over, seeds=seeds, keep=keep, out=out, show=show, on_progress=on_progress, **means)  # type: ignore[arg-type]
+        asked = {"seeds": seeds, "keep": keep, "out": out, "show": show, "replace": replace, "on_progress": on_progress}
+        return sweep_systems(name, over, **asked, **means)  # type: ignore[arg-type]
     for given in means:
         checked_choice("argument of `sweep`", given, [field.name for field in fields(Means)])
     grid = Grid.of(name, over, seeds, config, keep)
     folder = SweepFolder(out if out is not None else Path("results/sweeps") / grid.title)
-    return run_sweep(grid, folder, Means(**means).checked(), show, retry_failed, on_progress)
+    return run_sweep(grid, folder, Means(**means).checked(), show, retry_failed, on_progress, replace=replace)
 
 
 def run_sweep(
@@ -118,11 +121,13 @@ def run_sweep(
     retry_failed: bool = False,
     on_progress: Callable[[float], None] = lambda fraction: None,
     on_gathering: Callable[[float], None] = lambda fraction: None,
+    *,
+    replace: bool = False,
 ) -> xr.Dataset:
     if not is_sweep(folder.path):
         check_unclaimed(folder.path, (FILE, *RESULTS))
     with folder.writing():
-        Asked.of(grid, show).write(folder.path, {run.identity for run in grid.runs}, folder.entries)
+        Asked.of(grid, show).write(folder.path, {run.identity for run in grid.runs}, folder.entries, any_runs=replace)
         folder.forget(folder.lost())
         wanted = {run.identity for run in missing(grid, folder, retry_failed)}
         apart = {run for run, entry in folder.entries.items() if "with" not in entry} if retry_failed else ()

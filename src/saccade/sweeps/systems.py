@@ -12,7 +12,8 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,15 @@ from saccade.dynamics.flow import shared_times
 from saccade.errors import InputError, is_list_like, shortened
 from saccade.laboratory import flow, train
 from saccade.model.system import System
-from saccade.records.checksums import check_unclaimed
+from saccade.records.checksums import check_unclaimed, content, listed
+from saccade.records.json_files import parsed_json
 from saccade.records.store import load_record, save_record
 from saccade.records.writing import lock_of, make_folder
+from saccade.sweeps.asked import check_held
 from saccade.sweeps.gathering import RESULTS, write_dataset
 from saccade.sweeps.system_identity import system_identity
+
+_RUNS = "runs"  # attribute of the dataset: the records that it was made of
 
 
 def sweep_systems(
@@ -37,6 +42,7 @@ def sweep_systems(
     keep: Sequence[str] | None = None,
     out: str | Path | None = None,
     show: str | None = None,
+    replace: bool = False,
     on_progress: Callable[[float], None] = lambda fraction: None,
     **settings: Any,
 ) -> xr.Dataset:
@@ -51,15 +57,19 @@ def sweep_systems(
     if engine is flow and settings.get("times") is None:  # each system has its own by default, from its largest rate
         settings["times"] = shared_times(systems, settings.pop("t1", None), settings.pop("n_times", None))
     deque(systems, maxlen=0)
+    names = [] if out is None else [_name(_made(make, cell), cell, engine, settings) for cell in cells]
     records = []
     with nullcontext() if out is None else _alone(Path(out)):
+        if out is not None and not replace:
+            check_held(Path(out), _earlier(Path(out)), names)
         for done, cell in enumerate(cells, 1):
-            records.append(_kept(_made(make, cell), cell, engine, settings, out))
+            run = partial(_run, make, cell, engine, settings)
+            records.append(run() if out is None else _kept(run, Path(out) / names[done - 1]))
             on_progress(done / len(cells))
         for name, values in reversed(list(over.items())):  # the last axis first: its cells stand side by side
             records = [_joined(records[i : i + len(values)], name, values) for i in range(0, len(records), len(values))]
         if out is not None:
-            whole = _summarised(records[0])
+            whole = _summarised(records[0]).assign_attrs({_RUNS: " ".join(names)})
             numbers = [
                 name for name, values in whole.data_vars.items() if values.dims == whole.status.dims and name != "stop_reason"
             ]
@@ -121,17 +131,27 @@ def _joined(records: list[xr.Dataset], name: str, values: Sequence[Any]) -> xr.D
     )
 
 
-def _kept(
-    system: System,
-    cell: dict[str, Any],
-    engine: Callable[..., xr.Dataset],
-    settings: dict[str, Any],
-    out: str | Path | None,
+def _run(
+    make: Callable[..., System], cell: dict[str, Any], engine: Callable[..., xr.Dataset], settings: dict[str, Any]
 ) -> xr.Dataset:
+    return engine(_made(make, cell), **settings)
+
+
+def _kept(run: Callable[[], xr.Dataset], path: Path) -> xr.Dataset:
     """The record of one cell, computed or as it was kept."""
-    if out is None:
-        return engine(system, **settings)
-    path = Path(out) / f"{system_identity(system, cell, engine.__name__, settings)[:20]}.zarr"
     if not path.exists():
-        save_record(engine(system, **settings), path)
+        save_record(run(), path)
     return load_record(path)
+
+
+def _name(system: System, cell: dict[str, Any], engine: Callable[..., xr.Dataset], settings: dict[str, Any]) -> str:
+    """Of the record of a cell."""
+    return f"{system_identity(system, cell, engine.__name__, settings)[:20]}.zarr"
+
+
+def _earlier(out: Path) -> list[str]:
+    """Names of the runs that the dataset there holds; none if there is none, or it is damaged and is to be written anew."""
+    with suppress(InputError):
+        attributes = content(out / RESULTS[0], ".zattrs", listed(out / RESULTS[0]))
+        return parsed_json(attributes, {_RUNS: str})[_RUNS].split()
+    return []

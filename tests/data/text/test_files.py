@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,9 +16,11 @@ from saccade.data.text import files as text_files
 from saccade.data.text import hub as text_hub
 from saccade.data.text.corpus import corpus
 from saccade.data.text.files import pieces_of_file
+from saccade.data.text.parquet_pages import unpacked_size
 from saccade.data.text.sources import Source, found_source
 from saccade.data.text.split import split_text_stream
 from saccade.errors import InputError
+from saccade.records import expansion
 
 STORIES = [f"story {i} begins.\nIt has {i * i} words, and a second line." for i in range(47)]
 
@@ -149,6 +155,95 @@ def test_what_is_not_text_is_refused_with_a_sentence(tmp_path, name, content, se
         corpus(path, cache=tmp_path / "cache")
     assert str(path) in str(caught.value)
     assert not [entry for entry in (tmp_path / "cache").iterdir() if entry.name != "seen"]  # nothing half-made is left
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"data_page_version": "2.0", "use_dictionary": False}])
+def test_what_pages_of_parquet_unpack_to_is_what_the_footer_of_an_honest_file_says_but_for_their_heads(tmp_path, options):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    text = [f"{number} {'ab' * (number % 700)}" for number in range(5000)]
+    parquet.write_table(pyarrow.table({"text": text}), path, row_group_size=3000, data_page_size=2**14, **options)
+    for group in range(2):
+        chunk = parquet.ParquetFile(path).metadata.row_group(group).column(0)
+        assert 0.97 * chunk.total_uncompressed_size < unpacked_size(path, chunk) < chunk.total_uncompressed_size
+
+
+def forged(path: Path, texts: list[str]) -> Path:
+    """A file of Parquet whose footer says that its texts take a thousand bytes."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"text": texts}), path, compression="zstd", use_dictionary=False, write_statistics=False)
+    content, chunk = path.read_bytes(), parquet.ParquetFile(path).metadata.row_group(0).column(0)
+    (said, less), footer = map(_number, (chunk.total_uncompressed_size, 1000)), int.from_bytes(content[-8:-4], "little") + 8
+    less = less[:-1] + bytes([less[-1] | 128]) + b"\x80" * (len(said) - len(less) - 1) + b"\0"
+    path.write_bytes(content[:-footer] + content[-footer:].replace(said, less))
+    assert parquet.ParquetFile(path).metadata.row_group(0).column(0).total_uncompressed_size == 1000
+    return path
+
+
+def _number(number: int) -> bytes:
+    """As Thrift writes it: twice, seven bits in each byte."""
+    parts = [2 * number >> shift & 127 for shift in range(0, (2 * number).bit_length(), 7)]
+    return bytes([*(part | 128 for part in parts[:-1]), parts[-1]])
+
+
+def test_a_footer_of_parquet_that_says_less_than_its_pages_is_not_believed(tmp_path, monkeypatch):
+    monkeypatch.setattr(expansion, "_ANY", 2**18)
+    path = forged(tmp_path / "a.parquet", ["a" * 1000] * 1000)
+    with pytest.raises(InputError, match=r"was refused: it has [\d,]+ bytes, but would take 1,01\d,\d+ in memory"):
+        documents(path)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        b"\x15\x01\x15\0",  # below zero: it would hide a page before it
+        b"\x15\x02\x15\x80\x80\x80\x80\x20",  # more than 32 bits: PyArrow would leave some out and find pages skipped here
+        b"\x15\x02\x15\0\x19\xf1\xff\xff\xff\x7f",  # a list
+    ],
+)
+def test_heads_of_pages_that_nobody_writes_are_not_followed(tmp_path, sizes):
+    path = written(tmp_path / "a.parquet", b"\x15\0" + sizes + b"\0" * 50)
+    chunk = SimpleNamespace(data_page_offset=0, has_dictionary_page=False, total_compressed_size=len(sizes) + 3)
+    with pytest.raises(ValueError, match="its pages cannot be followed"):
+        unpacked_size(path, chunk)
+
+
+def test_a_size_of_a_page_is_the_number_that_pyarrow_takes_for_it(tmp_path):
+    head = b"\x15\0\x15" + _number(10**8) + b"\x15\0\x06\x04\x02\0"  # field 2 again, with 64 bits
+    path = written(tmp_path / "a.parquet", head)
+    chunk = SimpleNamespace(data_page_offset=0, has_dictionary_page=False, total_compressed_size=len(head))
+    assert unpacked_size(path, chunk) == 10**8
+
+
+def test_very_many_empty_rows_of_parquet_are_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(expansion, "_ANY", 2**18)
+    path = parquet_file(tmp_path / "a.parquet", {"text": [""] * 10**5})
+    with pytest.raises(InputError, match="was refused"):
+        documents(path)
+
+
+def test_a_text_of_parquet_that_very_many_rows_share_is_refused_when_it_has_come_too_often(tmp_path, monkeypatch):
+    monkeypatch.setattr(expansion, "_ANY", 2**18)
+    path = parquet_file(tmp_path / "a.parquet", {"text": ["a" * 1000] * 2000})  # kept once in the file
+    with pytest.raises(InputError, match="was refused"):
+        documents(path)
+
+
+def test_a_text_of_parquet_that_is_too_long_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "_MOST_OF_A_DOCUMENT", 999)
+    assert documents(parquet_file(tmp_path / "a.parquet", {"text": ["a" * 999]})) == ["a" * 999 + "\n"]
+    with pytest.raises(InputError, match="has a document of more than 999 characters"):
+        documents(parquet_file(tmp_path / "b.parquet", {"text": ["a" * 1000]}))
+
+
+def test_a_flipped_bit_in_a_file_of_parquet_is_a_sentence_or_other_text(tmp_path):
+    path = parquet_file(tmp_path / "a.parquet", {"text": STORIES})
+    content, rng = path.read_bytes(), random.Random(0)
+    for _ in range(600):
+        place = rng.randrange(len(content))
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << rng.randrange(8)]) + content[place + 1 :])
+        with suppress(InputError):
+            documents(path)
 
 
 def test_a_missing_parquet_column_and_one_that_is_not_text_are_named(tmp_path):

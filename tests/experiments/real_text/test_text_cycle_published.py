@@ -6,12 +6,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
 from saccade.data.text.corpus import corpus
 from saccade.data.text.sources import found_source
+from saccade.dynamics.training import train_text
 from saccade.experiments.real_text import text_cycle_published as published
 from saccade.experiments.real_text.text_cycle_published import _in_order, looked_at, readings_of, seen_phases, shrinking
 from saccade.experiments.real_text.text_cycle_runs import lacking, spelt
+from saccade.model.transformer_config import TransformerConfig
 from saccade.observe import events
 from tests.experiments.default_runs import record_of
 
@@ -134,3 +137,42 @@ def test_a_word_that_is_no_token_has_no_attention_and_no_length(tiny):
     attention, own = published._query(pairs.isel(seed=0))
     np.testing.assert_array_equal(attention, pairs.isel(seed=0).probe_attention[: len(attention), 2, :3])
     assert own == 2
+
+
+def test_self_attention_and_lengths_of_a_trained_model_are_what_its_own_kernel_gives(speeches):
+    """Window by window, in plain loops; the published settings would bring hardly any token to attend to itself."""
+    text = corpus(speeches, n_vocab=37)
+    starts = np.random.default_rng(1).integers(len(text.valid) - 7, size=60)
+    windows = text.valid[starts[:, None] + np.arange(7)].astype(np.intp)
+    probe = np.array([0, 5, 11])
+    measures = published.PublishedMeasures(text.frequencies, text.bigrams / text.bigrams.sum(), np.array([0, 3]), probe, windows)
+
+    def both(model, step):
+        with torch.no_grad():
+            embedded = model.embedding(torch.as_tensor(windows))
+            attention = model.blocks[0].attention.weights(embedded, last_only=True)[:, 0, 0].numpy()
+        own = [
+            sum(share for share, token in zip(row, window, strict=True) if token == window[-1])
+            for row, window in zip(attention, windows, strict=True)
+        ]
+        norms = [np.sqrt(sum(float(x) ** 2 for x in model.embedding.weight[token])) for token in probe]
+        return measures(model, step) | {"own_by_hand": np.mean(np.array(own) > 0.75), "norm_by_hand": ("probe_query", norms)}
+
+    seen = train_text(
+        text,
+        model=TransformerConfig.focus_and_dilution(37, 16, 1 / 16, False),
+        steps=600,
+        batch=32,
+        context=7,
+        optimiser="adam",
+        lr=1e-2,
+        loss="last",
+        every=[0, 150, 300, 600],
+        measures=both,
+        watch=False,
+        evaluate=0,
+    )
+    np.testing.assert_array_equal(seen.own, seen.own_by_hand)
+    assert seen.own.values[0] < 0.2 < seen.own.values.max() < 0.98
+    np.testing.assert_allclose(seen.probe_norm, seen.norm_by_hand, rtol=1e-6)
+    assert np.ptp(seen.probe_norm.values) > 0.5

@@ -245,6 +245,33 @@ REFUSED = {
     "queries of another width": lambda: theory.arrival_time(
         np.ones((3, 2)), np.ones((2, 3)), high=0.6, n_vocab=3, shortfall=0.1, query_0=np.ones((3, 1)), key_0=np.ones((3, 1))
     ),
+    "queries without keys": lambda: theory.arrival_time(
+        np.ones((3, 2)), np.ones((2, 3)), high=0.6, n_vocab=3, shortfall=0.1, query_0=np.ones((2, 1))
+    ),
+    "a start without weights": lambda: theory.arrival_time(np.zeros((3, 2)), np.zeros((2, 3)), high=0.6, n_vocab=3, shortfall=0.1),
+    "a start that is no number": lambda: theory.arrival_time(
+        np.full((3, 2), np.nan), np.ones((2, 3)), high=0.6, n_vocab=3, shortfall=0.1
+    ),
+    "an asymmetry of other tokens": lambda: theory.saturated_opening_rate(
+        high=0.6, n_vocab=3, stay=0.6, asymmetry=[1e-3, 0.0, -1e-3]
+    ),
+    "an asymmetry that is more than nothing in all": lambda: theory.saturated_opening_rate(
+        high=0.6, n_vocab=3, stay=0.6, asymmetry=[1e-3, 1e-3]
+    ),
+    "frequencies that depend on the start": lambda: theory.frequency_covariance(stationary=[0.5, 0.5], transition=np.eye(2)),
+    "a context without tokens": lambda: theory.frequency_spread(0, stationary=[0.7, 0.3], stay=0.5),
+    "a law that the table does not keep": lambda: theory.frequency_covariance(
+        stationary=[0.9, 0.1], transition=np.full((2, 2), 0.5)
+    ),
+    "the last of no tokens": lambda: theory.last_token_law(0, stationary=[0.7, 0.3], stay=0.5),
+    "a law of more than 1 in all": lambda: theory.last_token_law(3, stationary=[0.7, 0.7], stay=0.5),
+    "powers of no chain": lambda: theory.lazy_power(2, stationary=[0.7, 0.3], stay=3.0),
+    "contexts of no chain": lambda: theory.frequency_spread(5, stationary=[0.7, 0.3], stay=2.0),
+    "a stretch beyond the unigram point": lambda: theory.ray_duration(0.1, 99.0, high=0.6, n_vocab=4),
+    "a stretch from below the origin": lambda: theory.ray_duration(-0.1, 0.1, high=0.6, n_vocab=4),
+    "a decoder of other tokens": lambda: theory.gradient_bias(
+        np.ones((3, 3)), np.ones((2, 2)), stationary=[0.5, 0.5], transition=np.full((2, 2), 0.5)
+    ),
     "negative attention": lambda: theory.saturated_point(high=0.6, n_vocab=3, stay=0.6, strength=-1.0),
     "a width of no dimension": lambda: theory.attention_spectrum(
         stationary=[0.7, 0.3], transition=0.5 * np.eye(2) + [0.35, 0.15], d_model=0, d_key=1

@@ -127,5 +127,19 @@ def test_pulled_apart_low_tokens_change_the_loss_at_sixth_order(stay):
     start = np.concatenate([base.gamma[:2], base.beta[1:]])
     best = minimize(loss, start, method="BFGS", options={"gtol": 1e-11}).fun
     predicted = saturated_descent(base, high=high, stay=stay, contrast=contrast)
-    assert best - saturated_loss(base, **chain) == pytest.approx(predicted, rel=0.05)
+    assert best - saturated_loss(base, **chain) == pytest.approx(predicted, rel=0.02)
     assert (predicted < 0) == (stay == 0.9)
+
+
+def test_if_beta_alone_follows_the_loss_rises_at_fourth_order():
+    base, chain = saturated_point(high=0.6, n_vocab=3, stay=0.6, strength=6.0), two_level(0.6, 3, 0.6)
+
+    def rise(x):
+        apart = base._replace(gamma=base.gamma + x / np.sqrt(2) * np.array([0, 1, -1]))
+        best = minimize(
+            lambda z: saturated_loss(apart._replace(beta=np.append(base.beta[0], z)), **chain), base.beta[1:], tol=1e-12
+        )
+        return best.fun - saturated_loss(base, **chain)
+
+    assert rise(0.1) == pytest.approx(6.45e-6, rel=1e-3)
+    assert rise(0.1) / rise(0.05) == pytest.approx(2**4, rel=0.05)

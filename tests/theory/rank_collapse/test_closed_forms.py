@@ -28,6 +28,18 @@ def test_both_matrix_laws_are_conserved_entry_by_entry(which):
     assert np.abs(drift(lambda *factors: theory.conserved(*factors)[which])).max() < 1e-8
 
 
+def test_angles_are_the_cosines_of_definition_5_vector_by_vector():
+    def cosine(one, other):
+        return one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+
+    (w, A, b), b_dot = FACTORS, theory.slopes(*FACTORS).readout
+    found, rows = theory.angles(*FACTORS), w[:, None] * A
+    np.testing.assert_allclose(found.rows, [[cosine(one, other) for other in rows] for one in rows], rtol=1e-12)
+    np.testing.assert_allclose(found.velocity_rows, [cosine(row, b_dot) for row in rows], rtol=1e-12)
+    np.testing.assert_allclose(found.readout_rows, [cosine(row, b) for row in rows], rtol=1e-12)
+    assert found.readout_velocity == pytest.approx(cosine(b, b_dot), rel=1e-12)
+
+
 def test_the_energy_grows_with_the_square_of_the_speed():
     w_dot, A_dot, b_dot = theory.slopes(*FACTORS)
     assert drift(theory.factor_energy) == pytest.approx((w_dot**2).sum() + (A_dot**2).sum() + (b_dot**2).sum(), rel=1e-8)
@@ -64,6 +76,18 @@ def test_the_condition_is_met_by_factors_of_rank_one_and_not_by_others():
     assert theory.condensation_condition(a, np.outer(a, c), c)
     assert not theory.condensation_condition(a, -np.outer(a, c), c)
     assert not theory.condensation_condition(*FACTORS)
+
+
+def test_pairs_agree_from_the_size_that_the_conserved_matrices_tell():
+    """Rows and columns of factors with given conserved matrices, at sizes just below and just above."""
+    rng = np.random.default_rng(11)
+    (a, c), K = rng.standard_normal((2, 6)), rng.standard_normal((2, 6, 6))
+    K1, K2 = K[0] + K[0].T, K[1] + K[1].T
+    size = theory.condition_size(K1, K2, a, c)
+    for factor, agree in ((0.999, False), (1.001, True)):
+        R = factor * size
+        rows, columns = R**2 * np.outer(a, a) - K1, R**2 * np.outer(c, c) + K2  # A Aᵀ and Aᵀ A by the two laws
+        assert ((np.outer(a, a) * rows > 0).all() and (np.outer(c, c) * columns > 0).all()) == agree
 
 
 def test_the_solution_of_stage_two_is_the_exponential_of_its_block_matrix():

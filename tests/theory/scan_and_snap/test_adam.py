@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from saccade.errors import InputError
 from saccade.theory.scan_and_snap import (
     adam_limit,
     critical_feature,
@@ -106,3 +107,9 @@ def test_rows_of_tokens_whose_attention_has_grown_become_the_highest():
     assert np.ptp(alike.height[-1]) < 1e-12
     share, flat = (np.log(OWN) + one.logits[-1][3:] for one in (path, alike))
     assert share.argmax() == 0 < flat.argmax()
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.0, 2.0])
+def test_a_momentum_that_never_forgets_is_refused(momentum):
+    with pytest.raises(InputError, match="`momentum`"):
+        momentum_clock([1, 2], lr=0.1, momentum=momentum)

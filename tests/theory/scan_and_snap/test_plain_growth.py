@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
@@ -55,29 +54,3 @@ def test_slow_growth_is_the_integral_of_the_early_coupling():
     grown = theory.slow_plain_growth(t, **SHAPE, lr_decoder=1.0, lr_attention=0.3)
     drive = 0.3 * 4 * 0.04 * L * theory.early_plain_coupling(L, 0.04, n_vocab=1009)
     np.testing.assert_allclose(np.gradient(grown, np.log(t))[1:-1], drive[1:-1], rtol=1e-4)
-
-
-def test_fast_growth_is_the_gap_that_runs_ahead_of_its_own_mean_by_the_coupling():
-    """x' = D' + D/L is what x - (mean of x over L) = D says."""
-    L = np.linspace(1e-3, 60, 60001)
-    ahead = 4 * theory.early_plain_coupling(L, 0.04, n_vocab=1009)
-    rate = theory.fast_plain_growth_rate(L, **SHAPE)
-    np.testing.assert_allclose(rate[1:-1], (np.gradient(ahead, L) + ahead / L)[1:-1], rtol=1e-4)
-
-
-def test_the_slowest_growth_is_the_minimum():
-    L = np.linspace(1, 60, 200001)
-    rate = theory.fast_plain_growth_rate(L, **SHAPE)
-    slowest = theory.slowest_plain_growth(**SHAPE)
-    assert slowest.rate == pytest.approx(rate.min(), rel=1e-8)
-    assert slowest.log_height == pytest.approx(L[rate.argmin()], rel=1e-3)
-    assert slowest.rate == pytest.approx(6.2173 * 4 * 0.04 / 1009, rel=1e-4)
-
-
-def test_late_growth_is_the_derivative_of_what_it_runs_ahead_by():
-    """For two classes s = rho; x' L = D + L D' rho', rho' = -2 rho (1 - rho) x'."""
-    rho, h = 0.1, 1e-6
-    ahead = [np.log1p(r**2) - 2 * np.log1p(-r) for r in (rho - h, rho, rho + h)]
-    expected = ahead[1] / (1 + 2 * rho * (1 - rho) * (ahead[2] - ahead[0]) / (2 * h))
-    assert theory.late_plain_growth_rate(rho, n_classes=2) == pytest.approx(expected, rel=1e-6)
-    assert theory.late_plain_growth_rate(1e-6, n_classes=5) == pytest.approx(8e-6, rel=1e-4)

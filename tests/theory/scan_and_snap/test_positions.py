@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from saccade.errors import InputError
 from saccade.theory.scan_and_snap import (
     attention_logits_dot,
     crossing_slope,
@@ -65,6 +66,13 @@ def test_a_common_token_stands_still_at_the_critical_ratio(one_query):
         moved = attention_logits_dot(f, 1 - np.eye(2), query, speed=1.0, lr_attention=1.0)[0, 0]
         low, high = (x, high) if moved > 0 else (low, x)
     np.testing.assert_allclose(f[1, 0] / f[0, 0], fate_ratio(rho, one_query=one_query), rtol=1e-6)
+
+
+def test_other_axes_and_a_prior_that_hides_all_are_refused():
+    joint = np.full((2, 3, 5), 1 / 15)
+    for given, prior in ((joint.mT, [0.0, -1.0, -2.0]), (joint, [0.0, -1.0]), (joint, 3 * [-np.inf])):
+        with pytest.raises(InputError, match="class, distance, token"):
+            effective_prob(given, prior)
 
 
 def test_at_the_crossing_slope_two_tokens_count_alike():

@@ -51,6 +51,11 @@ class ContextLaw:
     count: NDArray[np.int64]
     token_names: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        query = repr(self.token_names[self.query]) if self.token_names else str(self.query)
+        counted = f"{self.count.sum():,} tokens in windows of {self.window}"
+        return f"ContextLaw(before {query}: {counted}, {len(self.next_tokens)} next tokens)"
+
     @property
     def context(self) -> NDArray[np.float64]:
         return self.count / self.count.sum(axis=1, keepdims=True)

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from saccade.data.text.parquet_pages import unpacked_size
 from saccade.errors import InputError, shortened
 from saccade.records.expansion import check_expansion
 from saccade.records.json_files import parsed_json
@@ -27,6 +28,7 @@ END_OF_TEXT = "<|endoftext|>"
 PIECE = 2**16  # characters of a piece: small beside the batches that tokenisers take, large beside a line
 _READ = 2**20
 _MOST_OF_A_DOCUMENT = 2**25  # characters of one that is held whole: a row, or what stands between two ends of text
+_OF_A_ROW = 8  # bytes of memory that a row takes at least
 _ROWS = 1024  # of Parquet at once, or fewer if they are long
 _END_LINE = re.compile(r"^[ \t]*<\|endoftext\|>[ \t]*\n?", re.MULTILINE)
 _MARKS = {codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
@@ -215,7 +217,9 @@ def _parquet_rows(path: Path, column: str) -> Iterator[str]:
             _check_column(path, file.schema_arrow, column)
         with parquet.ParquetFile(path, read_dictionary=[column]) as file:
             yield from _checked_rows(path, file, column)
-    except (arrow.ArrowException, UnicodeDecodeError) as error:
+    except InputError:
+        raise
+    except (arrow.ArrowException, ValueError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}.") from None
 
 
@@ -225,8 +229,8 @@ def _checked_rows(path: Path, file: Any, column: str) -> Iterator[str]:
 
     n_read, n_stored, about = 0, path.stat().st_size, file.metadata
     parts = (about.row_group(group).column(place) for group in range(about.num_row_groups) for place in range(about.num_columns))
-    n_bytes = sum(part.total_uncompressed_size for part in parts if part.path_in_schema == column)
-    check_expansion(path, n_bytes, n_stored)
+    n_bytes = sum(unpacked_size(path, part) for part in parts if part.path_in_schema == column)
+    check_expansion(path, n_bytes + _OF_A_ROW * about.num_rows, n_stored)
     rows = min(_ROWS, max(1, _READ * about.num_rows // max(n_bytes, 1)))
     for batch in file.iter_batches(batch_size=rows, columns=[column]):
         texts, numbers = batch.column(0).dictionary, batch.column(0).indices

@@ -21,6 +21,7 @@ import xarray as xr
 import saccade
 from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import InputError, checked_list
+from saccade.experiments.focus_and_dilution.embedded_gradients import velocity
 from saccade.experiments.focus_and_dilution.named_laws import EqualLow, equal_low_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS, accurate_flow, small_start
 from saccade.lab.claim import CALCULUS, FAILS, Case, Claim
@@ -31,6 +32,7 @@ from saccade.model.embedded import Weights
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
+from saccade.theory.condition import Condition, at_most
 from saccade.theory.focus_and_dilution.statements import (
     ARRIVAL_FROM_THE_START,
     FROZEN_PARTS,
@@ -49,6 +51,9 @@ SHARES = (0.1, 0.03, 0.01, 0.003)  # δ over π₁ - 1/d, where the model starts
 N_TIMES, N_CLOSE, SHOWN = 2000, 400, 18  # samples of each flow, and within 1 % of each arrival; every so many are kept
 LATE = 300.0  # long after stage II on the paper's own settings
 DELTA, LATE_SCALE = 0.01, 1e-3  # δ of T_2 there, and the size of the start
+# Ours: how small a start must be for the paper's limits to be asked of it, beside the share that token 0 lacks and in what it does
+# to the clock of the ray. The bounds are those within which eq. 111 serves to 1e-3.
+BESIDE, OFF_CLOCK = 0.0016, 0.03
 BLOCKS = {"∂Φ W₀ W_QKᵀ": (3, 2), "W₀ᵀ ∂Φ W₀ W_K": (4, 1), "∂M less its value without attention": (2, 2)}
 
 CELL = "law init_scale seed"
@@ -62,12 +67,15 @@ VARIABLES = {
     "linear_error": Variable(CELL, "1", "|a - ã| + |b - b̃| at T_p, tildes for the linear flow"),
     "attention_linear": Variable(CELL, "1", "largest |W_Q| + |W_K| until T_p"),
     "off_ray_linear": Variable(CELL, "1", "largest |R_0| + |R_1| until T_p"),
-    "attention": Variable(CELL, "1", "largest |W_Q| + |W_K| until the last arrival"),
-    "off_ray": Variable(CELL, "1", "largest |R_0| + |R_1| until the last arrival"),
+    "attention": Variable(CELL, "1", "largest |W_Q| + |W_K| until the last arrival, or the end"),
+    "off_ray": Variable(CELL, "1", "largest |R_0| + |R_1| until the last arrival, or the end"),
     "falls": Variable(CELL, "1", "share of samples from T_p to the last arrival at which z or |a|² + |b|² falls"),
     "imbalance": Variable(CELL, "1", "largest 1 - 2z / (|a|² + |b|²) there"),
     "clock_gap": Variable(CELL, "1", "largest |z' / (c_π z G) - 2| there"),
-    "row_sum_drift": Variable(CELL, "1", "largest change of W_1 1 / |W_1(0)|"),
+    "left_over": Variable(
+        CELL, "1", "largest (|E_a| + |E_b|) / (W_out² (W_in² + |R_0| + |R_1|)) until the last arrival, or the end"
+    ),
+    "row_sum_speed": Variable(CELL, "1/time", "largest entry of d(W_1 1)/dt along the flow, by automatic differentiation"),
     "curve_time": Variable(f"{CELL} sample", STEPS, "times of z"),
     "curve": Variable(f"{CELL} sample", "1", "z over its value at the unigram point"),
     "frozen_drift": Variable("law", "1", "largest change of R_0 over |R_0| with W_Q = W_K = 0"),
@@ -132,7 +140,8 @@ def _passage(law: EqualLow, scale: float, seed: int, *, width: int) -> dict[str,
     z, both, p = np.sum(a * b, axis=1), np.sum(a**2 + b**2, axis=1), int(np.searchsorted(t, t_p))
     targets = [theory.arrival_overlap(shortfall=delta, **two_level) for delta in shortfalls]
     arrival = np.array([fits.reaching_time(t, z, target) for target in targets])
-    until, later = t <= arrival[-1], slice(p, fits.first_index(t, arrival[-1]))
+    end = fits.first_index(t, arrival[-1])  # all of the run where attention takes over before
+    until, later = slice(end), slice(p, end)
     attention, off_ray = (_norm(one) + _norm(other) for one, other in ((path.query, path.key), off))
     speed = 2 * theory.missing_share(z, **two_level) * theory.overlap_constant(**two_level) * z
     return {
@@ -150,10 +159,31 @@ def _passage(law: EqualLow, scale: float, seed: int, *, width: int) -> dict[str,
         "falls": np.mean((np.diff(z[later]) <= 0) | (np.diff(both[later]) <= 0)),
         "imbalance": np.max(1 - 2 * z[later] / both[later]),
         "clock_gap": np.max(np.abs(2 * np.gradient(z, t)[later] / speed[later] - 2)),
-        "row_sum_drift": np.abs((path.projection - start.projection).sum(axis=2)).max() / np.linalg.norm(start.projection),
+        "left_over": _left_over(Weights(*(part[1:end] for part in path)), law),
+        "row_sum_speed": _row_sum_speed(path, law.chain),
         "curve_time": t[::SHOWN],
         "curve": z[::SHOWN] / theory.overlap_target(**two_level),
     }
+
+
+def _left_over(path: Weights, law: EqualLow) -> float:
+    """What a' = g b + E_a and b' = g a + E_b leave over, against its bound in eq. 83; at a dozen states."""
+    every = Weights(*(part[:: len(path.embedding) // 12] for part in path))
+    moving = Weights(*map(np.stack, zip(*(velocity(at, law.chain) for at in zip(*every, strict=True)), strict=True)))
+    split = partial(theory.ray_parts, stationary=theory.two_level_law(**law.law))
+    (a, b, *off), (a_dot, b_dot, *_) = (split(weights.embedding, weights.projection) for weights in (every, moving))
+    g = theory.missing_share(np.sum(a * b, axis=1), **law.law) * theory.overlap_constant(**law.law)
+    left = np.linalg.norm(a_dot - g[:, None] * b, axis=1) + np.linalg.norm(b_dot - g[:, None] * a, axis=1)
+    outer, inner, rest = (_norm(one) + _norm(other) for one, other in ((every.embedding, every.projection), every[1:3], off))
+    return float(np.max(left / (outer**2 * (inner**2 + rest))))
+
+
+def _row_sum_speed(path: Weights, chain: saccade.MarkovChain) -> float:
+    """Of the gradient at a dozen states: the solver holds row sums by itself, so their change along the path would tell nothing."""
+    every = len(path.projection) // 12
+    return max(
+        float(np.abs(velocity(at, chain)[-1].sum(axis=1)).max()) for at in zip(*(part[::every] for part in path), strict=True)
+    )
 
 
 def _linear_error(parts: theory.RayParts, start: Weights, t_p: float, p: int, two_level: dict[str, Any]) -> float:
@@ -213,9 +243,11 @@ def _long_after(width: int) -> dict[str, float]:
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     for law, one in EXPERIMENT.settings_of(record).chains.items():
         case, at = Case(one.case), record.sel(law=law)
-        yield from _of_orders(at, case)
-        yield from _of_ray(at, case)
-        yield from _of_arrival(at, case, one.law)
+        beside, slow = _small_enough(at, one)
+        yield from _of_orders(at, case, [beside])
+        yield from _of_frozen(at, case)
+        yield from _of_ray(at, case.but(given=[beside, slow]))
+        yield from _of_arrival(at, case.but(given=[beside, slow]), one.law)
     for block, powers in BLOCKS.items():
         found, case = record.sel(block=block), Case({"term": block}, (), CALCULUS)
         for name, power, expected in zip(("W_out", "W_in"), (found.outer_power, found.inner_power), powers, strict=True):
@@ -239,15 +271,32 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
 
 
+def _small_enough(at: xr.Dataset, law: EqualLow) -> tuple[Condition, Condition]:
+    """Both from the start alone. Between two arrivals the ray by itself takes the difference of `duration`."""
+    clock = at.arrival_predicted.diff("shortfall") / at.duration.diff("shortfall")
+    beside = float(at.init_scale.max()) ** 2 / (law.high - 1 / law.n_vocab)
+    return (
+        at_most("ε² small beside π₁ - 1/d", beside, BESIDE, "largest ε² / (π₁ - 1/d)"),
+        at_most(
+            "the ray keeps its clock until T_2",
+            np.abs(clock - 1).max(skipna=False),
+            OFF_CLOCK,
+            "share by which attention and weights off the ray change it, predicted",
+        ),
+    )
+
+
 def _powers_of(at: xr.Dataset, name: str) -> list[float]:
     """Between the two smallest starts: orders are limits."""
     return [fits.power(at.init_scale[-2:], at[name].sel(seed=seed)[-2:]) for seed in at.seed]
 
 
-def _of_orders(at: xr.Dataset, case: Case) -> Iterator[Claim]:
-    power, rest = "power of ε in {}", case.but(n=ORDER)
+def _of_orders(at: xr.Dataset, case: Case, beside: list[Condition]) -> Iterator[Claim]:
+    power, rest = "power of ε in {}", case.but(given=beside, n=ORDER)
     yield case.near(LEMMA_C_1, power.format("|W_Q| + |W_K|, until T_p"), _powers_of(at, "attention_linear"), 1, within=0.02)
     yield case.near(LEMMA_C_1, power.format("|R_0| + |R_1|, until T_p"), _powers_of(at, "off_ray_linear"), 1, within=0.02)
+    title = power.format("(|E_a| + |E_b|) over its bound, eq. 83, until T_2")
+    yield case.at_least(PROPOSITION_C_2, title, _powers_of(at, "left_over"), -0.02)
     yield rest.near(PROPOSITION_C_2, power.format("the weights at T_p"), _powers_of(at, "weights_then"), 1 / ORDER, within=0.02)
     error = _powers_of(at, "linear_error")
     yield rest.at_least(PROPOSITION_C_2, power.format("the linear flow's error at T_p"), error, 2 / ORDER)
@@ -267,10 +316,14 @@ def _of_orders(at: xr.Dataset, case: Case) -> Iterator[Claim]:
 
 def _of_ray(at: xr.Dataset, case: Case) -> Iterator[Claim]:
     small = at.init_scale ** (1 / ORDER)
-    yield case.none(PROPOSITION_C_5, "z and |a|² + |b|² grow from T_p to T_2: runs in which one falls", at.falls.values > 0)
+    yield case.none(PROPOSITION_C_5, "z and |a|² + |b|² grow from T_p to T_2", at.falls.values > 0)
     yield case.at_most(PROPOSITION_C_5, "1 - 2z / (|a|² + |b|²) over its bound ε^(1/n)", at.imbalance / small, 1)
     yield case.at_most(PROPOSITION_C_6, "|z' / (c_π z G) - 2| over its bound ε^(1/2n)", at.clock_gap / np.sqrt(small), 1)
-    yield case.at_most(FROZEN_PARTS, "change of W_1 1 / |W_1(0)|", at.row_sum_drift, 1e-9)
+
+
+def _of_frozen(at: xr.Dataset, case: Case) -> Iterator[Claim]:
+    identity = case.but(against=CALCULUS)
+    yield identity.at_most(FROZEN_PARTS, "largest entry of d(W_1 1)/dt along the flow", at.row_sum_speed, 1e-14)
     yield case.at_most(FROZEN_PARTS, "change of R_0 without attention, over |R_0|", at.frozen_drift, 1e-9)
 
 
@@ -284,7 +337,7 @@ def _of_arrival(at: xr.Dataset, case: Case, two_level: dict[str, Any]) -> Iterat
     yield case.at_most(PROPOSITION_C_6, title, off, 1e-3)
     yield case.near(PROPOSITION_C_6, "T_2 - T_p per e-fold of a smaller start", slopes, per_fold, relative=0.005)
     yield case.near(PROPOSITION_C_6, "T_2 per e-fold of a smaller δ", last, per_shortfall, relative=0.03)
-    late = (at.arrival > at.deadline).values
+    late = ~(at.arrival <= at.deadline).values  # who never arrives is late
     yield case.none(PROPOSITION_C_6, "T_2 ≤ T_d, smallest start and largest δ", late[-1, :, 0])
     yield case.none(PROPOSITION_C_6, "T_2 ≤ T_d, every start and δ", late, expected=FAILS)
     if 1e-3 in at.init_scale:
@@ -292,7 +345,10 @@ def _of_arrival(at: xr.Dataset, case: Case, two_level: dict[str, Any]) -> Iterat
         every = np.abs(at.arrival - at.arrival_predicted).sel(init_scale=1e-3)
         yield case.but(start=1e-3).at_most(ARRIVAL_FROM_THE_START, title, every, 2e-4)
     yield case.at_least(
-        ARRIVAL_FROM_THE_START, "power of ε in the gap of the arrival", fits.power(at.init_scale[:2], gap[:2].max("seed")), 1.8
+        ARRIVAL_FROM_THE_START,
+        "power of ε in the gap of the arrival",
+        fits.power(at.init_scale[:2], gap[:2].max("seed", skipna=False)),
+        1.8,
     )
 
 
@@ -316,14 +372,14 @@ def panels(record: xr.Dataset) -> Layout:
     gaps.append(Line(sizes[:2], 30 * sizes[:2] ** 2, "as ε²", DASHES, None))
     return [
         Lines(
-            "z over time, first seed",
+            "z over time, all laws",
             "time in e-folds, μ₀ t",
             "z / its value at the unigram point",
             curves,
             "y",
             ylim=(1e-10, 3),
         ),
-        Lines("arrival time (lines: predicted from the start)", "ln(1 / size of the start)", "arrival", arrivals, ylim=(0, None)),
+        Lines("arrival, and its prediction", "ln(1 / size of the start)", "time of arrival", arrivals, ylim=(0, None)),
         Lines("error of the prediction", "size of the start", "|arrival - prediction|", gaps, "xy"),
     ]
 
@@ -336,7 +392,7 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: z, the product of both amplitudes along the condensation ray, relative to its value at the unigram point, first "
-        "seed; one line per chain, paler for larger starts. Panel 2: when token 0 lacks only a tenth of the share it lacked at "
+        "seed; a line for each law, paler for larger starts. Panel 2: when token 0 lacks only a tenth of the share it lacked at "
         "first, all seeds; lines: predicted from the start alone. Panel 3: error of that prediction; dashed: the square of the "
         "start's size. Below 1e-5 the spacing of the samples limits it."
     ),

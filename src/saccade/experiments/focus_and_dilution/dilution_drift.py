@@ -23,7 +23,7 @@ from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import attention_force
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
-from saccade.lab.claim import CALCULUS, FAILS, HOLDS, Case, Claim
+from saccade.lab.claim import CALCULUS, FAILS, HOLDS, REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, Lines
 from saccade.model.embedded import Weights, weights_of
@@ -232,9 +232,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     of, made = settings.chains, (settings.laws, settings.stays, settings.longer)
     seen = met("chains on which turns were first seen", made == (Settings.laws, Settings.stays, Settings.longer))
     for law in settings.everywhere:
-        at, case = record.sel(law=law), Case({"law": law})
-        yield case.at_most(TOKEN_DRIFT, "force of attention on the embedding, off π, against F, largest gap", at.force_gap, 1e-8)
-        yield case.but(against=CALCULUS).at_most(TOKEN_DRIFT, "sum of F over tokens", np.abs(at.force_total), 1e-14)
+        at, exact = record.sel(law=law), Case({"law": law}, against=CALCULUS)
+        yield exact.at_most(TOKEN_DRIFT, "force of attention on the embedding, off π, against F, largest gap", at.force_gap, 1e-8)
+        yield exact.at_most(TOKEN_DRIFT, "sum of F over tokens", np.abs(at.force_total), 1e-14)
     for law, start in settings.paths:
         at = record.sel(path=f"{law}, {start}").isel(token=slice(of[law].n_vocab))
         case = Case({"law": law, "start": start}, stages.conditions(of[law], ("I", "II")))
@@ -277,10 +277,12 @@ def _turn_claims(at: xr.Dataset, case: Case, given: list[Condition], usual_lengt
     peak, usual = "γᵢ over its value at the unigram point when the focus of query i peaks", case.but(given=given)
     shares, crossed = _present(at.gamma_at_peak), _present(at.strength_over_predicted)
     expected = HOLDS if usual_length else FAILS  # with ten tokens the rule is coarser
-    # Set with the derivations, before any run: 0.45 to 0.51, and 35 % for crossings. A replication saw 0.44 to 0.51, in two digits.
+    # The rule says about half. A separate program saw 0.44 to 0.51, in two digits; 0.45 to 0.51 was asked before our first run, and
+    # 35 % for crossings.
+    seen_before = usual.but(against=REPLICATION)
     if start == MANIFOLD and usual_length:
-        yield usual.but(range="of the derivation").between(TURNING_RULE, peak, shares, 0.45, 0.51, expected=FAILS)
-    yield usual.but(range="of a replication").between(TURNING_RULE, peak, shares, 0.435, 0.515, expected=expected)
+        yield seen_before.but(range="asked at first").between(TURNING_RULE, peak, shares, 0.45, 0.51, expected=FAILS)
+    yield seen_before.but(range="seen before").between(TURNING_RULE, peak, shares, 0.435, 0.515, expected=expected)
     title = "strength κ when γᵢ crosses 0, over the predicted one"
     yield usual.near(TURNING_RULE, title, crossed, 1, within=0.35, expected=expected)
     # Never crossing is latest of all.

@@ -165,7 +165,7 @@ def _of_stages(run: xr.Dataset, events: list[Event], settings: Settings) -> Iter
     shown = [met("zipf(6) with stay 0.5, or the paper's law with stay 0.3", known), until(2500, settings.t1)]
     yield begins.none(
         FIG_2,
-        "condensation, growing attention matrices, first turn or direction: in order",
+        "condensation, growing attention matrices, first turn or direction follow in this order",
         [later < earlier for earlier, later in pairwise(beginning)],
     )
     yield begins.but(given=[*begins.given, *shown]).at_least(

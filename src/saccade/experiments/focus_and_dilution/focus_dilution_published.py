@@ -212,8 +212,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "share of the loss's fall from ln d to H(π) before queries have condensed",
         _fall_before_attention(record),
         0.5,
-        sentence="Under Adam most of the loss (a half: our bound) falls after queries have condensed, as the paper says; "
-        "in the flow, before.",
+        sentence="Under Adam more than half of the loss's fall (our bound) comes after queries have condensed, as the paper "
+        "says; in the flow it comes before.",
     )
     yield from _outer_weights(record, shown)
     yield from _cosine_maps(record, shown)
@@ -306,8 +306,8 @@ def _outer_weights(record: xr.Dataset, case: Case) -> Iterator[Claim]:
             1,
             relative=0.5,
             expected=FAILS,
-            sentence="While attention focuses, the outer parameters are largely invariant, says the paper; under Adam they grow, "
-            "by more than the half that we allow.",
+            sentence="The paper says that the outer parameters are largely invariant while attention focuses. Under Adam token 0's "
+            "embedding grows by more than the half that we allow.",
         )
 
 

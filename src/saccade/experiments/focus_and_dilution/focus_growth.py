@@ -23,7 +23,7 @@ from saccade.experiments.focus_and_dilution import stage_fits as stages
 from saccade.experiments.focus_and_dilution.embedded_gradients import gradient_gaps, loss, velocity
 from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS
-from saccade.lab.claim import Case, Claim
+from saccade.lab.claim import CALCULUS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
 from saccade.observe import fits
@@ -197,7 +197,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _at_the_point(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Iterator[Claim]:
-    entropy, exact = theory.unigram_loss(stationary=chain.stationary), case.but(given=[])
+    entropy, exact = theory.unigram_loss(stationary=chain.stationary), case.but(given=[], against=CALCULUS)
     yield exact.at_most(PROPOSITION_2_3, "gradient against central differences, largest gap", at.finite_difference_gap, 1e-8)
     yield exact.at_most(PROPOSITION_2_3, "gradient against the closed form, largest gap", at.closed_form_gap, 1e-13)
     yield exact.at_most(UNIGRAM_POINT, "largest entry of the velocity at the unigram point", at.residual, 1e-14)
@@ -253,7 +253,7 @@ def _in_the_flow(at: xr.Dataset, case: Case, second: Case, chain: saccade.Markov
         corrected=pi[0] ** 2 / (pi @ pi),
         within=0.01,
     )
-    yield second.but(embeddings="frozen").at_most(
+    yield second.but(embeddings="frozen", against=CALCULUS).at_most(
         THEOREM_3_5,
         "attention off token 0, queries and keys large",
         at.frozen_rest,

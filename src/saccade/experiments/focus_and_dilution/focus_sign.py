@@ -211,7 +211,7 @@ def panels(record: xr.Dataset) -> Layout:
             Line([place], [np.sign(one) * np.sqrt(abs(one) / np.abs(tilt).max())], "", POINTS, query / (len(tilt) - 1))
             for query, one in enumerate(tilt)
         ]
-    rate, tilted = "measured rate, with the sign in which attention turns", "tilt to token 0: root of its share of the largest"
+    rate, tilted = "measured rate, with its sign", "root of tilt to token 0 / largest"
     names = {float(place): str(record.chain.values[i]) for place, i in enumerate(order)}
     return [
         Lines("rate and sign", "predicted rate c", rate, rates, levels={0: ""}, marks={0: ""}),
@@ -227,8 +227,9 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: measured growth rate, with the sign in which attention turns, against the predicted c; one point per chain, "
-        "rings: from a small random start. Panel 2: tilt of every query to token 0 when the query matrix has norm 0.15, relative "
-        "to the largest in its chain, light for frequent queries; all queries of a chain turn to the side given by c."
+        "rings: from a small random start. Panel 2: tilt of every query to token 0 when the query matrix has norm 0.15, over the "
+        "largest in its chain (its root, with the sign of the tilt), light for frequent queries; all queries of a chain turn to "
+        "the side given by c."
     ),
     finding=(
         "attention turns the way the sign of c says, with {all queries tilt*start unigram*:.0f} exceptions among 18 chains (8 with "

@@ -91,7 +91,7 @@ EVENTS = {
     "row 2 longer than 1": Event(lambda p: p.then(p.norms[:, 2] > 1), 1180, 1350),
 }
 AT_STEP = {  # values at a step: (what, of which token) -> step -> range, over the full-batch runs
-    ("probe entropy of query", 1): {0: (1.386, 1.386), 200: (0.04, 0.09), 300: (1.27, 1.39), 500: (0.0, 0.06)},
+    ("probe entropy of query", 1): {200: (0.04, 0.09), 300: (1.27, 1.39), 500: (0.0, 0.06)},
     ("probe entropy of query", 2): {200: (0.05, 0.07), 300: (1.29, 1.37), 500: (0.38, 0.45), 700: (1.05, 1.12), 1500: (0.0, 0.0)},
     ("loss after token", 0): {700: (0.249, 0.249), 1000: (0.24, 0.24), 1500: (0.24, 0.24)},
     ("loss after token", 1): {700: (0.75, 0.75), 1000: (0.54, 0.54), 1500: (0.50, 0.50)},

@@ -24,15 +24,15 @@ from scipy.special import softmax
 import saccade
 from saccade.dynamics.linearise import jacobian
 from saccade.errors import checked_count
-from saccade.experiments.focus_and_dilution.embedded_gradients import setting
+from saccade.experiments.focus_and_dilution.embedded_gradients import setting, slope_at
 from saccade.experiments.focus_and_dilution.embedded_gradients import velocity as velocity_at
 from saccade.experiments.focus_and_dilution.named_laws import EqualLow, equal_low_among, lazy_chains
 from saccade.experiments.focus_and_dilution.stage_fits import STEPS, accurate_flow, small_start
-from saccade.lab.claim import Case, Claim
+from saccade.lab.claim import CALCULUS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, RINGS, Layout, Line, Lines
 from saccade.lab.settings import Range
-from saccade.model.embedded import Composite, Setting, Weights, population_loss, velocity
+from saccade.model.embedded import Composite, Setting, Weights, velocity
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
@@ -149,7 +149,7 @@ def _scale_gap(point: Weights, around: Setting, s: float) -> float:
     W0, WQ, WK, W1 = (rng.normal(size=matrix.shape) for matrix in point)
     with jax.enable_x64(True):
         scaled, faster = (
-            [np.asarray(moved) for moved in velocity(weights, here)]
+            [np.asarray(moved) for moved in jax.jit(velocity)(weights, here)]
             for weights, here in (
                 (Weights(W0, WQ, WK, W1), around._replace(phi_scale=s)),
                 (Weights(W0, root * WQ, root * WK, W1), around._replace(lr_attention=s)),
@@ -163,8 +163,7 @@ def _curvature_gap(point: Weights, chain: saccade.MarkovChain) -> float:
     pi, M = chain.stationary, point.embedding @ point.projection
     change = np.random.default_rng(0).normal(size=M.shape)
     with jax.enable_x64(True):
-        slope = jax.grad(population_loss)
-        up, down = (np.asarray(slope(Composite(M + sign * _STEP * change, 0 * M), setting(chain)).decoder) for sign in (1, -1))
+        up, down = (np.asarray(slope_at(Composite(M + sign * _STEP * change, 0 * M), setting(chain)).decoder) for sign in (1, -1))
     return float(np.abs((up - down) / (2 * _STEP) - np.outer(pi, pi @ change) @ (np.diag(pi) - np.outer(pi, pi))).max())
 
 
@@ -194,7 +193,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
     equal = settings.equal_low
     for law, chain in settings.chains.items():
-        at, case = record.sel(law=law), Case(equal[law].case if law in equal else {"law": law})
+        at, case = record.sel(law=law), Case(equal[law].case if law in equal else {"law": law}, against=CALCULUS)
         if law in equal:
             yield from _of_the_paper(at, case, equal[law], settings)
         yield from _of_spectra(at, case)

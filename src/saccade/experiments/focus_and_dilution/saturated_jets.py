@@ -88,6 +88,24 @@ def solved(triple: Triple, basis: Array, theta: Array, asymmetry: float = 0.0) -
     return theta
 
 
+def descent(chain: saccade.MarkovChain, state: theory.RankOneState, contrast: Array) -> float:
+    """Change of the loss when low tokens of any number move apart by `contrast` and the rest follows to the minimum, by Newton's
+    method: γ₁, the mean of γ_l, and β but for its mean and the gap between token 0 and the mean of the others.
+    """
+    setting, scale = Setting(chain.stationary, chain.transition, 1.0, 1.0, 1.0), np.array([[state.query_scale]])
+    basis = np.linalg.qr(np.eye(len(contrast)) - 1 / len(contrast))[0][:, :-1]
+
+    def of(z: Any, x: Array) -> Traced:
+        gamma, beta = jnp.append(z[0], z[1] + x), jnp.append(state.beta[0], state.beta[1:] + basis @ z[2:])
+        return saturated.loss(Weights(gamma[:, None], scale, scale, beta[None]), setting)
+
+    with jax.enable_x64(True):
+        start = z = np.append(state.gamma[:2], np.zeros(basis.shape[1]))
+        for _ in range(6):
+            z = z - np.linalg.solve(jax.hessian(of)(z, contrast), jax.grad(of)(z, contrast))
+        return float(of(z, contrast) - of(start, 0 * contrast))
+
+
 def _evaluated(function: Any, triple: Triple, theta: Array, asymmetry: float) -> Any:
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, function(np.append(theta, asymmetry), Triple(*map(np.float64, triple))))

@@ -23,7 +23,7 @@ from saccade.errors import InputError, checked_number
 from saccade.experiments.focus_and_dilution import degenerate_points as points
 from saccade.experiments.focus_and_dilution.embedded_gradients import setting
 from saccade.experiments.focus_and_dilution.stage_fits import ON_TIME, escape_time, focus_rate, until_left
-from saccade.lab.claim import Case, Claim
+from saccade.lab.claim import CALCULUS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, padded, stretch
 from saccade.lab.panel import DASHES, POINTS, RINGS, Layout, Line, Lines
 from saccade.lab.settings import Range
@@ -230,22 +230,24 @@ def _of_stall(run: xr.Dataset, case: Case) -> Iterator[Claim]:
 def _of_diagram(record: xr.Dataset) -> Iterator[Claim]:
     critical, least = _limits(record, theory.critical_stay), _limits(record, theory.least_saturated_stay)
     found, n = record.critical_stay, record.exists.size
-    gap, case = found.values - critical[..., None], Case({"points": found.size})
+    gap, case = found.values - critical[..., None], Case({"points": found.size}, against=CALCULUS)
     yield case.at_most(CRITICAL_STAY, "critical stay against the Jacobian's, largest gap", np.abs(gap), 1e-6)
     yield case.at_most(CRITICAL_STAY, "largest velocity where the critical stay was found", record.critical_residual, 1e-12)
     inside = float((record.stay.values > least[..., None]).sum())
     forms: Any = {"number": "2.1", "printed": n, "corrected": inside, "within": 0.5}
-    yield Case({"chains": n}).erratum(PROPOSITION_3_8, "chains with a saturated point", float(record.exists.sum()), **forms)
+    yield Case({"chains": n}, against=CALCULUS).erratum(
+        PROPOSITION_3_8, "chains with a saturated point", float(record.exists.sum()), **forms
+    )
     outside = record.exists.values[record.stay.values <= least[..., None]]
-    control = Case({"chains": outside.size}).breaking("(1 - λ)π₁ < 1/d")
-    yield control.none(PROPOSITION_3_8, "chains whose saturated point is not critical", outside == 0)
+    control = Case({"chains": outside.size}, against=CALCULUS).breaking("(1 - λ)π₁ < 1/d")
+    yield control.none(PROPOSITION_3_8, "the saturated point is critical", outside == 0)
     for i, n_vocab in enumerate(record.tokens.values):
-        case = Case({"d": int(n_vocab), "masses": record.sizes["mass"]})
+        case = Case({"d": int(n_vocab), "masses": record.sizes["mass"]}, against=CALCULUS)
         excluded, title = (
             found.isel(tokens=i).max("nearness") <= least[i],
             "masses for which the saturated point is never both there and stable",
         )
-        sentence = "No λ lets the saturated point exist and be stable at finite strength."
+        sentence = "For so many masses of token 0 no λ lets the saturated point exist and be stable at finite strength."
         yield case.near(CRITICAL_STAY, title, excluded.sum(), np.sum(critical[i] <= least[i]), within=0, sentence=sentence)
 
 

@@ -279,10 +279,10 @@ EXPERIMENT = Experiment(
     question="Which head of a Transformer opens first, and when?",
     finding=(
         "under SGD F tells the first head in {first head told right, share (chance 1/3) (start large values*:.0%} and {first head "
-        "told right, share (chance 1/3) (start small values*:.0%} of runs, {share told right, more*:.0%} more than the gradient "
-        "norm (undecided), the wait within a factor of {forecast wait over the wait, median (start large values*:.2f} and "
-        "{forecast wait over the wait, median (start small values*:.2f} (medians), once F has settled; not from step 0 and not "
-        "under Adam"
+        "told right, share (chance 1/3) (start small values*:.0%} of runs, {share told right, more*:interval .0%} more than the "
+        "gradient norm: no advantage can be told; the wait within a factor of {forecast wait over the wait, median (start large "
+        "values*:.2f} and {forecast wait over the wait, median (start small values*:.2f} (medians), once F has settled; not from "
+        "step 0 and not under Adam"
     ),
     caveat="Larger models, mini-batches, several layers: these are one-layer models on one family of tasks, full batch.",
     variables=VARIABLES,

@@ -1,8 +1,8 @@
 """The loss falls at a time that the start alone tells, about 1/ε; until then W_V turns to v, afterwards to another direction.
 
-Follows whole networks on the two-clue task and on noisy Gaussian sequences through stage I, with samples around the instant that is
-predicted beforehand. Tolerances were set before the run, but the distance of the columns is read at a loss of .995 since it was 2 %
-off at half of it. The data set was chosen by its F and β* alone, such that v and β* differ.
+Follows networks on the two-clue task and on noisy sequences through stage I, with samples around the predicted instant. Tolerances
+were set before the run, but the distance of the columns is read at a loss of .995 since it was 2 % off at half of it. The data set
+was chosen by its F and β* alone, such that v and β* differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import cycle, product
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -26,11 +26,11 @@ from saccade.lab.claim import CALCULUS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, LINE, Layout, Line, Lines, family
 from saccade.lab.settings import Range
-from saccade.model.attention_classifier import AttentionClassifier, Weights
+from saccade.model.attention_classifier import OUTER, AttentionClassifier, Weights
 from saccade.observe.fits import Array, power, reaching_time
 from saccade.observe.measures import cosine
 from saccade.theory import rank_collapse as theory
-from saccade.theory.condition import above, met
+from saccade.theory.condition import above, at_least, met
 from saccade.theory.rank_collapse import statements as stated
 
 TASKS = {"p .9/.9": (0.9, 0.9, 0.5), "p .9/.6": (0.9, 0.6, 0.7)}
@@ -39,22 +39,20 @@ FIRST = theory.TwoClue(*TASKS["p .9/.9"])
 EXPANSION = (0.02, 0.01, 0.005)  # initial scales at which the loss is expanded: below, rounding of L near 1 shows
 STILL_CUBIC = 0.995  # loss above which the cubic flow is still good; v is coordinate 0, so rows 1 and on of W_V are across
 LAWS = {"value": "W_VᵀW_V - W₁W₁ᵀ", "readout": "W₁ᵀW₁ - W₂W₂ᵀ", "attention": "W_QᵀW_Q - W_KᵀW_K"}
-UNCORRELATED, THREE = "Σ ≠ 0", "three small factors"
+CORRELATED, THREE, LINEAR, ALONG = "Σ ≠ 0", "three small factors", "linear activation", "β stays along v"
 COORDS: dict[str, Any] = {
     "task": list(TASKS),
     "expand": list(EXPANSION),
-    "case": ["two-clue", "balanced"],
+    "quantity": ["velocities", "path", "attention"],
     "activation": ["identity", "tanh"],
     "law": list(LAWS),
-    "moment": ["start", "late"],
-    "direction": ["v", "β*"],
-    "anchor": [2, 3, 4],
 }
 
 STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
     "predicted_time": Variable("task scale", STEPS, "end of stage I, T* / (eps g0)"),
     "half_time": Variable("task scale", STEPS, "when the loss is half-way to the plateau"),
+    "beta_cosine": Variable("task scale", "1", "|cos| of beta and v at the half-way loss"),
     "offset": Variable("task", STEPS, "predicted difference of the two, by quadrature"),
     "column_distance": Variable("task scale", "1", "largest 1 - cos of a column of W_V and v, at the half-way loss"),
     "column_error": Variable("task scale", "1", "largest relative error of the formula for it, at a loss of .995"),
@@ -67,14 +65,13 @@ VARIABLES = {
     "expected": Variable("", "1", "g0 times the energy of the start"),
     "loss_at_zero": Variable("", "1", "loss of zero weights"),
     "largest_jacobian": Variable("", "1", "largest entry of the Jacobian of the flow at zero weights"),
-    "velocity_error": Variable("expand", "1", "largest relative error of the cubic flow's velocities"),
-    "attention_speed": Variable("expand", "1", "speed of W_Q over that of W_V"),
-    "law_drift": Variable("activation law", "1", "largest drift of a conserved matrix over a whole run"),
+    "small": Variable("expand quantity", "1", "relative error of velocities, of w at T*/2 and eps / 10; speed of W_Q over W_V's"),
+    "law_drift": Variable("activation law", "1", "largest drift of a conserved matrix over a whole run, over all squares"),
     "turn_time": Variable("turn", STEPS, "time since the end of stage I"),
     "turn_cosine": Variable("direction turn", "1", "cosine of the top left vector of W_V and v or beta*"),
     "quiet": Variable("", STEPS, "the quietest moment of the plateau, of the times above"),
     "star_cosine": Variable("", "1", "cosine of v and beta*"),
-    "anchor_gap": Variable("anchor", "1", "targets of a sequence with this anchor, less those with anchor 1"),
+    "anchor_shift": Variable("anchor", "1", "mean target less the token after the anchor, for anchors 1, 2 and 3"),
 }
 
 
@@ -84,30 +81,39 @@ class Settings:
     """initial scales of the clock, falling; W_V is seen to turn at the last"""
     seed: int = 0
     """seed of the random start"""
-    teacher_seed: int = 1
-    """seed of the noisy sequences"""
 
 
-def teacher_data(seed: int, noise: float = 0.6) -> LabelledSequences:
+def teacher_data(noise: float = 0.6) -> LabelledSequences:
     """Noisy sequences whose v and beta* differ (cosine .79), with a plateau that is quiet before attention opens."""
-    return LabelledSequences.noisy_teacher(120, (1.5, 1.0, 0.7, 0.7), noise=noise, seed=seed)
+    return LabelledSequences.noisy_teacher(120, (1.5, 1.0, 0.7, 0.7), noise=noise, seed=1)
+
+
+class StageOne(NamedTuple):
+    """v, when stage I ends at an initial scale of one, T*/g₀, and for half of that time the same time and w."""
+
+    direction: Array
+    end: float
+    half: float
+    along: Array
 
 
 @lru_cache(maxsize=16)
-def stage_one(data: LabelledSequences, seed: int) -> tuple[Array, float]:
-    """v, and when stage I ends at an initial scale of one, T*/g₀: from the start alone, exponential loss."""
+def stage_one(data: LabelledSequences, seed: int) -> StageOne:
+    """From the start alone, exponential loss."""
     start = AttentionClassifier(data, init_scale=1.0).start(generator(seed, Purpose.INITIALISATION))
     pull = (data.weight * data.label) @ data.tokens.mean(axis=1)
     slope = float(np.linalg.norm(pull))
     factors = saccade.CubicFlow((pull / slope @ start.value)[None], start.hidden[None], start.readout[None])
-    return pull / slope, float(cubic_path(factors, 18.0, 1.0)[-1][0]) / slope
+    path, _, _, end = cubic_path(factors, 18.0, 1.0)
+    half = int(np.argmin(np.abs(path.clock[:, 0] - end / 2)))
+    return StageOne(pull / slope, float(end[0]) / slope, float(path.clock[half, 0]) / slope, path.along[half, 0])
 
 
 def followed(
     system: AttentionClassifier, seed: int, keep: Sequence[str], until: float, opens: float = 0.0, n: int = 60, near: float = 0.1
 ) -> xr.Dataset:
     """A run with `n` samples around the end of stage I, from which its time is counted, and as many around another instant."""
-    end = stage_one(system.sequences, seed)[1] / system.init_scale
+    end = stage_one(system.sequences, seed).end / system.init_scale
     times = saccade.times_around(*{end, end + opens}, until=end + until, n_times=n, closest=near)
     run = saccade.flow(system, times=times, seed=seed, keep=keep)
     return run.assign_coords(time=run.time - end)
@@ -124,15 +130,17 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 
 
 def _clock(task: theory.TwoClue, data: LabelledSequences, eps: float, seed: int) -> dict[str, Any]:
-    level, predicted = (1 + task.plateau) / 2, stage_one(data, seed)[1] / eps
-    system, keep = AttentionClassifier(data, init_scale=eps), ["parameter_value"]
+    level, predicted = (1 + task.plateau) / 2, stage_one(data, seed).end / eps
+    system, keep = AttentionClassifier(data, init_scale=eps), [f"parameter_{name}" for name in OUTER]
     run = followed(system, seed, keep, until=40, opens=task.escape_offset(level), near=0.01)
-    W, loss = run.parameter_value.values, run.loss.values
+    (W, A, b), loss = (run[name].values for name in keep), run.loss.values
     early, at = int(np.argmax(loss < STILL_CUBIC)), int(np.argmax(loss < level))
+    beta = W[at] @ A[at] @ b[at]
     distance = 1 - np.abs(W[:, 0]) / np.linalg.norm(W, axis=1)  # of each column, from v
     return {
         "predicted_time": predicted,
         "half_time": predicted + reaching_time(run.time, -run.loss, -level),
+        "beta_cosine": abs(beta[0]) / np.linalg.norm(beta),
         "column_distance": distance[at].max(),
         "column_error": np.abs(distance[early] / theory.column_distance(W[0, 1:], W[early, 0]) - 1).max(),
         "row_cosine": np.array([np.abs(cosine(W[i, 1:], W[early, 0])).mean() for i in (0, early)]),
@@ -161,39 +169,46 @@ def _expansion(data: LabelledSequences, seed: int) -> dict[str, Any]:
     zero, *starts = (Weights(*(eps * part for part in unit)) for eps in (0.0, *EXPANSION))
     with jax.enable_x64(True):
         losses = np.array([[float(each.loss(start)) for start in (zero, *starts)] for each in systems])
-    speeds = [systems[0].downhill(start)[0] for start in starts]
+    small, half = [], stage_one(data, seed)
+    for eps, start in zip(EXPANSION, starts, strict=True):
+        speed, (w_dot, A_dot, b_dot) = systems[0].downhill(start)[0], theory.slopes(start.value[0], start.hidden, start.readout)
+        told = zip((np.outer(half.direction, w_dot), A_dot, b_dot), speed[:3], strict=True)
+        system = AttentionClassifier(data, init_scale=eps / 10)  # nearer to the limit: no loss is subtracted
+        run = saccade.flow(system, times=[half.half / system.init_scale], seed=seed, keep=["parameter_value"])
+        path = apart(run.parameter_value.values[-1, 0] / system.init_scale, half.along)
+        attention = np.linalg.norm(speed.query) / np.linalg.norm(speed.value)
+        small.append([max(apart(mine / FIRST.slope, one) for one, mine in told), path, attention])
     return {
         "expansion": (1 - losses[:, 1:]) / np.power(EXPANSION, 3),
         "expected": FIRST.slope * float(theory.factor_energy(unit.value[0], unit.hidden, unit.readout)),
         "loss_at_zero": losses[0, 0],
         "largest_jacobian": np.abs(jacobian(equations.velocity, zero, equations.setting)).max(),
-        "velocity_error": np.array([_velocity_error(start, speed) for start, speed in zip(starts, speeds, strict=True)]),
-        "attention_speed": np.array([np.linalg.norm(speed.query) / np.linalg.norm(speed.value) for speed in speeds]),
+        "small": np.array(small),
     }
 
 
-def _velocity_error(start: Weights, velocity: Weights) -> float:
-    w_dot, A_dot, b_dot = theory.slopes(start.value[0], start.hidden, start.readout)
-    pairs = zip((np.outer(np.eye(5)[0], w_dot), A_dot, b_dot), velocity[:3], strict=True)
-    return max(float(np.linalg.norm(mine / FIRST.slope - told) / np.linalg.norm(told)) for told, mine in pairs)
+def apart(one: Array, other: Array) -> float:
+    """Relative distance."""
+    return float(np.linalg.norm(one - other) / np.linalg.norm(other))
 
 
 def _laws(settings: Settings) -> dict[str, Any]:
     """Three conserved matrices along a run from a start of order one, which opens attention too."""
     drifts, keep = [], [f"parameter_{name}" for name in Weights._fields]
     for activation in COORDS["activation"]:
-        system = AttentionClassifier(teacher_data(settings.teacher_seed), init_scale=0.5, activation=activation)
-        run = saccade.flow(system, t1=30.0, n_times=30, seed=settings.seed, rtol=1e-12, keep=keep)
+        system = AttentionClassifier(teacher_data(), init_scale=0.5, activation=activation)
+        run = saccade.flow(system, t1=30.0, n_times=30, seed=settings.seed, keep=keep)
         V, A, b, Q, K = (run[name].values for name in keep)
         laws = V.mT @ V - A @ A.mT, A.mT @ A - b[..., :, None] * b[..., None, :], Q.mT @ Q - K.mT @ K
-        drifts.append([np.abs(law - law[0]).max() for law in laws])
+        squares = sum(np.sum(run[name].values.reshape(len(V), -1) ** 2, axis=1) for name in keep)
+        drifts.append([(np.abs(law - law[0]).max(axis=(1, 2)) / squares).max() for law in laws])
     return {"law_drift": np.array(drifts)}
 
 
 def _turn(settings: Settings) -> dict[str, Any]:
     """W_V on the way from v to beta*."""
-    data, seed = teacher_data(settings.teacher_seed), settings.seed
-    v, star = stage_one(data, seed)[0], theory.uniform_optimum(*data.given)
+    data, seed = teacher_data(), settings.seed
+    v, star = stage_one(data, seed).direction, theory.uniform_optimum(*data.given)
     system = AttentionClassifier(data, init_scale=settings.scales[-1])
     run = followed(system, seed, ["parameter_value", "outer_gradient"], until=40)
     run = run.isel(time=run.time > -40)
@@ -207,58 +222,67 @@ def _turn(settings: Settings) -> dict[str, Any]:
 
 
 def _anchors(seed: int) -> dict[str, Any]:
-    """Targets of the paper's task when nothing but the anchor of a sequence is replaced."""
+    """Targets of the paper's task."""
     drawn = anchor_sequences(1000, seed=seed)
     shift = drawn.target - drawn.tokens[np.arange(1000), drawn.place + 1]
-    by_anchor = [float(shift[drawn.anchor == anchor].mean()) for anchor in (1, *COORDS["anchor"])]
-    return {"anchor_gap": np.array(by_anchor[1:]) - by_anchor[0]}
+    return {"anchor_shift": np.array([shift[drawn.anchor == anchor].mean() for anchor in (1, 2, 3)])}
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     yield from _of_expansion(record)
-    for task in record.task.values:
-        yield from _of_clock(record.sel(task=task), Case({"task": str(task)}))
+    for name, task in TASKS.items():
+        given = [above(CORRELATED, theory.TwoClue(*task).slope, 1e-12), met(THREE, True)]
+        yield from _of_clock(record.sel(task=name), Case({"task": name}, given))
     yield from _of_two_factors(record)
     for activation, law in product(COORDS["activation"], LAWS):
-        case, drift = Case({"activation": activation}), record.law_drift.sel(activation=activation, law=law)
-        case = case.breaking("linear activation") if (activation, law) == ("tanh", "readout") else case
-        yield case.at_most(stated.MATRIX_LAWS, f"drift of {LAWS[law]} in the network", drift, 1e-9)
+        case = Case({"activation": activation}, [met(LINEAR, activation == "identity")] if law == "readout" else [])
+        case = case.breaking(LINEAR) if (activation, law) == ("tanh", "readout") else case
+        drift = record.law_drift.sel(activation=activation, law=law)
+        yield case.at_most(stated.MATRIX_LAWS, f"drift of {LAWS[law]} in the network, over all squares", drift, 1e-10)
     yield from _of_turn(record.set_coords("turn_time").swap_dims(turn="turn_time"))
-    gaps, exact = record.anchor_gap.values, Case(against=CALCULUS)
-    title = "target with anchor {} less that with anchor 1"
-    yield exact.erratum(stated.ANCHOR_TASK, title.format(2), gaps[0], printed=0.0, corrected=-1.0, within=0.0)
-    yield exact.near(stated.ANCHOR_TASK, title.format(3), gaps[1], 0.0, within=0)
+    (one, two, three), title = record.anchor_shift.values, "target with anchor {} less that with anchor 1"
+    exact = Case(against=CALCULUS)
+    yield exact.erratum(stated.ANCHOR_TASK, title.format(2), two - one, printed=0.0, corrected=-1.0, within=0.0)
+    yield exact.near(stated.ANCHOR_TASK, title.format(3), three - one, 0.0, within=0)
 
 
 def _of_expansion(record: xr.Dataset) -> Iterator[Claim]:
-    case, scale = Case({"task": "p .9/.9"}), record.expand.values
+    flow, scale = Case({"task": "p .9/.9"}, [above(CORRELATED, FIRST.slope, 1e-12)]), record.expand.values
+    case = flow.but(against=CALCULUS)
     yield case.erratum(stated.DEFINITION_3, "loss of zero weights", record.loss_at_zero, printed=0.5, corrected=1.0, within=1e-12)
     drop, told = record.expansion[0].values, float(record.expected)
-    forms: Any = {"printed": told / 2, "corrected": told, "within": 1e-3 * abs(told)}
-    yield case.but(ε=float(scale[-1])).erratum(stated.DEFINITION_3, "(1 - L) / ε³ near the origin", drop[-1], **forms)
-    for statement, title, order, target, within in (
-        (stated.DEFINITION_3, "what eq. 5 leaves out", 3 + power(scale, np.abs(drop - told)), 5.0, 0.2),
-        (stated.PROPOSITION_1, "the relative error of the velocities", power(scale, record.velocity_error), 2.0, 0.05),
-        (stated.PROPOSITION_1, "the speed of W_Q over that of W_V", power(scale, record.attention_speed), 2.0, 0.05),
+    forms: Any = {"printed": told / 2, "corrected": told, "within": 1e-6}
+    limit = drop[-1] + (drop[-1] - drop[-2]) / ((scale[-2] / scale[-1]) ** 2 - 1)  # what is left out is of relative order ε²
+    yield case.erratum(stated.DEFINITION_3, "(1 - L) / ε³, extrapolated to ε = 0", limit, **forms)
+    order = 3 + power(scale, np.abs(drop - told))
+    yield case.near(stated.DEFINITION_3, "order of what eq. 5 leaves out", order, 5.0, within=0.2)
+    for quantity, how, title in (
+        ("velocities", case, "the relative error of the velocities"),
+        ("path", flow, "the error of w half-way to the blow-up"),
+        ("attention", case, "the speed of W_Q over that of W_V"),
     ):
-        yield case.near(statement, f"order of {title}", order, target, within=within)
+        order = power(scale, record.small.sel(quantity=quantity))
+        yield how.near(stated.PROPOSITION_1, f"order of {title}", order, 2.0, within=0.05)
     yield case.at_most(stated.PROPOSITION_1, "largest entry of the Jacobian at zero weights", record.largest_jacobian, 1e-15)
-    case, order = Case({"task": "balanced"}), 3 + power(scale, np.abs(record.expansion[1]))
+    case, order = Case({"task": "balanced"}, against=CALCULUS), 3 + power(scale, np.abs(record.expansion[1]))
     title = "order of 1 - L where the mean token tells nothing"
-    yield case.erratum(stated.PROPOSITION_1, title, order, printed=3.0, corrected=5.0, within=0.15)
-    broken = case.but(given=[above(UNCORRELATED, theory.TwoClue(*BALANCED).slope, 1e-12)]).breaking(UNCORRELATED)
-    yield broken.near(stated.PROPOSITION_1, "order of 1 - L", order, 3.0, within=0.15)
+    yield case.erratum(stated.PROPOSITION_1, title, order, printed=3.0, corrected=5.0, within=0.1)
+    broken = case.but(given=[above(CORRELATED, theory.TwoClue(*BALANCED).slope, 1e-12)]).breaking(CORRELATED)
+    yield broken.near(stated.PROPOSITION_1, "order of 1 - L", order, 3.0, within=0.1)
 
 
 def _of_clock(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     sentence = "The loss falls when the start, the data and a quadrature say, long before it has moved."
-    for scale in record.scale.values.tolist():
-        run, at = record.sel(scale=scale), case.but(ε=scale)
-        found, title = float(run.half_time - run.predicted_time), "half-way loss, after T*/(ε g₀)"
-        yield at.near(stated.ESCAPE_CLOCK, title, found, float(run.offset), within=max(2 * scale, 2e-3), sentence=sentence)
-        title = "1 - cos of a column of W_V and v at the half-way loss, largest"
-        yield at.at_most(stated.THEOREM_2, title, run.column_distance, 10 * scale)
-    yield case.near(stated.WAITING_TIMES, "power of ε in that time", power(record.scale, record.half_time), -1.0, within=0.02)
+    scale, found, told = record.scale.values, (record.half_time - record.predicted_time).values, float(record.offset)
+    along, title = case.but(given=[*case.given, at_least(ALONG, record.beta_cosine.min(), 0.999)]), "half-way loss, after T*/(ε g₀)"
+    for eps, each in zip(scale.tolist(), found, strict=True):
+        yield along.but(ε=eps).near(stated.ESCAPE_CLOCK, title, each, told, within=2 * eps, sentence=sentence)
+    # the constant of O(ε) depends on the start (-3 to 4 in two dozen of them), the limit does not
+    limit = found[-1] + (found[-1] - found[-2]) / (scale[-2] / scale[-1] - 1)
+    yield along.near(stated.ESCAPE_CLOCK, f"{title}, extrapolated to ε = 0", limit, told, within=scale[-1])
+    yield case.near(stated.WAITING_TIMES, "power of ε in that time", power(scale, record.half_time), -1.0, within=0.02)
+    closing, title = power(scale, record.column_distance), "power of ε in 1 - cos of a column of W_V and v at the half-way loss"
+    yield case.near(stated.THEOREM_2, f"{title}, largest", closing, 2.0, within=0.05)
     last = record.isel(scale=-1)
     yield case.at_most(stated.COLUMN_DISTANCE, "relative error of the distance, least ε", last.column_error, 0.01)
     start, late = last.row_cosine.values
@@ -289,7 +313,7 @@ def panels(record: xr.Dataset) -> Layout:
     labels = [f"ε = {eps:g}: T*/(ε g₀) = {time:.0f}" for eps, time in zip(run.scale.values, run.predicted_time.values, strict=True)]
     losses = family(run.curve_time, run.curve_loss, labels)
     losses = [line._replace(style=style) for line, style in zip(losses, cycle((LINE, DASHES, DOTS)), strict=False)]
-    turning = [Line(record.turn_time, record.turn_cosine[i], f"with {name}", tone=i) for i, name in enumerate(COORDS["direction"])]
+    turning = [Line(record.turn_time, record.turn_cosine[i], f"with {name}", tone=i) for i, name in enumerate(("v", "β*"))]
     clock: Any = {"xlim": (-30, 40), "ylim": (0.78, 1.02), "levels": {1.0: "start", FIRST.plateau: "plateau, closed form"}}
     clock |= {"marks": {float(run.offset): "half-way, predicted"}}
     turn: Any = {"levels": {float(record.star_cosine): "v with β*"}, "marks": {0.0: "end of stage I"}, "ylim": (0.7, 1.02)}
@@ -311,8 +335,8 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "the loss falls {half-way loss*(task p .9/.9, ε 0.0001):.3f} after T*/(ε g₀), as predicted from the start; the time grows "
-        "like ε^{power of ε*p .9/.9*:.2f}, with a readout of size one like ln(1/ε); W_V turns to v (cos {cos of W_V's top "
-        "direction and v*:.4f}) and then away from it ({the same on the plateau*:.2f})"
+        "like ε^{power of ε in that time (task p .9/.9):.2f}, with a readout of size one like ln(1/ε); W_V turns to v (cos {cos "
+        "of W_V's top direction and v*:.4f}) and then away from it ({the same on the plateau*:.2f})"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, attention classifier",

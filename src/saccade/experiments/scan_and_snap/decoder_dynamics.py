@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 import saccade
-from saccade.errors import checked_count, checked_number
+from saccade.errors import checked_count, checked_list, checked_number
 from saccade.experiments.scan_and_snap.decoder_descent import descend, in_turn, tied_features
 from saccade.lab.claim import FAILS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows
@@ -62,15 +62,17 @@ class Settings:
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:
     n_draws = checked_count("draws", settings.draws)
-    rates = np.array([checked_number("lr_decoder", rate, low=0.0, high=1e3, open_low=True) for rate in settings.lr_decoder])
+    vocabularies = [checked_count("n_vocab", n_vocab) for n_vocab in checked_list("n_vocab", settings.n_vocab, low=4)]
+    positive = [checked_number("lr_decoder", rate, low=0.0, high=1e3, open_low=True) for rate in settings.lr_decoder]
+    rates = np.array(checked_list("lr_decoder", positive, low=0.0))
     checked_number("overlap", settings.overlap, low=0.0, high=0.99)
     paths = []
-    for i, n_vocab in enumerate(settings.n_vocab):
-        paths.append(_modified_descent(checked_count("n_vocab", n_vocab, low=4), rates, n_draws, settings.seed))
-        on_progress((i + 1) / (len(settings.n_vocab) + 1))
+    for i, n_vocab in enumerate(vocabularies):
+        paths.append(_modified_descent(n_vocab, rates, n_draws, settings.seed))
+        on_progress((i + 1) / (len(vocabularies) + 1))
     sizes = [(settings.remark_vocab, settings.remark_classes), (settings.remark_all, settings.remark_all)]
     values: dict[str, Array] = {name: np.stack([path[name] for path in paths]) for name in paths[0]}
-    coords = {"n_vocab": list(settings.n_vocab), "lr_decoder": rates, "draw": np.arange(n_draws + 1)}
+    coords = {"n_vocab": vocabularies, "lr_decoder": rates, "draw": np.arange(n_draws + 1)}
     coords |= {"case_vocab": ("case", [M for M, _ in sizes]), "case_classes": ("case", [K for _, K in sizes])}
     return Measured(values | {"plain_logit": np.array([_plain_logit(M, K, settings) for M, K in sizes])}, coords)
 

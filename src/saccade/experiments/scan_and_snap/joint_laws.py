@@ -109,13 +109,14 @@ def _followed(kind: str, n_queries: int, rate: float, overlap: float, settings: 
     layer = JointLayer(kind, counts, target, query, embedding, lr_attention=rate)
     run = saccade.flow(layer, t1=settings.t1, seed=settings.seed)
     logits, weights = run.logits.values[:, 0], run.weights.values
+    if kind == "softmax":
+        ends = (joma.softmax_logits(weights[i], run.mean_attention.values[0]) for i in (-1, 0))
+        return {"logits": logits[-1], "from_weights": np.subtract(*ends), "drift": np.nan}
     kept = joma.invariant(kind, logits, weights, rate_ratio=rate)
+    squares = rate * np.sum(weights[-1] ** 2 - weights[0] ** 2, axis=0)
+    from_weights = np.sqrt(np.maximum(1 + squares, 0)) if kind == "linear" else squares / 2
     drift = np.abs(kept - kept[0]).max() / np.abs(logits - logits[0]).max()
-    squares = np.sum(weights[-1] ** 2 - weights[0] ** 2, axis=0)
-    said = {"linear": np.sqrt(np.maximum(1 + rate * squares, 0)), "exp": rate * squares / 2}
-    ends = (joma.softmax_logits(weights[i], run.mean_attention.values[0]) for i in (-1, 0))
-    from_weights = said[kind] if kind in said else np.subtract(*ends)
-    return {"logits": logits[-1], "from_weights": from_weights, "drift": np.nan if kind == "softmax" else drift}
+    return {"logits": logits[-1], "from_weights": from_weights, "drift": drift}
 
 
 class Neuron(NamedTuple):

@@ -43,7 +43,7 @@ from saccade.experiments.scan_and_snap.snap_cases import (
     window,
 )
 from saccade.experiments.scan_and_snap.snap_growth import seen
-from saccade.lab.claim import FAILS, HOLDS, Case, Claim
+from saccade.lab.claim import CALCULUS, FAILS, HOLDS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
 from saccade.laboratory import reduced_flow
@@ -191,7 +191,8 @@ def _common_token(flow: Flow, case: Case) -> Iterator[Claim]:
         sentence="As printed, the common token falls as fast as a distinct token grows; all K classes push it down at once.",
     )
     ratio = fall / (K * np.trapezoid(1 - flow.run.common_share.values, grown))
-    yield case.near(THEOREM_2B, "fall of the common token over K ∫(1 - f²) dB along log growth", ratio, 1, within=1e-4)
+    title = "fall of the common token over K ∫(1 - f²) dB along log growth"
+    yield replace(case, against=CALCULUS).near(THEOREM_2B, title, ratio, 1, within=1e-4)
 
 
 def _corrected_slope(flow: Flow, side: str, case: Case) -> Claim:
@@ -263,7 +264,7 @@ def _fates(record: xr.Dataset, given: Mapping[str, Condition]) -> Iterator[Claim
         yield case.none(statement, title, ~(ends[name].values <= 0), sentence=said)
     if has_pairs:
         title = "relative gain over its forecast from the leader alone, largest error"
-        yield Case({"flow": "C"}).at_most(THEOREM_3, title, ends.gain_error, 1e-6)
+        yield Case({"flow": "C"}, against=CALCULUS).at_most(THEOREM_3, title, ends.gain_error, 1e-6)
 
 
 def _rates(flows: Mapping[tuple[str, str], Flow]) -> Iterator[Claim]:

@@ -120,23 +120,21 @@ def _mean(values: np.ndarray) -> float:
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
-    rows = []
-    for rate, step, n in np.ndindex(record.sizes["rate"], record.sizes["time"], record.sizes["class"]):
-        at = record.isel(rate=rate, time=step)
-        shares = _shares(at)
-        rows.append(
-            {
-                "ratio": float(at.ratio),
-                "iteration": int(at.time),
-                "class": n + 1,
-                "loss_mean": _mean(at.loss.values),
-                "common_mass_mean": _mean(shares["common_mass"][:, n]),
-                "distinct_entropy_mean": _mean(shares["distinct_entropy"][:, n]),
-                "top_token_mean": _mean(at.attention.isel({"class": n}).max("token").values),
-                "n_seeds": int(at.loss.notnull().sum()),
-            }
-        )
-    return rows
+    shares, loss = _shares(record.transpose("rate", "time", ...)), record.loss.transpose("rate", "time", "seed").values
+    top = record.attention.transpose("rate", "time", "seed", "class", "token").values.max(axis=-1)
+    return [
+        {
+            "ratio": float(record.ratio[rate]),
+            "iteration": int(record.time[step]),
+            "class": n + 1,
+            "loss_mean": _mean(loss[rate, step]),
+            "common_mass_mean": _mean(shares["common_mass"][rate, step, :, n]),
+            "distinct_entropy_mean": _mean(shares["distinct_entropy"][rate, step, :, n]),
+            "top_token_mean": _mean(top[rate, step, :, n]),
+            "n_seeds": int((~np.isnan(loss[rate, step])).sum()),
+        }
+        for rate, step, n in np.ndindex(*loss.shape[:2], record.sizes["class"])
+    ]
 
 
 def headlines(record: xr.Dataset) -> dict[str, float]:

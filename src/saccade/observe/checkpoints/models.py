@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,19 @@ class ConfiguredModel:
     def __init__(self, folder: Path, trust_remote_code: bool, tensors: Tensors) -> None:
         self.config = _config(folder, trust_remote_code)
         with _counted(tensors, folder):
-            self._kind = _model_class(self.config, folder, trust_remote_code)
-            with suppress(RuntimeError, ValueError, ImportError, KeyError, TypeError, AttributeError), torch.device("meta"):
-                self._kind(copy.deepcopy(self.config))  # what else is wrong with it `load` will say
+            try:
+                self._kind = _model_class(self.config, folder, trust_remote_code)
+            except (InputError, UnreadableError):
+                raise
+            except Exception as error:
+                raise InputError(_unusable(folder, error)) from None
+            try:
+                with torch.device("meta"):
+                    self._kind(copy.deepcopy(self.config))
+            except UnreadableError:
+                raise
+            except Exception:  # what else is wrong with it `load` will say
+                pass
         self._model: Any = None
         self.unused: set[str] = set()  # names of tensors that the model has no place for
 
@@ -89,7 +99,7 @@ class ConfiguredModel:
                 loaded, info = self._kind.from_pretrained(
                     None, state_dict=wanted, ignore_mismatched_sizes=True, output_loading_info=True, **settings
                 )
-        except (RuntimeError, ValueError, ImportError, KeyError, TypeError, AttributeError) as error:
+        except Exception as error:
             raise UnreadableError(f"{name} was left out: {self._kind.__name__} cannot load it ({_first_line(error)}).") from None
         # What the model does not find it draws at random. Weights that it has no use for do no harm.
         misshapen = (key[0] if isinstance(key, tuple) else key for key in info["mismatched_keys"])
@@ -166,10 +176,14 @@ def _config(folder: Path, trust_remote_code: bool) -> Any:
     try:
         with quiet_transformers():
             return transformers.AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+    except Exception as error:  # what a wrong value raises depends on the model, and on the version
         if "auto_map" in stored and not trust_remote_code:
             raise InputError(_needs_code(folder)) from None
-        raise InputError(f"Transformers cannot use {folder / 'config.json'}: {_first_line(error)}") from None
+        raise InputError(_unusable(folder, error)) from None
+
+
+def _unusable(folder: Path, error: Exception) -> str:
+    return f"Transformers cannot use {folder / 'config.json'}: {_first_line(error)}"
 
 
 def _check_counts(stored: Any, folder: Path) -> None:

@@ -50,7 +50,7 @@ def text_probe(folder: Path, config: Any, text: str | None, trust_remote_code: b
         raise InputError(
             f"the model of {folder} does not read tokens; call saccade.observe_checkpoints with a `probe` of your own."
         )
-    length = min(LENGTH, getattr(of_text, "max_position_embeddings", None) or LENGTH)
+    length = max(1, min(LENGTH, getattr(of_text, "max_position_embeddings", None) or LENGTH))  # the model refuses a wrong one
     place = next((place for place in (folder, folder.parent) if any((place / name).is_file() for name in _TOKENIZERS)), None)
     if place is None:
         if text is not None:

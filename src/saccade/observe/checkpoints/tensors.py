@@ -102,8 +102,10 @@ def _read_safetensors(file: Path) -> Tensors:
 
 def _read_pickle(file: Path) -> Any:
     if _is_zip(file):
-        with contextlib.suppress(zipfile.BadZipFile):
+        try:
             check_archive(_shown(file), file)
+        except zipfile.BadZipFile:  # PyTorch might find its way in it all the same, to any size
+            raise UnreadableError(_damaged(file)) from None
     if any(name.endswith(_ALLOCATES) for name in _names_in(file)):
         raise UnreadableError(_refused(file, _ALLOCATES))
     try:
@@ -122,6 +124,10 @@ def _reason(file: Path, error: str) -> str:
         return _refused(file, wanted[0])
     if names and "Unsupported operand" in error:
         return f"{_shown(file)} was refused: PyTorch reads its pickle protocol only by running it; save it again."
+    return _damaged(file)
+
+
+def _damaged(file: Path) -> str:
     return f"{_shown(file)} was left out: it is truncated or damaged."
 
 

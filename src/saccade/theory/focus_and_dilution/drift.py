@@ -196,8 +196,8 @@ def crossing_strength(
     r"""Strength at which $\gamma_i$ crosses zero and query i looks at token 0 by its share again,
     $\kappa = -2|c|sr\,\gamma_i/F_{\perp i}$; infinite for a token that gains.
 
-    [derived, turning rule], to first order: on the paper's law and on six Zipf tokens the rank-one flow crosses at .74 to 1.15
-    times this, except for the second Zipf token, whose loss is caught before it crosses.
+    [derived, turning rule], to first order. Measured, on the paper's law and on six Zipf tokens: the rank-one flow crosses at .74
+    to 1.15 times this, except for the second Zipf token, whose loss is caught before it crosses.
     """
     gamma = unigram_point(stationary=stationary).gamma
     per_strength = drift_displacement(1.0, stationary=stationary, transition=transition, phi_scale=phi_scale, rate_ratio=rate_ratio)
@@ -212,8 +212,8 @@ def peak_strength(
     r"""Strength at which the focus of query i turns: $\Phi_{i0} \propto \kappa(\gamma_i + F_{\perp i}\kappa/2|c|sr)$ is largest
     half way to the crossing, where $\gamma_i$ has lost half its value.
 
-    [derived, turning rule], to first order: on the same two laws attention on token 0 has its first maximum at .86 to 1.41 times
-    this, with $\gamma_i$ at .44 to .51 of its value.
+    [derived, turning rule], to first order. Measured, on the same two laws: attention on token 0 has its first maximum at .86 to
+    1.41 times this, with $\gamma_i$ at .44 to .51 of its value.
     """
     crossing = crossing_strength(stationary=stationary, transition=transition, phi_scale=phi_scale, rate_ratio=rate_ratio)
     return crossing / 2

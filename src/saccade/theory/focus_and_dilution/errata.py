@@ -140,8 +140,10 @@ ERRATUM_2_4 = Correction(
     "2.4",
     (r"\text{degenerate local minimum on the rank-one manifold}",),
     (
-        r"\min_\beta L(\gamma_l + x) - L = \frac{\kappa^2 |x|^6}{2 (d - 1)^2}"
-        r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] < 0 \text{ above the critical } \lambda",
+        r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\kappa^2 |x|^6}{2 (d - 1)^2}"
+        r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] + O(|x|^7)"
+        r" < 0 \text{ above the critical } \lambda",
+        r"\text{low tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
     ),
     "The flat directions of the Jacobian are not flat at sixth order.",
     title="The saturated point is not a local minimum above a critical λ",

@@ -26,11 +26,7 @@ def two_level_law(*, high: float, n_vocab: int) -> NDArray[np.float64]:
 
 def two_level_chain(*, high: float, n_vocab: int, stay: float) -> NDArray[np.float64]:
     """The law of a lazy chain with equal low tokens, if there is such a chain."""
-    pi = two_level_law(high=high, n_vocab=n_vocab)
-    least = -pi[-1] / (1 - pi[-1])  # below it a low token would follow itself with a negative probability
-    if not least <= stay <= 1:
-        raise InputError(f"`stay` must be from {least:.4g} to 1, or the chain has negative probabilities; got {stay:g}.")
-    return pi
+    return lazy_law(two_level_law(high=high, n_vocab=n_vocab), stay)
 
 
 def shares(stationary: ArrayLike) -> NDArray[np.float64]:
@@ -66,3 +62,20 @@ def chances(transition: ArrayLike, n_vocab: int) -> NDArray[np.float64]:
             "token of `stationary`."
         )
     return P
+
+
+def stationary_chain(stationary: ArrayLike, transition: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A positive law and a table of which it is the stationary law."""
+    pi, P = positive(stationary), chances(transition, np.size(stationary))
+    if not np.abs(pi @ P - pi).max() < _WHOLE:
+        raise InputError("`stationary` must be the law that `transition` keeps: one step of the chain changes it here.")
+    return pi, P
+
+
+def lazy_law(stationary: ArrayLike, stay: float) -> NDArray[np.float64]:
+    """The law of a lazy chain, if there is such a chain."""
+    pi = shares(stationary)
+    least = -(pi / np.maximum(1 - pi, _TIE)).min()  # below it the rarest token would follow itself with a negative probability
+    if not least <= stay <= 1:
+        raise InputError(f"`stay` must be from {least:.4g} to 1, or the chain has negative probabilities; got {stay:g}.")
+    return pi

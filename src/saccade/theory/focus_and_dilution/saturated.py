@@ -15,14 +15,14 @@ rank-one flow, whatever the masses. Equal masses give the point of [chen2026, Pr
 import math
 
 import numpy as np
+import scipy  # its parts load when they are used
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from ...errors import InputError, checked_number
 from .laws import chances, shares, two_level_law
 from .rank_one import RankOneState
-from .symmetric import averages_hessian, log_odds, two_level_targets
+from .symmetric import asymmetry_size, averages_hessian, log_odds, two_level_targets
 
 __all__ = [
     "has_two_groups",
@@ -144,7 +144,9 @@ def _two_rows(mass: NDArray[np.float64], targets: NDArray[np.float64]) -> tuple[
 
     starts = _best_for_angles(mass, targets)
     sides = [min((start for start in starts if sign * start[0] > 0), key=loss) for sign in (-1, 1)]  # signs differ, signs agree
-    found = [minimize(loss, side, jac=slope, hess=curvature, method="trust-exact", options=_SEARCH) for side in sides]
+    found = [
+        scipy.optimize.minimize(loss, side, jac=slope, hess=curvature, method="trust-exact", options=_SEARCH) for side in sides
+    ]
     z = min(found, key=lambda each: float(each.fun)).x
     for _ in range(3):  # Newton's method: from the search's 1e-6 to rounding
         z = z - np.linalg.solve(curvature(z), slope(z))
@@ -214,7 +216,7 @@ def saturated_opening_rate(*, high: float, n_vocab: int, stay: float, asymmetry:
     """
     x_1, x_l = log_odds(two_level_targets(high=high, n_vocab=n_vocab, stay=stay))
     force = opening_force(high=high, n_vocab=n_vocab, stay=stay)
-    return float(force * np.hypot((n_vocab - 1) ** -0.5, x_l / x_1) * np.linalg.norm(asymmetry))
+    return float(force * np.hypot((n_vocab - 1) ** -0.5, x_l / x_1) * asymmetry_size(asymmetry, n_vocab))
 
 
 def opening_force(*, high: float, n_vocab: int, stay: float) -> float:
@@ -230,14 +232,18 @@ def opening_force(*, high: float, n_vocab: int, stay: float) -> float:
 
 
 def saturated_descent(state: RankOneState, *, high: float, stay: float, contrast: ArrayLike) -> float:
-    r"""How the loss at the saturated point of equal low tokens changes when $\gamma_l$ spreads by x and the rest follows:
+    r"""How the loss at the saturated point of equal low tokens changes when $\gamma_l$ spreads by x (of mean 0) and the rest, which
+    is $\gamma_1$, the mean of $\gamma_l$ and $\beta$ but for its scale, follows to the minimum:
 
-    $\frac{\kappa^2\lVert x\rVert^6}{2(d-1)^2}\,\frac{\det H}{S}$ with H of `averages_hessian`, whose first entry is S.
+    $\frac{\kappa^2\lVert x\rVert^6}{2(d-1)^2}\,\frac{\det H}{S}\Bigl(1+2\kappa\gamma_l\frac{\sum_jx_j^3}{\lVert x\rVert^2}\Bigr)
+    + O(\lVert x\rVert^8)$ with H of `averages_hessian`, whose first entry is S.
 
-    [derived, saturated attention]: the averages $h_l$ of low queries spread by $\kappa x\lVert x\rVert^2/(d-1)$. Negative above the
-    critical stay, so that the point is no local minimum even there.
+    [derived, saturated attention]: attention shifts the averages of low queries by cumulants of x, $k_2 = \lVert x\rVert^2/(d-1)$
+    and $k_3 = \sum_jx_j^3/(d-1)$, so that they spread by $\kappa x(k_2+\kappa\gamma_lk_3)$. Negative above the critical stay, so
+    that the point is no local minimum even there. (If $\beta$ alone follows, the loss rises as $\lVert x\rVert^4$.)
     """
     n_vocab, kappa = len(state.gamma), state.query_scale * state.key_scale
     H = averages_hessian(high=high, n_vocab=n_vocab, stay=stay, span=float(state.beta[0] - state.beta[1]))
-    size = kappa * np.linalg.norm(contrast) ** 3 / (n_vocab - 1)
-    return float(0.5 * size**2 * np.linalg.det(H) / H[0, 0])
+    squares, cubes = (np.sum(np.asarray(contrast, float) ** power) for power in (2, 3))
+    spread = (kappa / (n_vocab - 1)) ** 2 * (squares**3 + 2 * kappa * state.gamma[1] * squares**2 * cubes)
+    return float(0.5 * spread * np.linalg.det(H) / H[0, 0])

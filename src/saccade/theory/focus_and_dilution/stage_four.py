@@ -239,8 +239,10 @@ SATURATED_DESCENT = _ours(
     "sixth-order descent",
     "Above the critical λ the saturated point is no minimum: the loss falls as x⁶",
     (
-        r"\min_\beta L(\gamma_l + x) - L = \frac{\kappa^2 |x|^6}{2 (d - 1)^2}"
-        r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] + O(|x|^8)",
+        r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\kappa^2 |x|^6}{2 (d - 1)^2}"
+        r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}]"
+        r" (1 + 2 \kappa \gamma_l \frac{\sum_j x_j^3}{|x|^2}) + O(|x|^8)",
+        r"\text{low tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
         r"S = \pi_1 \gamma_1^2 P_{1l} + (1 - \pi_1) \gamma_l^2 P_{ll}",
     ),
     (_EQUAL, _LAZY, _SATURATED, _DOMAIN),

@@ -8,8 +8,8 @@ Domain: equal rates, phi_scale = 1, 0 < stay < 1, token 0 more frequent than the
 from typing import Any
 
 import numpy as np
+import scipy  # its parts load when they are used
 from numpy.typing import NDArray
-from scipy.integrate import solve_ivp
 
 from ...errors import InputError
 from .laws import two_level_law
@@ -61,7 +61,7 @@ def stall_point(*, high: float, n_vocab: int, stay: float) -> DegeneratePoint:
 
     moving.terminal = True  # type: ignore[attr-defined]
     start = np.array([*gamma[:2], *beta[:2], _START])
-    found = solve_ivp(velocity, (0.0, _PATIENCE), start, events=moving, method="LSODA", rtol=1e-10, atol=1e-13)
+    found = scipy.integrate.solve_ivp(velocity, (0.0, _PATIENCE), start, events=moving, method="LSODA", rtol=1e-10, atol=1e-13)
     if not len(found.t_events[0]):
         raise InputError(f"The flow with `high` {high:g} and `stay` {stay:g} is too slow to follow; take a smaller `stay`.")
     attention = rank_one_attention(state(found.y[:, -1]), stationary=pi)
@@ -105,6 +105,8 @@ def parted_opening_rate(point: DegeneratePoint, *, high: float, stay: float) -> 
     ahead[1] = -_AHEAD
     start = np.hstack([point.state.gamma + ahead, *point.state[1:]])
     span = 2 * np.log(1 / _AHEAD) / rate
-    found = solve_ivp(lambda _, y: np.hstack(rank_one_velocity(state(y), **chain)), (0.0, span), start, method="LSODA", rtol=1e-8)
+    found = scipy.integrate.solve_ivp(
+        lambda _, y: np.hstack(rank_one_velocity(state(y), **chain)), (0.0, span), start, method="LSODA", rtol=1e-8
+    )
     weights = rank_one_weights(state(found.y[:, -1]), direction=[1.0], key_direction=[1.0])
     return next_direction(*weights, **chain).rate

@@ -271,6 +271,20 @@ FINITE_CONTEXTS = _ours(
     (_LAZY, "first token uniform"),
     "what chen2026, Proposition 2.3, leaves out at finite length",
 )
+CONTEXT_RATE = _ours(
+    "rate of the population limit",
+    "Contexts of length s keep the gradient off its limit by 1/s times a known matrix",
+    (
+        r"s (E \nabla L_s - \nabla L) \to \sum_i \pi_i (m_i \cdot \frac{\partial g_i}{\partial f}"
+        r" + \frac{1}{2} C : \frac{\partial^2 g_i}{\partial f^2}), \quad g_i(f) \text{ the gradient after token } i"
+        r" \text{ with frequencies } f",
+        r"C = D Z + Z^\top D - D - \pi \pi^\top, \quad D = \mathrm{diag}(\pi), \quad Z = (I - P + 1 \pi^\top)^{-1},"
+        r" \quad m_i = (Z' - 1 \pi^\top)_i + \frac{1}{d} 1^\top Z - \pi^\top",
+        r"Z' \text{: the same of the chain run backwards, } \pi_j P_{ji} / \pi_i",
+    ),
+    (_ANY, "first token uniform", "rarest token j visited often: n = s π_j² / C_jj large"),
+    "sharpens chen2026, Proposition 2.3, which states no rate",
+)
 LINEAR_FLOW_ERROR = _ours(
     "error of the linear flow",
     "The linear flow's error is of third order at the origin, of second elsewhere",
@@ -314,7 +328,7 @@ ARRIVAL_FROM_THE_START = _ours(
         r" + \int_0^{z_\delta} (\frac{1}{G(z)} - \frac{1}{G(0)}) \frac{d z}{z}) + O(\epsilon^2),"
         r" \quad z_0 = \frac{|a(0) + b(0)|^2}{4}",
     ),
-    (_EQUAL, _LAZY, _SMALL, "attention slower than condensation, c < μ₀"),
+    (_EQUAL, _LAZY, _SMALL, "ε² small beside π₁ - 1/d and, with attention grown, beside δ: (h - ηE)/g small"),
     "sharpens chen2026, Proposition C.6",
 )
 SHARPER_ORDERS = _ours(

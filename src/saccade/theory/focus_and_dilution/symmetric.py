@@ -20,8 +20,8 @@ These points form a curve, here labelled by the attention of token 0 on itself. 
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts load when they are used
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from ...errors import InputError
@@ -119,7 +119,7 @@ def critical_stay(high: float, n_vocab: int) -> float:
     def held(stay: float) -> float:
         return float(np.linalg.det(averages_hessian(high=high, n_vocab=n_vocab, stay=stay)))
 
-    return float(brentq(held, 0.0, np.nextafter(1.0, 0.0), xtol=1e-14))
+    return float(scipy.optimize.brentq(held, 0.0, np.nextafter(1.0, 0.0), xtol=1e-14))
 
 
 def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: float) -> DegeneratePoint:
@@ -158,7 +158,7 @@ def _low_share(x_1: float, x_l: float, *, a: float, gain: float) -> float:
     step = 1.0
     while mismatch(1 - step) <= 0:  # it grows without bound below
         step *= 2
-    return float(brentq(mismatch, 1 - step, 1.0, xtol=1e-15))
+    return float(scipy.optimize.brentq(mismatch, 1 - step, 1.0, xtol=1e-15))
 
 
 def _levels(point: DegeneratePoint) -> tuple[float, float, float, float]:
@@ -210,4 +210,14 @@ def transverse_rate(point: DegeneratePoint, *, asymmetry: ArrayLike) -> float:
 
     That it is $\Theta(\delta)$ is [chen2026, Theorem 3.9]; the factor is [derived, degenerate point].
     """
-    return float(np.linalg.norm(transverse_pattern(point)) * np.linalg.norm(asymmetry))
+    return float(np.linalg.norm(transverse_pattern(point)) * asymmetry_size(asymmetry, len(point.state.gamma)))
+
+
+def asymmetry_size(asymmetry: ArrayLike, n_vocab: int) -> float:
+    r"""$\lVert\delta c\rVert$, if it lists each low token's mass less their mean."""
+    c = np.asarray(asymmetry, float)
+    if c.shape != (n_vocab - 1,) or not abs(c.sum()) <= 1e-6 * np.abs(c).max():
+        raise InputError(
+            f"`asymmetry` must have a number for each of the {n_vocab - 1} low tokens, its mass less their mean, 0 in all."
+        )
+    return float(np.linalg.norm(c))

@@ -16,8 +16,8 @@ an O(1) open; ours count from the start.
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy  # its parts load when they are used
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import quad, solve_ivp
 from scipy.special import expit, logit
 
 from ...errors import InputError, checked_count, shortened
@@ -106,7 +106,12 @@ def ray_duration(first: float, last: float, *, high: float, n_vocab: int) -> flo
     r"""Time from one z to another, $\frac1{2c_\pi}\int\frac{dz}{zG(z)}$. [chen2026, eq. 111] bounds it from both sides by
     $A_\pm$, whose limit this is.
     """
-    found, _ = quad(lambda x: 1 / missing_share(np.exp(x), high=high, n_vocab=n_vocab), *np.log([first, last]), limit=500)
+    target = overlap_target(high=high, n_vocab=n_vocab)
+    if not (0 < first < target and 0 < last < target):
+        raise InputError(f"`first` and `last` must be above 0 and below the unigram point's {target:.4g}; got {first:g}, {last:g}.")
+    found, _ = scipy.integrate.quad(
+        lambda x: 1 / missing_share(np.exp(x), high=high, n_vocab=n_vocab), *np.log([first, last]), limit=500
+    )
     return float(found / (2 * overlap_constant(high=high, n_vocab=n_vocab)))
 
 
@@ -137,8 +142,9 @@ def arrival_time(
 
     [derived, transition]. Exact to $O(\epsilon^2)$, where attention is left out but for its part of that order. Errors grow as
     the shortfall $\delta$ falls: the flow slows down, and an error of order $\epsilon^2$ in G costs a time of order
-    $\epsilon^2/\delta$. Attention must be slow, $c < \mu_0$: far beyond (many tokens, none very frequent) it takes over before the
-    unigram point is reached. Shaped as `shortfall`.
+    $\epsilon^2/\delta$. $(h-\eta E)/g$ must stay small: else (many tokens, a start of 0.01) attention takes over before the unigram
+    point is reached. Nor may the law be nearly uniform: $\epsilon^2$ must be small beside $\pi_1-1/d$.
+    Shaped as `shortfall`.
 
     >>> rng = np.random.default_rng(0)
     >>> W0, W1 = 1e-3 * rng.normal(size=(4, 6)), 1e-3 * rng.normal(size=(6, 4))
@@ -151,6 +157,8 @@ def arrival_time(
     pi = two_level_chain(stay=stay, **law)
     a, b, _, R_1 = ray_parts(embedding_0, projection_0, stationary=pi)
     s, r, R_1 = (a + b) / 2, (a - b) / 2, R_1 - R_1.mean(axis=1, keepdims=True)
+    if not 0 < s @ s < np.inf:
+        raise InputError("`embedding_0` and `projection_0` must be numbers, and have a part a + b that grows along the ray.")
     c_pi, size = overlap_constant(**law), pi @ pi
     z_end = np.atleast_1d([arrival_overlap(shortfall=delta, **law) for delta in np.ravel(shortfall)])
     along, across = s @ R_1 @ R_1.T @ np.stack([s, r], axis=1) / (s @ s)
@@ -173,14 +181,18 @@ def arrival_time(
     if not end.min() > 0:
         raise InputError("`embedding_0` and `projection_0` are too large: they start beyond the point whose time is asked.")
     order = np.argsort(end)
-    found = solve_ivp(clock, (0.0, end.max()), [0.0] * 3, t_eval=end[order], method="DOP853", rtol=1e-10, atol=1e-12).y[0]
+    found = scipy.integrate.solve_ivp(
+        clock, (0.0, end.max()), [0.0] * 3, t_eval=end[order], method="DOP853", rtol=1e-10, atol=1e-12
+    ).y[0]
     return found[np.argsort(order)].reshape(np.shape(shortfall))
 
 
 def _attention_sizes(along: NDArray[np.float64], query: ArrayLike | None, key: ArrayLike | None) -> tuple[float, float]:
     """A quarter of |x + y|^2 and of |x - y|^2, x and y the queries and keys along a direction of the width; 0 without them."""
-    if query is None or key is None:
+    if query is None and key is None:
         return 0.0, 0.0
+    if query is None or key is None:
+        raise InputError("`query_0` and `key_0` must be given together.")
     WQ, WK = np.asarray(query, float), np.asarray(key, float)
     if WQ.shape != WK.shape or WQ.ndim != 2 or len(WQ) != len(along):
         raise InputError(f"`query_0` and `key_0` must have {len(along)} rows and one shape; got {WQ.shape} and {WK.shape}.")

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad
 from scipy.special import erf, erfinv
 
+from ...errors import InputError
+
 __all__ = [
     "approach_delay",
     "approach_log",
@@ -33,6 +35,8 @@ def invariant(kind: str, logits: ArrayLike, weights: ArrayLike, *, rate_ratio: f
     $\dot z = r\sum_k v_k \circ E[g_k h_k' \partial b/\partial z]$, with $\partial b/\partial z$ = b/z or b: exact for any loss and
     activation, if one query owns the layer and tokens are orthonormal.
     """
+    if kind not in ("linear", "exp"):
+        raise InputError(f"`kind` must be linear or exp: of other attention no such law is known; got {kind}.")
     z, squares = np.asarray(logits, float), np.sum(np.asarray(weights, float) ** 2, axis=-2)
     return z**2 - rate_ratio * squares if kind == "linear" else z - rate_ratio * squares / 2
 
@@ -80,7 +84,7 @@ def approach_delay(target: float) -> float:
 
     Ours: [tian2024, Theorem 4] has the limit of the ratio of two such logarithms, which is reached only as C/t.
     """
-    mu = target
+    mu = abs(target)
     return float(quad(lambda u: (np.exp(-(u**2) / 2) - np.exp(-(mu**2) / 2)) / (mu - u) if u < mu else 0.0, 0, mu)[0])
 
 

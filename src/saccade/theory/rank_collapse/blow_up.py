@@ -19,6 +19,7 @@ __all__ = [
     "blow_up_time",
     "column_distance",
     "condensation_condition",
+    "condition_size",
     "conserved",
     "degeneracy",
     "energy_bound",
@@ -130,6 +131,19 @@ def condensation_condition(along: ArrayLike, hidden: ArrayLike, readout: ArrayLi
     rows, columns = w[..., :, None] * A, np.swapaxes(A, -1, -2) * b[..., :, None]
     pairs = [(part @ np.swapaxes(part, -1, -2) > 0).all(axis=(-2, -1)) for part in (rows, columns)]
     return (b * b_dot > 0).all(axis=-1) & (w * w_dot > 0).all(axis=-1) & pairs[0] & pairs[1]
+
+
+def condition_size(first: ArrayLike, second: ArrayLike, along: ArrayLike, readout: ArrayLike) -> Array:
+    r"""Size R from which on all pairs of [chen2025, Assumption 1] agree, for the two `conserved` matrices and directions a and c in
+    which w and b blow up: $R^2 = \max_{ij} (K_1)_{ij}/a_i a_j$ or $\max_{ij} -(K_2)_{ij}/c_i c_j$, the larger.
+
+    [derived] $\langle w_i A_i, w_j A_j\rangle = w_i w_j (w_i w_j - (K_1)_{ij})$, and w tends to R a. Of random directions the
+    smallest of $d^2$ products $a_i a_j$ is of order $d^{-3} / \ln d$ and $K_1$ of order $d^{1/2}$: $R \sim d^{7/4} (\ln d)^{1/2}$.
+    """
+    a, c = np.asarray(along, float), np.asarray(readout, float)
+    rows, columns = (part[..., :, None] * part[..., None, :] for part in (a, c))
+    largest = np.maximum(np.max(first / rows, axis=(-2, -1)), np.max(-np.asarray(second) / columns, axis=(-2, -1)))
+    return np.sqrt(np.maximum(largest, 0.0))
 
 
 def column_distance(across: ArrayLike, along: ArrayLike) -> Array:

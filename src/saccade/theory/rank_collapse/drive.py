@@ -98,8 +98,8 @@ def rotary_residual(direction: ArrayLike) -> float:
     r"""$s_2/s_1$ of the two columns $(\mathrm{Re}\, z u, \mathrm{Im}\, z u)$: $\sqrt{(1 - |u^\top u|)/(1 + |u^\top u|)}$
     for any complex number z and any u of length one. [derived]
     """
-    u = np.asarray(direction)
-    return float(np.sqrt((1 - abs(u @ u)) / (1 + abs(u @ u))))
+    turned = min(abs(np.asarray(direction) @ np.asarray(direction)), 1.0)
+    return float(np.sqrt((1 - turned) / (1 + turned)))
 
 
 def stage_two(time: float, drive: Array, query_0: Array, key_0: Array) -> QueryKey:

@@ -47,8 +47,8 @@ ERRATUM_3_7 = Correction.headed(
 ERRATUM_3_8 = Correction.headed(
     "3.8 (as assumed; true): With tanh there is no critical plateau",
     r"\text{outer gradients } O(\delta^2) \text{ on the plateau, tanh in its linear regime}",
-    r"\text{linear activation: } \min |\nabla_{out} L| \sim \epsilon^{2\rho / (\rho + 2 s_1)} \text{; tanh: } \epsilon^0",
-    "With tanh the outer weights never come to rest: they keep growing slowly, at the same speed for every initial scale.",
+    r"\min |\nabla_{out} L| \sim \epsilon^{2\rho / (\rho + 2 s_1)} \text{ if linear; with tanh } (\ln \frac{1}{\epsilon})^{-k}",
+    "With tanh the outer weights never come to rest: their gradient falls like a power of time, so of ln(1/ε), not of ε.",
 )
 ERRATUM_3_9 = Correction.headed(
     "3.9: Assumption 2* gives outer gradients of order δ",

@@ -14,6 +14,7 @@ from .concentration import *
 from .decoder import *
 from .early_attention import *
 from .embedded_terms import *
+from .fast_attention import *
 from .features import *
 from .frozen_attention import *
 from .gain import *

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...errors import InputError, checked_number
 from .features import limit_attention, normalised_feature
 
 __all__ = ["AdamLimit", "OutputError", "adam_limit", "critical_feature", "critical_rate", "momentum_clock", "sign_error"]
@@ -152,5 +153,7 @@ def momentum_clock(steps: ArrayLike, *, lr: float, momentum: float) -> NDArray[n
     |---------------------|------------|
     | steps, lr, momentum | s, eta, mu |
     """
-    s, mu = np.asarray(steps, float), momentum
+    s, mu = np.asarray(steps, float), checked_number("momentum", momentum, low=0.0)
+    if mu >= 1:
+        raise InputError(f"`momentum` must be below 1, or its memory never fills; got {mu:g}.")
     return lr / (1 - mu) * (s - mu * (1 - mu**s) / (1 - mu))

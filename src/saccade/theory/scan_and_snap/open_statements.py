@@ -1,7 +1,7 @@
 r"""What we derived, or ask, about questions that Scan and Snap [tian2023] leaves open. Letters as NOTATION.md lists them.
 
-Derivations stand with the functions: `pair_coupling.py`, `plain_growth.py`, `plain_fates.py`, `wrong_decoder.py`,
-`gain.py`, `embedded_terms.py`. Throughout L = ln(M eta_Y t/K), the height of the decoder (Lemma 9).
+Derivations stand with the functions: `pair_coupling.py`, `plain_growth.py`, `fast_attention.py`, `plain_fates.py`,
+`wrong_decoder.py`, `gain.py`, `embedded_terms.py`. Throughout L = ln(M eta_Y t/K), the height of the decoder (Lemma 9).
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ _PLAIN = "plain descent (eq. 7)"
 _MODIFIED = "the theory's flow (eq. 26 and Lemma 4)"
 _ZERO = "Y(0) = Z(0) = 0"
 _EQUAL = "equal overlaps ρ, one common token, one query"
-_BEFORE = "ρL at most 1.3, well below ln(M/K)"
+_BEFORE = "an overlap that has hardly fallen: 2 ρL (z_l - z_c) at most .12"
 
 PLAIN_MEMORY = _ours(
     "plain descent with memory",
@@ -50,6 +50,19 @@ PLAIN_GROWTH = _ours(
     (_PLAIN, _ZERO, _EQUAL, _BEFORE),
     "replaces tian2023, Theorem 4, for eq. 7",
 )
+FAST_GROWTH = _ours(
+    "growth of fast attention",
+    "Fast attention under plain descent rests where what it is sent is parallel to it",
+    (
+        r"\tan \theta = \frac{(F - (K - 1) G) (1 - (K - 1) q) + (M - K) K r R}{S + (K - 1) q H + (M - K) r Q}, \quad"
+        r" z_l - z_c = \ln \frac{\tan \theta_0}{\tan \theta}, \quad \sin^2 \theta_0 = \rho",
+        r"(F, G, R) = \int \sin \theta (1, q, r) dA, \quad (S, H, Q) = \int \cos \theta (1, q, r) dA, \quad"
+        r" \dot A = \frac{\eta_Y}{K} (1 - p_n)",
+        r"q, r \text{: shares of the error on another class's token and on an unused one}",
+    ),
+    (_PLAIN, _ZERO, _EQUAL, "fast attention: Kρ L² η_Z/η_Y far above 1"),
+    "replaces tian2023, Theorem 4, for eq. 7",
+)
 PLAIN_LATE_SNAP = _ours(
     "when plain descent snaps",
     "Plain descent snaps once other classes are the likeliest wrong answers",
@@ -78,9 +91,15 @@ UNEQUAL_FATES = _ours(
         r" b = \frac{1}{M} \sum_{n \ne k} f_n \circ (E_{nk} f_n - f_k)",
         r"\text{slow: } z = \frac{\eta_Z}{\eta_Y} \frac{L^2}{2} b \quad \text{fast: } z - \langle z \rangle = C^+ b,"
         r" \text{ of two classes } \frac{\rho}{M} (\frac{1}{c_n} - \frac{1}{N} \sum_k \frac{N_k}{c_k})",
-        r"\text{a token turns at } L^* = L^*_1 \sqrt{\eta_Y/\eta_Z}, \quad t^* = \frac{K}{M \eta_Y} e^{L^*}",
     ),
     (_PLAIN, _ZERO, "one query", "small logits", "coupling near 1/M: ρL up to about 1"),
+    "limits tian2023, Theorem 2(a), for eq. 7",
+)
+TURNING_HEIGHT = _ours(
+    "when a token turns",
+    "A token that must fall rises first, until a height that grows as √(η_Y/η_Z)",
+    (r"z_l(L^*) = 0 \text{ at } L^* = L^*_1 \sqrt{\eta_Y/\eta_Z}, \quad t^* = \frac{K}{M \eta_Y} e^{L^*}",),
+    (_PLAIN, _ZERO, "two classes of one query", "unequal enough: a resting lead of at most -.4/M", "small logits"),
     "limits tian2023, Theorem 2(a), for eq. 7",
 )
 SLOW_DECODER = _asked(

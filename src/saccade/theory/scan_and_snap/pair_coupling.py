@@ -11,10 +11,11 @@ decoder is that of Theorem 1, and the coupling is between one and two times E'. 
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts load when they are used
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import solve_ivp
 from scipy.special import exprel
 
+from ...errors import checked_number
 from .features import class_coupling
 
 __all__ = ["PlainCoupling", "early_plain_coupling", "late_plain_coupling", "plain_coupling", "plain_snap_height"]
@@ -72,7 +73,9 @@ def plain_coupling(t: ArrayLike, *, overlap: ArrayLike, class_weight: ArrayLike,
         return np.exp(s) * taught(wrong, weight, n_vocab - K).ravel()
 
     s_eval = np.log1p(times * lr_decoder)
-    path = solve_ivp(velocity, (0, s_eval[-1]), np.zeros(K * (K + 1)), method="LSODA", t_eval=s_eval, rtol=1e-9, atol=1e-13)
+    path = scipy.integrate.solve_ivp(
+        velocity, (0, s_eval[-1]), np.zeros(K * (K + 1)), method="LSODA", t_eval=s_eval, rtol=1e-9, atol=1e-13
+    )
     own, other, error, strength = [], [], [], []
     for flat in path.y.T:
         a = flat.reshape(K, K + 1)
@@ -148,4 +151,4 @@ def plain_snap_height(overlap: float, *, n_vocab: int, n_classes: int) -> float:
     |---------|----------------|
     | overlap | rho = E_nn'    |
     """
-    return float(np.log(n_vocab / n_classes) / overlap)
+    return float(np.log(n_vocab / n_classes) / checked_number("overlap", overlap, low=0.0, high=1.0, open_low=True))

@@ -9,8 +9,8 @@ Ours, apart from Remark 1. Not here: unequal overlaps (pair_coupling.py), what t
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts load when they are used
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import solve_ivp
 from scipy.special import logsumexp
 
 from .decoder import decoder_height_discrete
@@ -61,7 +61,7 @@ def plain_backprop(t: ArrayLike, *, overlap: float, n_vocab: int, n_classes: int
         _, p_other, p_rest = _probabilities(_logits(*state, rho=rho, K=K), K=K, M=M)
         return lr_decoder / K * np.array([(K - 1) * p_other + (M - K) * p_rest, p_other, p_rest])
 
-    path = solve_ivp(velocity, (0, times[-1]), np.zeros(3), t_eval=times, method="LSODA", rtol=1e-10, atol=1e-14)
+    path = scipy.integrate.solve_ivp(velocity, (0, times[-1]), np.zeros(3), t_eval=times, method="LSODA", rtol=1e-10, atol=1e-14)
     a, b, c = path.y
     logits = _logits(a, b, c, rho=rho, K=K)
     _, p_other, p_rest = _probabilities(logits, K=K, M=M)

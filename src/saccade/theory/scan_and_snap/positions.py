@@ -9,6 +9,8 @@ Not here: absolute positions added to embeddings, which make scores depend on to
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...errors import InputError
+
 __all__ = ["crossing_slope", "distance_dot", "effective_prob", "fate_ratio"]
 
 
@@ -23,6 +25,11 @@ def effective_prob(joint_prob: ArrayLike, prior: ArrayLike) -> NDArray[np.float6
     | prior      | b_d           | distance               |
     """
     joint, b = np.asarray(joint_prob, float), np.asarray(prior, float)
+    if joint.ndim != 3 or b.shape != joint.shape[1:2] or not np.isfinite(b.max()):
+        raise InputError(
+            "`joint_prob` must have the axes class, distance, token, and `prior` a bias for each distance, not all of them -inf; "
+            f"got shapes {joint.shape} and {b.shape}."
+        )
     weight = np.einsum("ndl,d->nl", joint, np.exp(b - b.max()))
     return weight / weight.sum(axis=-1, keepdims=True)
 

@@ -10,6 +10,8 @@ N_D/N_C)\frac{\eta_Z}{\eta_Y}S_0^2$, and that is how much slower the last of the
 never ends.
 """
 
+from ...errors import checked_count
+
 __all__ = ["deepest_logit", "recovery_exponent"]
 
 
@@ -35,4 +37,6 @@ def recovery_exponent(strength: float, *, n_distinct: int, n_common: int, lr_dec
     | strength             | S_0      |
     | n_distinct, n_common | N_D, N_C |
     """
-    return -(1 + n_distinct / n_common) * deepest_logit(strength, lr_decoder=lr_decoder, lr_attention=lr_attention)
+    return -(1 + n_distinct / checked_count("n_common", n_common)) * deepest_logit(
+        strength, lr_decoder=lr_decoder, lr_attention=lr_attention
+    )

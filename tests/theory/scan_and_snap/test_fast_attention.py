@@ -1,0 +1,93 @@
+"""Fast attention under plain descent: its equation against the one with memory, and closed forms against both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saccade.errors import InputError
+from saccade.theory import scan_and_snap as theory
+
+SHAPE = {"overlap": 0.04, "n_vocab": 1009, "n_classes": 5}
+RATES = {"lr_decoder": 1.0, "lr_attention": 10.0}
+
+
+def with_memory(t, overlap, n_vocab, n_classes):
+    """Gap of K classes that share one token, by the equation with memory."""
+    prob = np.column_stack([np.full(n_classes, overlap**0.5), (1 - overlap) ** 0.5 * np.eye(n_classes)])
+    options = {"token_prob": prob / prob.sum(axis=1, keepdims=True), "query": n_classes * [0], "n_vocab": n_vocab}
+    z = theory.plain_attention_logits(np.append(0, t), class_weight=n_classes * [1 / n_classes], **options, **RATES)[1:, 0]
+    return z[:, 1] - z[:, 0]
+
+
+@pytest.mark.parametrize(("n_classes", "overlap", "n_vocab"), [(3, 0.03, 2003), (11, 0.04, 1009), (5, 0.3, 1009), (2, 0.5, 53)])
+def test_fast_attention_grows_as_with_memory_before_and_after_the_snap(n_classes, overlap, n_vocab):
+    """The last three are beyond the closed form, the last two beyond the snap."""
+    shape = {"overlap": overlap, "n_vocab": n_vocab, "n_classes": n_classes}
+    t = np.geomspace(100 * theory.snap_time(n_vocab=n_vocab, n_classes=n_classes, lr_decoder=1.0), 1e14, 150)
+    law, gap = theory.fast_plain_growth(t, **shape, **RATES), with_memory(t, **shape)
+    np.testing.assert_allclose(law.rate[1:-1], np.gradient(gap, np.log(t))[1:-1], rtol=0.04)
+    np.testing.assert_allclose(np.gradient(law.gap, np.log(t))[1:-1], law.rate[1:-1], rtol=1e-3)
+
+
+def test_the_closed_form_is_the_limit_of_weak_coupling():
+    t = np.geomspace(1e6, 1e9, 7)
+    for n_vocab, off in ((10**4, 0.03), (10**6, 3e-4)):
+        shape = SHAPE | {"n_vocab": n_vocab}
+        closed = theory.fast_plain_growth_rate(np.log(n_vocab * t / 5), **shape)
+        np.testing.assert_allclose(theory.fast_plain_growth(t, **shape, **(RATES | {"lr_attention": 100.0})).rate, closed, rtol=off)
+
+
+def test_the_closed_form_is_off_by_half_as_much_again_as_the_overlap_has_fallen():
+    for n_classes, overlap, n_vocab in ((11, 0.04, 1009), (5, 0.05, 1009), (19, 0.03, 1009), (7, 0.05, 2003)):
+        shape = {"overlap": overlap, "n_vocab": n_vocab, "n_classes": n_classes}
+        t = np.geomspace(1e7, 1e12, 30)
+        height, law = np.log(n_vocab * t / n_classes), theory.fast_plain_growth(t, **shape, **RATES)
+        fallen = 2 * overlap * height * law.gap
+        off = 1 - law.rate / theory.fast_plain_growth_rate(height, **shape)
+        np.testing.assert_allclose((off / fallen)[fallen < 0.2], 1.5, atol=0.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda: theory.fast_plain_growth([0.0, 1.0], **SHAPE, **RATES), r"`t` must be finite, and after 1\.9"),
+        (lambda: theory.fast_plain_growth([1e3, np.inf], **SHAPE, **RATES), "`t` must be finite"),
+        (lambda: theory.fast_plain_growth([1e3], **(SHAPE | {"overlap": 0.0}), **RATES), "`overlap`"),
+        (lambda: theory.fast_plain_growth([1e3], **(SHAPE | {"n_vocab": 5}), **RATES), "more tokens than classes"),
+        (lambda: theory.slowest_plain_growth(**(SHAPE | {"overlap": 0.0})), "`overlap`"),
+        (lambda: theory.plain_snap_height(0.0, n_vocab=10, n_classes=2), "`overlap`"),
+        (lambda: with_memory([5.0, 3.0], 0.1, 10, 2), "`t` must list times that increase"),
+        (lambda: with_memory([1.0], 0.1, 2, 3), "`n_vocab` must be at least"),
+        (lambda: theory.turning_height(np.eye(2), 7, lr_decoder=1.0, lr_attention=1.0), "`token`"),
+    ],
+)
+def test_what_has_no_answer_is_refused_by_name(call, named):
+    with pytest.raises(InputError, match=named):
+        call()
+
+
+def test_fast_growth_is_the_gap_that_runs_ahead_of_its_own_mean_by_the_coupling():
+    """x' = D' + D/L is what x - (mean of x over L) = D says."""
+    L = np.linspace(1e-3, 60, 60001)
+    ahead = 4 * theory.early_plain_coupling(L, 0.04, n_vocab=1009)
+    rate = theory.fast_plain_growth_rate(L, **SHAPE)
+    np.testing.assert_allclose(rate[1:-1], (np.gradient(ahead, L) + ahead / L)[1:-1], rtol=1e-4)
+
+
+def test_the_slowest_growth_is_the_minimum():
+    L = np.linspace(1, 60, 200001)
+    rate = theory.fast_plain_growth_rate(L, **SHAPE)
+    slowest = theory.slowest_plain_growth(**SHAPE)
+    assert slowest.rate == pytest.approx(rate.min(), rel=1e-8)
+    assert slowest.log_height == pytest.approx(L[rate.argmin()], rel=1e-3)
+    assert slowest.rate == pytest.approx(6.2173 * 4 * 0.04 / 1009, rel=1e-4)
+
+
+def test_late_growth_is_the_derivative_of_what_it_runs_ahead_by():
+    """For two classes s = rho; x' L = D + L D' rho', rho' = -2 rho (1 - rho) x'."""
+    rho, h = 0.1, 1e-6
+    ahead = [np.log1p(r**2) - 2 * np.log1p(-r) for r in (rho - h, rho, rho + h)]
+    expected = ahead[1] / (1 + 2 * rho * (1 - rho) * (ahead[2] - ahead[0]) / (2 * h))
+    assert theory.late_plain_growth_rate(rho, n_classes=2) == pytest.approx(expected, rel=1e-6)
+    assert theory.late_plain_growth_rate(1e-6, n_classes=5) == pytest.approx(8e-6, rel=1e-4)
