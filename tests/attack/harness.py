@@ -45,7 +45,7 @@ class Sizes:
     patience: float  # s after which what still computes is interrupted
 
 
-SMALL, FULL = Sizes(20, 15, 4, 1, 1, False, 0.3), Sizes(520, 200, 30, 40, 6, True, 3.0)
+SMALL, FULL = Sizes(20, 15, 7, 1, 1, False, 0.3), Sizes(520, 200, 35, 40, 6, True, 3.0)
 SIZES = FULL if IS_FULL else SMALL
 GIGABYTE = 2**30
 FUSE = 4 * GIGABYTE  # memory of those who are handed bombs: what goes off is seen, and harms nobody else
@@ -166,17 +166,23 @@ def _ended(process: Any, interrupt: float | None, kill: float | None) -> int | N
     for patience, sent in ((kill, signal.SIGKILL), (interrupt, signal.SIGINT)):
         if patience is not None:
             _wait(process, patience)
-            if process.is_alive():
-                os.kill(process.pid, sent)
+            _send(process, sent)
     _wait(process, _GRACE)
     code = process.exitcode
     if code is None:
-        os.kill(process.pid, signal.SIGUSR1)  # it says where it is
+        _send(process, signal.SIGUSR1)  # it says where it is
         process.join(1)
         process.kill()
         process.join()
     process.close()
     return code
+
+
+def _send(process: Any, sent: int) -> None:
+    """A signal to a process that may end at this very moment: its parent, the fork server, buries it before we hear of it."""
+    if process.is_alive():
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, sent)
 
 
 def _wait(process: Any, seconds: float) -> None:
