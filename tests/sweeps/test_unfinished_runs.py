@@ -110,8 +110,10 @@ def test_a_process_killed_from_outside_is_replaced_and_its_run_can_be_tried_agai
     end = time.monotonic() + 600
     while not manifest.exists() and sweeping.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
-    for worker in children(sweeping.pid):
-        os.kill(worker, signal.SIGKILL)
+    (worker,) = children(sweeping.pid)
+    os.kill(worker, signal.SIGSTOP)
+    time.sleep(1)  # if it had just answered, the next run has reached it by now
+    os.kill(worker, signal.SIGKILL)
     out, err = sweeping.communicate(timeout=600)
     assert sweeping.returncode == 1, err
     assert out.startswith(f"{2 * n_seeds - 1} finished, 1 failed\n")
