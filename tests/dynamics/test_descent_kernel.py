@@ -120,6 +120,12 @@ def test_both_engines_call_the_same_runs_diverged_and_at_the_same_step():
     np.testing.assert_allclose(fast.loss.values, slow.loss.values, rtol=1e-5)
 
 
+def test_progress_is_told_after_every_run_and_ends_at_one():
+    told: list[float] = []
+    train(SequenceClasses.syn_medium(1), **SMALL, lr_decoder=[0.5, 2.0], seeds=3, on_progress=told.append)
+    np.testing.assert_allclose(told, np.linspace(0, 1, 7)[1:])
+
+
 def test_bits_depend_neither_on_threads_nor_on_stretches_nor_on_what_else_is_trained(monkeypatch):
     task, model = SequenceClasses.syn_medium(2), Pairwise(init="uniform")
     settings = SMALL | {"momentum": 0.9, "model": model, "lr_attention": 3.0}

@@ -83,6 +83,21 @@ def test_where_it_cannot_be_scipy_follows_the_flow(why, monkeypatch):
     assert method_of(record) == "LSODA"
 
 
+def test_each_step_counts_a_velocity_and_a_derivative_at_least(monkeypatch):
+    made = []
+
+    class Kept(flow_kernel._Progress):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(flow_kernel, "_Progress", Kept)
+    record = flow(MarkovChain.zipf(6, stay=0.5), t1=500.0, n_times=3)
+    counted = json.loads(record.attrs["config"])["solver"]["n_evaluations"]
+    assert made[0].n_steps > 10
+    assert counted >= 2 * made[0].n_steps
+
+
 def test_progress_is_told_and_ends_at_one():
     told: list[float] = []
     flow(MarkovChain.zipf(6, stay=0.5), t1=5000.0, n_times=3, seeds=2, on_progress=told.append)

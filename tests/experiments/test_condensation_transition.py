@@ -81,6 +81,14 @@ def test_laws_beyond_the_hypotheses_are_outside(hasty):
     assert len(EXPERIMENT.figure(hasty).axes) == 3
 
 
+def test_laws_at_the_edge_of_the_hypotheses_give_no_surprise():
+    """Attention takes over early; two tokens, where what is left over is soon rounding; δ not small beside 1 - π₁."""
+    edge = EXPERIMENT.run(Settings(laws=("0.6 of 20", "0.7 of 2", "0.95 of 4"), stays=(0.6, 0.5, 0.9), seeds=(5, 6, 7)))
+    assert [claim.label for claim in EXPERIMENT.claims(edge) if claim.is_surprise] == []
+    for law, part in (("π₁ 0.6", "|W_Q| + |W_K|, until T_2"), ("π₁ 0.95", "per e-fold of a smaller δ")):
+        assert {claim.verdict for claim in EXPERIMENT.claims(edge) if part in claim.label and law in claim.label} == {OUTSIDE}
+
+
 def test_two_sizes_of_the_start_are_too_few():
     with pytest.raises(InputError, match="init_scales"):
         EXPERIMENT.run(Settings(init_scales=(1e-3, 1e-4)))

@@ -76,7 +76,7 @@ def test_a_drift_that_grows_as_fast_as_the_queries_is_seen(record):
 def test_a_drift_two_percent_too_far_is_seen(planted, record):
     gap = numbers(moved(planted, lambda off: 1.02 * off))["amplitude_gap"]
     assert gap == pytest.approx(0.02, abs=2e-3)
-    assert verdicts(of_path(record, "amplitude_gap", "paper, unigram point", gap), "F κ / 2c") == {FAILS, HOLDS}
+    assert verdicts(of_path(record, "amplitude_gap", "paper, unigram point", gap), "F η / 2c") == {FAILS, HOLDS}
 
 
 def test_tokens_that_change_places_cross_in_the_wrong_order(record):

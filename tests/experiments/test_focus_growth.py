@@ -67,6 +67,11 @@ def test_a_stage_that_lasts_five_percent_longer_per_fold_is_seen(record):
     assert verdicts(record.assign(length=1.05 * record.length), "how much longer stage II") == {FAILS}
 
 
+def test_a_peak_narrower_than_the_spacing_of_samples_is_found():
+    slow = EXPERIMENT.run(Settings(laws=("0.5,0.3,0.2",), stays=(0.4,), init_scales=(1e-4, 1e-5), seeds=1))
+    assert verdicts(slow, "how much longer stage II") == {HOLDS}
+
+
 def test_a_tilt_that_is_wrong_at_first_order_is_seen(record):
     assert verdicts(record.assign(tilt_power=record.tilt_power - 1), "first-order attention") == {FAILS}
 

@@ -319,9 +319,16 @@ def test_the_loss_escapes_where_it_leaves_its_first_plateau():
     assert event.prominence == pytest.approx(0.4)
 
 
+def test_three_samples_are_enough_for_an_escape():
+    (event,) = of_kind(find_events(np.array([0.0, 10.0, 11.0]), loss=np.array([1.0, 1.0, 0.5])), "escape")
+    assert (event.time, event.prominence) == (11, 0.5)
+
+
 @pytest.mark.parametrize("time", [np.linspace(0, 40, 4001), np.arange(40.0), TIME], ids=["fine", "coarse", "log"])
-def test_a_loss_that_falls_at_once_escapes_from_nothing(time):
-    assert of_kind(find_events(time, loss=0.6 + 0.4 * np.exp(-time / 5)), "escape") == []
+@pytest.mark.parametrize("start", [0.0, 1000.0])
+def test_a_loss_that_falls_at_once_escapes_from_nothing(time, start):
+    """Whenever the clock started."""
+    assert of_kind(find_events(start + time, loss=0.6 + 0.4 * np.exp(-time / 5)), "escape") == []
     assert of_kind(find_events(time, loss=np.ones_like(time)), "escape") == []
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import signal
 import subprocess
 import sys
+import time
 import warnings
 from contextlib import contextmanager, suppress
 
@@ -166,8 +169,9 @@ def test_a_look_that_fails_is_left_out_and_the_next_one_is_made(error, monkeypat
     assert type(error).__name__ in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("wish", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("call", ["step", "observe", "finish", "close", "__exit__"])
-def test_no_public_method_raises_but_ctrl_c_passes(call, monkeypatch, tmp_path, capsys):
+def test_no_public_method_raises_but_ctrl_c_and_exit_pass(call, wish, monkeypatch, tmp_path, capsys):
     arguments = {"step": (5,), "observe": (5,), "__exit__": (None, None, None)}.get(call, ())
 
     def fail(error):
@@ -184,8 +188,8 @@ def test_no_public_method_raises_but_ctrl_c_passes(call, monkeypatch, tmp_path, 
     fail(ZeroDivisionError("a defect"))
     getattr(recorder, call)(*arguments)
     assert "a defect" in capsys.readouterr().err
-    fail(KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
+    fail(wish())
+    with pytest.raises(wish):
         getattr(recorder, call)(*arguments)
 
 
@@ -287,6 +291,81 @@ def test_a_tracker_may_leave_or_fail_without_words(error, capsys):
     assert losses == trained()
     assert recorder.record.sizes["time"] == STEPS + 1
     assert "numbers could not be sent on" in capsys.readouterr().err
+
+
+class Job:
+    """Leaves when it is told to, as jobs of a cluster do."""
+
+    def stop(self, number, frame):
+        sys.exit(number)
+
+    __call__ = stop
+
+
+@pytest.mark.parametrize("handler", [Job().stop, Job(), functools.partial(Job().stop), lambda number, frame: sys.exit(number)])
+def test_a_signal_handler_of_the_user_may_leave_in_the_middle_of_a_tracker(handler, tmp_path):
+    def slow(step, values):
+        if step == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        with pytest.raises(SystemExit) as left, watching(tmp_path / "run", forward=slow) as recorder:
+            trained(recorder)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert left.value.code == signal.SIGTERM
+    assert saccade.load_record(tmp_path / "run").time.values.tolist() == [0, 1, 2]
+
+
+def test_losses_after_the_last_look_are_there_however_training_ends(tmp_path):
+    def interrupted(out):
+        with watching(out, every=[0, 3]) as recorder:
+            for step in range(6):
+                recorder.step(step, step / 8)
+            raise KeyboardInterrupt
+        return recorder
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path / "run")
+    record = saccade.load_record(tmp_path / "run")
+    assert record.time.values.tolist() == [0, 3]
+    assert record.later_step.values[-1].tolist() == [4, 5]
+    found = saccade.watched(tmp_path / "run").saccade.losses()
+    assert dict(zip(found.step.values.tolist(), found.values.tolist(), strict=True)) == {step: step / 8 for step in range(6)}
+    assert len(list((tmp_path / "run" / "observations").glob("*.npz"))) == 2
+    with watching(tmp_path / "run", every=[0, 3, 7], resume=True) as recorder:  # from a checkpoint of step 5
+        for step in (5, 6):
+            recorder.step(step, 1 + step / 8)
+        assert recorder.record.saccade.losses().step.values.tolist() == [0, 1, 2, 3, 4, 5]  # as on disk
+        recorder.step(7, 1 + 7 / 8)
+    found = saccade.load_record(tmp_path / "run").saccade.losses()
+    assert found.step.values.tolist() == list(range(8))
+    assert found.values.tolist() == [step / 8 + (step >= 5) for step in range(8)]
+
+
+def test_losses_of_steps_that_a_run_went_back_before_are_gone(tmp_path):
+    with suppress(KeyboardInterrupt), watching(tmp_path / "run", every=[0, 3]) as recorder:
+        for step in range(6):
+            recorder.step(step, 1.0)
+        raise KeyboardInterrupt
+    with watching(tmp_path / "run", every=[0, 3, 4], resume=True) as recorder:
+        recorder.step(4, 2.0)
+    found = saccade.load_record(tmp_path / "run").saccade.losses()
+    assert found.step.values.tolist() == [0, 1, 2, 3, 4]
+    assert found.values.tolist() == [1.0] * 4 + [2.0]
+
+
+def test_losses_between_the_last_kept_look_and_a_checkpoint_are_those_of_the_first_part(tmp_path):
+    with watching(tmp_path / "run", every=[0, 3, 8]) as recorder:
+        for step in range(9):
+            recorder.step(step, step / 8)
+    with watching(tmp_path / "run", every=[0, 3, 9], resume=True) as recorder:  # the look of step 8 gives way
+        for step in range(6, 10):
+            recorder.step(step, 2.0)
+    found = saccade.load_record(tmp_path / "run").saccade.losses()
+    assert found.values.tolist() == [step / 8 for step in range(6)] + [2.0] * 4
 
 
 def test_words_that_cannot_be_decoded_cost_no_look(capsys):

@@ -441,7 +441,7 @@ def test_fused_attention_under_autocast_is_watched():
 
 @pytest.mark.parametrize("most", [3, 1024])
 def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path, monkeypatch):
-    monkeypatch.setattr("saccade.observe.recorder._MOST_UNREAD", most)
+    monkeypatch.setattr("saccade.observe.losses._MOST_UNREAD", most)
     sent: list[str] = []
     settings = {"every": [0, 3, 10], "out": tmp_path / "run", "weights": False, "forward": lambda step, values: sent.extend(values)}
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), **settings) as recorder:
@@ -452,15 +452,9 @@ def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path,
         with torch.no_grad():
             recorder._model.embedding.weight.add_(1.0)
     assert not any("step_loss" in name for name in sent)  # trackers have their own
-    found = saccade.load_record(tmp_path / "run").step_loss
-    kept = {
-        int(time) - back: float(loss)
-        for time, row in zip(found.time, found.values, strict=True)
-        for back, loss in enumerate(row)
-        if np.isfinite(loss)
-    }
-    assert sorted(kept) == [step for step in range(14) if step != 5]
-    np.testing.assert_allclose([kept[step] * 7 for step in sorted(kept)], sorted(kept), rtol=1e-6)
+    found = saccade.load_record(tmp_path / "run").saccade.losses()
+    assert found.step.values.tolist() == [step for step in range(14) if step != 5]
+    np.testing.assert_allclose(found.values * 7, found.step.values, rtol=1e-6)
 
 
 def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are_and_whatever_is_given(monkeypatch):
@@ -478,11 +472,11 @@ def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are
             del answer
         assert not any(answer() for answer in answers)
         assert not recorder._losses
-        monkeypatch.setattr("saccade.observe.recorder._MOST_BACK", 100)
-        monkeypatch.setattr("saccade.observe.recorder._MOST_UNREAD", 16)
+        monkeypatch.setattr("saccade.observe.losses._MOST_BACK", 100)
+        monkeypatch.setattr("saccade.observe.losses._MOST_UNREAD", 16)
         for step in range(10**9 - 2000, 10**9 + 1):
             recorder.step(step, float(step % 7))
-            assert len(recorder._losses) + len(recorder._read_losses) <= 116
+            assert len(recorder._losses) <= 116
     found = recorder.record.step_loss.sel(time=10**9).values
     assert found.tolist() == [(10**9 - back) % 7 for back in range(100)]
 

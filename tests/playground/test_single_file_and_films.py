@@ -130,11 +130,13 @@ def test_the_record_button_saves_a_film_that_moves(one_file, browser, tmp_path):
     page.goto(one_file.as_uri() + "#v=2&story=scanning")
     until(page, "Page.run.done")
     page.locator("#speed").select_option(index=page.locator("#speed option").count() - 1)
+    seconds = 12 / float(page.locator("#speed").input_value())
     with page.expect_download(timeout=120_000) as found:
         page.get_by_role("button", name="Record film").click()
     assert found.value.suggested_filename == "saccade-scanning.webm"
     content = found.value.path().read_bytes()
     assert content.startswith(bytes.fromhex("1a45dfa3"))  # Matroska's mark, of which WebM is a kind
+    assert content.count(bytes.fromhex("a30100000000")) > 25 * seconds  # blocks of a frame each, with a size in eight bytes
     expect(page.get_by_role("button", name="Record film")).to_be_enabled()
     screen = context.new_page()
     film = f"data:video/webm;base64,{base64.b64encode(content).decode()}"

@@ -147,6 +147,34 @@ def test_another_record_brings_its_own_clock(visit, report, results):
     until(page, f"document.querySelector('[data-player=\"slider\"]').max === '{record.sizes['time'] - 1}'")
 
 
+def test_every_clock_and_every_run_can_be_played_to_its_own_end(visit, tmp_path):
+    """The updates of a run beside the flow time of another; and runs of one clock that end at different times."""
+    ends = np.array([100.0, 70.0])
+    samples = np.where(np.arange(11) < [[11], [8]], np.linspace(0, 1, 11) * 100, np.nan)  # the second run has fewer
+    record = xr.Dataset(
+        {
+            "attention": ("time", np.linspace(0, 1, 21)),
+            "flow_attention": ("flow_time", np.linspace(0, 1, 5)),
+            "curve": (("law", "sample"), np.nan_to_num(samples)),
+            "curve_time": (("law", "sample"), samples),
+        },
+        {"time": np.linspace(0, 10_000, 21), "flow_time": np.linspace(0, 2000, 5), "law": ["a", "b"]},
+    )
+    record.time.attrs["units"] = "updates"
+    page = visit(show(record).save(tmp_path / "page.html"))
+    now, record_list = page.locator("[data-player=readout]"), page.locator(".view select").first
+    expect(now).to_have_text("10000", use_inner_text=True)
+    record_list.select_option(label="record, by flow time")
+    expect(now).to_have_text("2000", use_inner_text=True)
+    record_list.select_option(index=2)
+    expect(now).to_have_text(f"{ends[0]:g}", use_inner_text=True)
+    page.get_by_label("law").select_option(label="b")
+    expect(now).to_have_text(f"{ends[1]:g}", use_inner_text=True)
+    page.locator(SLIDER).press("Home")
+    page.get_by_label("law").select_option(label="a")
+    expect(now).to_have_text("0", use_inner_text=True)  # where it was
+
+
 def test_a_large_watched_run_is_small_and_opens_within_two_seconds(visit, large):
     assert large.stat().st_size < 10_000_000
     page = visit(large, ready=False)

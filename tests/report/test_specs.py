@@ -95,7 +95,7 @@ def test_samples_with_a_clock_of_their_own_are_drawn_over_it():
 
 
 def test_a_name_that_only_says_curve_is_left_out_of_titles():
-    about = {"definition": "the first singular value, first seed"}
+    about = {"definition": f"the first singular value, first seed{' of very many' * 6}"}
     variables = {name: ("time", np.arange(1.0, 4.0), about) for name in ("curve", "curve_rank")}
     titles = {figure["name"]: figure["title"] for figure in figures(xr.Dataset(variables, {"time": [0, 1, 2]}))}
     assert titles == {"curve": "The first singular value", "curve_rank": "Rank"}
@@ -175,3 +175,12 @@ def test_a_record_tells_the_assumptions_of_each_pair_of_rates():
     with pytest.raises(InputError, match="`rate` must be a whole number from 0 to 1"):
         record.saccade.assumptions(2)
     assert xr.Dataset().saccade.assumptions() == []
+
+
+def test_a_short_definition_is_the_title_and_a_long_one_stands_below():
+    said = {"top_attention": "attention of a class on its most frequent token", "curve": "the loss" + ", in nats" * 9}
+    record = xr.Dataset({name: ("time", np.arange(3.0), {"definition": told}) for name, told in said.items()}, {"time": [0, 1, 2]})
+    assert [(figure["title"], figure["caption"]) for figure in figures(record)] == [
+        ("Attention of a class on its most frequent token", ""),
+        ("The loss", said["curve"]),
+    ]

@@ -1,16 +1,20 @@
 """Training goes on whatever goes wrong in watching it: an error becomes a warning, given once, and watching goes on if it can.
 
-Mistakes that are found before training are raised as ever: `watch` and entering its block are not guarded. Ctrl-C passes.
+Mistakes that are found before training are raised as ever: `watch` and entering its block are not guarded. Ctrl-C and `sys.exit`
+pass: they are no errors but somebody's wish to end the process, a job's handler of SIGTERM say. Only where a tracker calls
+`sys.exit` because it failed itself, training goes on.
 """
 
 from __future__ import annotations
 
 import functools
+import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from saccade.errors import InputError
 
@@ -24,16 +28,33 @@ class Guard:
         self._said: set[tuple[str, type]] = set()
 
     @contextmanager
-    def __call__(self, what: str) -> Iterator[None]:
+    def __call__(self, what: str, *, may_exit: bool = True) -> Iterator[None]:
+        """`may_exit`: `sys.exit` passes; else only that of a signal handler does."""
         try:
             yield
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # some trackers leave the process when they fail
+        except BaseException as error:
+            if isinstance(error, SystemExit) and (may_exit or _is_of_a_signal(error)):
+                raise
             if (what, type(error)) not in self._said:
                 self._said.add((what, type(error)))
                 kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
                 warn(f"{what} ({kind}{_words(error)}); training goes on.")
+
+
+def _is_of_a_signal(error: BaseException) -> bool:
+    """Whether a signal handler raised it, which may run at any moment, in the middle of a tracker's code too."""
+    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code(handler: Any) -> Any:
+    """Of a function, a method, a partial of either, or an object that can be called; None if it is not Python."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    called = handler if hasattr(handler, "__code__") or not callable(handler) else type(handler).__call__
+    return getattr(called, "__code__", None)
 
 
 def _words(error: BaseException) -> str:

@@ -31,6 +31,7 @@ from saccade.observe.budget import Budget, schedule
 from saccade.observe.drive import attention_drive
 from saccade.observe.forwarding import forwarders
 from saccade.observe.guard import Guard, guarded, say, warn
+from saccade.observe.losses import Losses, plain
 from saccade.observe.observer import Observer
 from saccade.observe.probe import LayerTokens, Probe, on_device_of
 from saccade.observe.self_check import WORST, Check
@@ -43,9 +44,6 @@ from saccade.report.watched_figure import write_watched
 
 if TYPE_CHECKING:
     import xarray as xr
-
-_MOST_UNREAD = 1024  # losses that may wait on the device
-_MOST_BACK = 2**14  # steps before an observation whose losses are kept with it: every observation of a record has room for as many
 
 
 def watch(
@@ -154,8 +152,7 @@ class Recorder:
         self._goes_on = self._log.is_resumed  # and has not been told yet where
         self._has_begun = False
         self._next_step = self._first_step = 0
-        self._losses: list[tuple[int, Any]] = []  # (step, loss) since the last look, not read yet: reading waits for the device
-        self._read_losses = np.empty((0, 2))  # the same as rows of numbers
+        self._losses = Losses()
         self.check: Check | None = None
 
     def __enter__(self) -> Recorder:
@@ -219,7 +216,7 @@ class Recorder:
         """Once a step of training, before or after the update; observes the model if it is time. Without a number it counts."""
         if step is None and self._goes_on:
             raise InputError("a run that goes on must be told the number of its step: call `recorder.step(step)`")
-        number = self._next_step if step is None else checked_count("step", _plain(step), low=0)
+        number = self._next_step if step is None else checked_count("step", plain(step), low=0)
         if number + 1 < self._next_step:
             warn(f"step {number} after step {self._next_step - 1} is not observed: steps must grow.")
             return
@@ -228,7 +225,7 @@ class Recorder:
             self._first_step = number
         self._next_step = number + 1
         if self._is_first_rank:
-            self._keep_loss(number, loss)
+            self._losses.add(number, loss)
         self._begin()
         if self.check is None or not (is_first or self._due(number)):
             return
@@ -247,6 +244,10 @@ class Recorder:
             return
         self._goes_on = False
         n_before = len(self._log.observations)
+        last = max((each for each in self._log.observations if each < step), default=-1)
+        with self.guard("losses before this step were left out"):
+            for each in sorted(each for each in self._log.observations if each >= last):
+                self._losses.recall(each, self._log.arrays(each), last, step)
         with self.guard("that the run goes on could not be written"):
             self._log.go_on_from(step)
         n_kept = len(self._log.observations)
@@ -284,43 +285,18 @@ class Recorder:
                 with self.guard("the loss was left out"):
                     arrays["loss"] = np.asarray(_checked_loss(loss))
             with self.guard("losses between observations were left out"):
-                arrays |= self._losses_until(step)
+                arrays |= self._losses.until(step)
             arrays["look_seconds"] = np.asarray(time.perf_counter() - started)
             self._log.append(step, arrays)
             with self.guard("observations are kept in memory until they can be written"):
                 self._log.save()
             for send in self._forward:
-                with self.guard("numbers could not be sent on"):
+                with self.guard("numbers could not be sent on", may_exit=False):
                     send(step, arrays, self._log.about["axes"])
         finally:
             took = time.perf_counter() - started  # with what writing and sending cost, and also if it failed
             self._budget.took(took)
             self._log.about["wall_time_s"] += took
-
-    def _keep_loss(self, step: int, loss: Any) -> None:
-        """Until the next look, if it is one number: anything else could hold much memory, a graph for the backward pass say."""
-        if isinstance(loss, torch.Tensor) and loss.numel() == 1:
-            self._losses.append((step, loss.detach().clone()))
-        elif isinstance(loss, numbers.Real):
-            self._losses.append((step, loss))
-        if len(self._losses) >= _MOST_UNREAD:
-            self._read_loss()
-
-    def _read_loss(self) -> None:
-        waiting, self._losses = self._losses, []
-        rows = np.array([(step, float(_plain(loss))) for step, loss in waiting], np.float64).reshape(-1, 2)
-        told = np.concatenate([self._read_losses, rows])
-        self._read_losses = told[told[:, 0] > told[:, 0].max(initial=0) - _MOST_BACK]
-
-    def _losses_until(self, step: int) -> dict[str, np.ndarray]:
-        """Those told since the last look, by how many steps back they are."""
-        self._read_loss()
-        told, self._read_losses = self._read_losses, np.empty((0, 2))
-        back = step - told[:, 0].astype(np.int64)
-        is_kept = (back >= 0) & (back < _MOST_BACK)
-        found = np.full(back[is_kept].max(initial=-1) + 1, np.nan, np.float32)
-        found[back[is_kept]] = told[is_kept, 1]
-        return {"step_loss": found} if is_kept.any() else {}
 
     @property
     def record(self) -> xr.Dataset:
@@ -366,6 +342,10 @@ class Recorder:
             )
         if lost:
             say(f"{len(lost)} observations that could not be written are lost: memory holds no more (`lost` in the config)")
+        with self.guard("losses after the last observation could not be written"):
+            last = max(self._log.observations, default=-1)
+            if last >= 0 and (later := self._losses.after(last)):
+                self._log.extend(last, later)
         if self._out is not None and self.check is not None:
             self._write(self._out)
             self._log.release()
@@ -438,15 +418,10 @@ def _checked_decode(decode: Any) -> Any:
 
 
 def _checked_loss(loss: Any) -> float:
-    number = _plain(loss)
+    number = plain(loss)
     if isinstance(number, bool) or not isinstance(number, numbers.Real):
         raise InputError(f"`loss` must be one number; got {shortened(loss)}.")
     return float(number)
-
-
-def _plain(number: Any) -> Any:
-    """A tensor of one number as that number."""
-    return number.item() if isinstance(number, torch.Tensor) and number.numel() == 1 else number
 
 
 def _is_distributed() -> bool:

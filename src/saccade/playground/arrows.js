@@ -71,9 +71,16 @@ const Arrows = (() => {
       text(size, { x: frame.width / 2, y: frame.height - 4, class: "chart-text chart-middle" }, frame.picture);
     }
 
-    /** Names at the tips, pushed apart where tips lie on each other. */
+    /** Names at the tips, pushed apart where tips lie on each other; above or below the line where a longer arrow would strike them out. */
     function labels(parent, points, radius) {
-      const wanted = points.map(([x, y], token) => ({ token, x: x + (x < 0 ? -6 : 6), y: y + 4, left: x < 0 }));
+      const struck = ([x, y]) => Math.abs(y) < 8 && points.some(([far, high]) => Math.abs(high) < 8 && far * x > 0 && Math.abs(far) > Math.abs(x) + 8);
+      let above = false;
+      const wanted = points.map((point, token) => {
+        const [x, y] = point;
+        if (!struck(point)) return { token, x: x + (x < 0 ? -6 : 6), y: y + 4, left: x < 0 };
+        above = !above;
+        return { token, x, y: above ? -26 : 18, left: x < 0 };
+      });
       const placed = [];
       for (const one of wanted.sort((a, b) => a.y - b.y || a.x - b.x)) {
         const width = ChartFrame.widthOf(shown.names[one.token]) + 6;

@@ -130,7 +130,6 @@ const Page = (() => {
 
   function moved(place) {
     view.draw(place, far || !player.playing);
-    recording.frame();
     timeline.draw(place);
     const { time, loss } = Moments.at(run, place);
     at("moment").value = String(Math.floor(place));
@@ -151,7 +150,6 @@ const Page = (() => {
 
   function stateChanged(playing) {
     at("play").textContent = playing ? "Pause" : "Play";
-    if (!playing && recording.on) recording.stop();
     if (!playing && run) {
       view?.draw(player.place, true);
       keepLink();
@@ -300,16 +298,25 @@ const Page = (() => {
     }
   }
 
-  /** Plays the run from its start and records it; pausing ends the film early. */
+  /** A film of the whole run at the speed that is chosen; the button says how far it is. */
   async function filmRun() {
-    at("record").disabled = true;
-    player.goTo(0);
-    await recording.start((film, ending) => {
-      ChartSave.download(film, `saccade-${state.story || state.model}.${ending}`);
-      at("record").disabled = false;
+    const button = at("record");
+    const name = button.textContent;
+    button.disabled = true;
+    player.pause();
+    try {
+      run.advance(run.times.length - 1, Infinity);
+      const film = await recording.film(player.seconds, (share) => {
+        player.showShare(share);
+        button.textContent = `● ${Math.round(100 * share)} %`;
+      });
+      ChartSave.download(film, `saccade-${state.story || state.model}.webm`);
       at("announce").textContent = "The film is in your downloads.";
-    });
-    player.play();
+    } catch (error) {
+      say([`The film could not be made: ${error.message}`]);
+    }
+    button.textContent = name;
+    button.disabled = false;
   }
 
   /** A warning where others cannot follow the link. */

@@ -108,6 +108,13 @@ const Player = (() => {
       },
       /** On by a hundredth of the run. */
       step() { this.goTo(Math.floor(this.place) + Math.ceil(end() / 100)); },
+      /** Shows the moment at which so much of the playing time is over, at once. The run must be known to its end. */
+      showShare(share) {
+        lookAhead();
+        place = Pace.placeAt(pace, share);
+        show();
+      },
+      get seconds() { return WHOLE_RUN / speed; },
       setSpeed(next) { speed = next; },
       get playing() { return playing; },
       get isComing() { return coming !== null; },

@@ -1,31 +1,42 @@
-/* A film of the stage for slides: what plays on the page, drawn into a canvas frame by frame and recorded as WebM.
+/* A film of the stage for slides: thirty frames for every second of playing, each drawn into a canvas and encoded (WebCodecs), as WebM.
  *
- * The stage is made of SVG and a little text, which a canvas cannot record as they are. Each frame is therefore drawn from them:
- * SVG as pictures with their styles written into them, text and boxes where the page has them. A frame is left out where drawing
- * takes longer than it lasts. The file is made in the page and handed to the browser's download.
+ * The stage is made of SVG and a little text, which a canvas cannot take as they are. Each frame is therefore drawn from them:
+ * SVG as pictures with their styles written into them, text and boxes where the page has them. That takes longer than a frame
+ * lasts, so the film is not recorded while the run plays: the page is put at each frame's moment in turn, and none is left out.
+ * The file is made in the page and handed to the browser's download.
  */
 const Recording = (() => {
   "use strict";
-  const HOLD = 1500; // milliseconds that the last frame stays
+  const RATE = 30; // frames a second
+  const HOLD = 1.5; // seconds that the last frame stays
+  const KEY = 60; // frames from one that stands alone to the next
   const WIDEST = 1920; // pixels of the film
   const BITS = 6_000_000; // a second
-  const KINDS = ["video/webm;codecs=vp9", "video/webm", "video/mp4"];
+  const CODEC = "vp8"; // that every browser with an encoder has
   const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "fill-opacity", "font-size", "font-family", "font-weight", "text-anchor",
     "clip-path", "visibility", "paint-order", "vector-effect", "image-rendering"];
   const MARGIN = 12; // pixels around the stage
   const BOXES = ".ribbon, .stage-part, .key-box, .hill-head";
-  const WORDS = ".caption, .chart-title, .hill-name, .stage-part, .key-item, .ribbon-ticks span";
+  const WORDS = ".caption, .chart-title, .hill-name, .stage-name, .key-item, .ribbon-ticks span";
 
-  /** An SVG as a file that looks as it does on the page. */
-  function standing(picture) {
+  const STYLED = /fill|stroke/; // colours that data give, beside those of classes
+  function styles(element) {
+    const look = getComputedStyle(element);
+    return STYLES.map((name) => `${name}:${look.getPropertyValue(name)}`).join(";");
+  }
+
+  /** An SVG as a file that looks as it does on the page. @param {Map<string, string>} looks of elements by their classes, asked for once a film */
+  function standing(picture, looks) {
     const copy = picture.cloneNode(true);
     const { width, height } = picture.getBoundingClientRect();
     copy.setAttribute("width", width);
     copy.setAttribute("height", height);
     const copies = copy.querySelectorAll("*");
     picture.querySelectorAll("*").forEach((element, at) => {
-      const look = getComputedStyle(element);
-      copies[at].setAttribute("style", STYLES.map((name) => `${name}:${look.getPropertyValue(name)}`).join(";"));
+      const own = element.getAttribute("style") ?? "";
+      const kind = [element.tagName, element.getAttribute("class"), element.parentElement.getAttribute("class"), own && STYLED.test(own) ? own : ""].join("|");
+      if (!looks.has(kind)) looks.set(kind, styles(element));
+      copies[at].setAttribute("style", `${looks.get(kind)};${own}`);
     });
     return new XMLSerializer().serializeToString(copy);
   }
@@ -72,12 +83,11 @@ const Recording = (() => {
   function create({ stage, from, to }) {
     const canvas = document.createElement("canvas");
     const context = canvas.getContext("2d");
-    let [recorder, drawing] = [null, null];
 
-    const seen = (selector) => [...stage.querySelectorAll(selector)].filter((element) => element.getClientRects().length);
+    const seen = (selector) => [...stage.querySelectorAll(selector)].filter((element) => element.getClientRects().length && getComputedStyle(element).visibility !== "hidden");
 
-    async function draw() {
-      const pictures = await Promise.all(seen("svg").map(async (one) => [one, await imageOf(standing(one))]));
+    async function draw(looks) {
+      const pictures = await Promise.all(seen("svg").map(async (one) => [one, await imageOf(standing(one, looks))]));
       const top = stage.getBoundingClientRect();
       const place = (element) => {
         const box = element.getBoundingClientRect();
@@ -99,40 +109,52 @@ const Recording = (() => {
       for (const element of seen(WORDS)) write(context, element, place(element));
     }
 
-    /** A frame, unless the one before is still being drawn. */
-    function frame() {
-      if (recorder) drawing ??= draw().finally(() => { drawing = null; });
-    }
-
-    /** @param {(film: Blob, ending: string) => void} onFilm called with the film when it has ended */
-    async function start(onFilm) {
+    function sized() {
       const [begin, end] = [from.getBoundingClientRect(), to.getBoundingClientRect()];
       const scale = Math.min(2, WIDEST / (begin.width + 2 * MARGIN));
       const size = [begin.width + 2 * MARGIN, end.bottom - begin.top + MARGIN];
       [canvas.width, canvas.height] = size.map((one) => 2 * Math.round((one * scale) / 2)); // codecs want even numbers
-      await draw();
-      const kind = KINDS.find((one) => MediaRecorder.isTypeSupported(one));
-      const parts = [];
-      recorder = new MediaRecorder(canvas.captureStream(), { mimeType: kind, videoBitsPerSecond: BITS });
-      recorder.addEventListener("dataavailable", (event) => parts.push(event.data));
-      recorder.addEventListener("stop", () => onFilm(new Blob(parts, { type: kind }), kind.slice(6, 10).replace(";", "")));
-      recorder.start();
+      return { width: canvas.width, height: canvas.height };
     }
 
-    /** After the last frame. */
-    async function stop() {
-      await drawing;
-      await draw();
-      await new Promise((resolve) => { setTimeout(resolve, HOLD); });
-      await draw();
-      recorder.stop();
-      recorder = null;
+    /**
+     * @param {number} seconds of the run @param {(share: number) => void} show puts the page where so much of them is over
+     * @returns {Promise<Blob>}
+     */
+    async function film(seconds, show) {
+      const [frames, looks, size] = [[], new Map(), sized()];
+      let wrong = null;
+      const encoder = new VideoEncoder({
+        output(chunk) {
+          const data = new Uint8Array(chunk.byteLength);
+          chunk.copyTo(data);
+          frames.push({ time: Math.round(chunk.timestamp / 1000), isKey: chunk.type === "key", data });
+        },
+        error(error) { wrong = error; },
+      });
+      encoder.configure({ codec: CODEC, ...size, bitrate: BITS, framerate: RATE });
+      const keep = (second, keyFrame) => {
+        const frame = new VideoFrame(canvas, { timestamp: Math.round(1e6 * second) });
+        encoder.encode(frame, { keyFrame });
+        frame.close();
+      };
+      const last = Math.round(RATE * seconds);
+      for (let at = 0; at <= last && !wrong; at += 1) {
+        show(at / last);
+        await draw(looks);
+        keep(at / RATE, at % KEY === 0);
+      }
+      keep(seconds + HOLD, true); // the last one once more: players end with their last frame
+      await encoder.flush();
+      encoder.close();
+      if (wrong) throw wrong;
+      return Webm.file(frames, { ...size, duration: 1000 * (seconds + HOLD) });
     }
 
-    return { start, stop, frame, get on() { return recorder !== null; } };
+    return { film };
   }
 
-  const works = () => typeof MediaRecorder === "function" && KINDS.some((one) => MediaRecorder.isTypeSupported(one));
+  const works = () => typeof VideoEncoder === "function";
 
   return Object.freeze({ create, works });
 })();

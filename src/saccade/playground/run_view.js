@@ -136,17 +136,19 @@ const RunView = (() => {
     };
   }
 
-  /** The chosen row once more, over time itself: a jolt, then a line that hardly moves. */
+  const MARGIN = 0.03; // of the linear axis before time 0, so that the jolt at the start is seen
+
+  /** The chosen row once more, over time itself: a jolt, then a line that hardly moves. Pale is what is still to come. */
   function linearChart(container, shown, height) {
     const title = () => `${ROWS[shown.run.model].toLowerCase()} “${rowName(shown, shown.row)}” in linear time`;
     const tokens = () => leading(shown, shown.row);
-    const line = (token, points) => ({
-      name: shown.names[token], quiet: true, tone: Tones.ofRun(shown.run, shown.row)[token],
+    const line = (token, points, style) => ({
+      name: shown.names[token], quiet: true, style, tone: Tones.ofRun(shown.run, shown.row)[token],
       x: points.map((one) => one.time), y: points.map((one) => one.attention[shown.row][token]),
     });
     const made = (points) => ({
-      title: title(), x: { label: "", min: 0, max: shown.run.times.at(-1) }, y: { label: "attention", min: 0, max: 1 },
-      series: tokens().map((token) => line(token, points)),
+      title: title(), x: { label: "", min: -MARGIN * shown.run.times.at(-1), max: shown.run.times.at(-1) }, y: { label: "attention", min: 0, max: 1 },
+      series: [...tokens().map((token) => line(token, shown.run.seen, "pale")), ...tokens().map((token) => line(token, points, "line"))],
     });
     const chart = Charts.line(container, { height, ...made([]) });
     return {
@@ -224,7 +226,7 @@ const RunView = (() => {
     if (shown.run.model === "scan-and-snap") {
       return Array.from({ length: rowCount(shown.run) }, (_, n) => barChart(container, shown, n, height));
     }
-    const made = [heatChart(container, shown, height, { title: "Attention of each query", look: (moment) => moment })];
+    const made = [heatChart(container, shown, height, { title: "Attention by query", look: (moment) => moment })];
     if (shown.record) made.push(heatChart(container, shown, height, { title: "The record", look: ({ time }, now) => recordAt(now.record, time) }));
     else if (shown.run.seen[0].embedding && shown.names.length <= MOST_ARROWS) made.push(arrowChart(container, shown, height));
     return made;

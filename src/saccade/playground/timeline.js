@@ -51,17 +51,18 @@ const Timeline = (() => {
     const ahead = svg("path", { class: "hill-ahead" }, whole);
     const done = svg("path", { class: "hill-done" }, whole);
     const told = svg("path", { class: "hill-theory" }, whole);
-    html("span", "hill-name", "attention's speed", hill);
+    const title = html("span", "hill-name", "attention's speed", hill);
     const head = html("i", "hill-head", undefined, hill);
     const ribbon = html("div", "ribbon", undefined, container);
     const scale = html("div", "ribbon-ticks", undefined, container);
     let run = null;
     let stages = [];
+    let named = null; // the stage for which names were fitted
 
     const percent = (place) => `${(100 * place) / (run.times.length - 1)}%`;
 
     function load(next) {
-      [run, stages] = [next, []];
+      [run, stages, named] = [next, [], null];
       scale.replaceChildren(...ticks(run, 60 / Math.max(300, scale.clientWidth)).map(({ label, share }) => {
         const tick = html("span", share > 0.96 ? "is-last" : "", label);
         tick.style.left = `${100 * share}%`;
@@ -78,17 +79,33 @@ const Timeline = (() => {
       ahead.setAttribute("d", filled);
       done.setAttribute("d", filled);
       told.setAttribute("d", path(theory, run.times.length, top, false));
+      const third = Math.ceil(live.length / 3);
+      title.classList.toggle("is-right", Math.max(...live.slice(0, third)) > Math.max(0, ...live.slice(2 * third))); // where the hill is lower
       drawStages();
+    }
+
+    /** The stage of the moment is named in full, over its neighbours if it is short; of the others those that have room. */
+    function fitNames(now) {
+      if (named === now) return;
+      named = now;
+      const edge = ribbon.children[now]?.getBoundingClientRect().right ?? -Infinity;
+      [...ribbon.children].forEach((part, index) => {
+        const covered = index > now ? Math.max(0, edge - part.getBoundingClientRect().left) : 0;
+        const name = part.firstChild;
+        name.style.marginLeft = `${covered}px`;
+        name.style.visibility = index === now || name.offsetLeft + name.offsetWidth <= part.clientWidth ? "" : "hidden";
+      });
     }
 
     function drawStages() {
       const next = TheoryView.stages(run);
       if (JSON.stringify(next) === JSON.stringify(stages)) return;
-      stages = next;
+      [stages, named] = [next, null];
       hill.querySelectorAll(".hill-mark").forEach((mark) => mark.remove());
       ribbon.replaceChildren(...stages.map(({ name, at, predicted }, index) => {
         const [from, to] = [run.placeOf(at), index + 1 < stages.length ? run.placeOf(stages[index + 1].at) : run.times.length - 1];
-        const part = html("span", "stage-part", name);
+        const part = html("span", "stage-part");
+        html("span", "stage-name", name, part);
         part.title = predicted ? `${name}: predicted from time ${Charts.format(at)} on` : name;
         part.style.left = percent(from);
         part.style.width = percent(to - from);
@@ -105,6 +122,7 @@ const Timeline = (() => {
         part.classList.toggle("is-now", index === now);
         part.classList.toggle("is-past", index < now);
       });
+      fitNames(now);
     }
 
     function seek(event) {

@@ -123,6 +123,17 @@ class ObservationLog:
                 del self.observations[each]
             self.about["config"].setdefault("lost", []).extend(reversed(lost))
 
+    def arrays(self, step: int) -> Observation:
+        return _arrays(self.observations[step])
+
+    def extend(self, step: int, more: Observation) -> None:
+        """Add arrays to an observation. Its file stays until the new one is listed."""
+        old = self.observations[step]
+        self.append(step, self.arrays(step) | more)
+        self.save()
+        if isinstance(old, Path) and old != self.observations[step]:
+            old.unlink(missing_ok=True)
+
     def save(self, *, ended: bool = False) -> None:
         """Write what is not on disk yet, the smallest first; an `InputError` if the folder cannot be written to.
 

@@ -4,6 +4,7 @@
     record.saccade.figure("loss", seed=3)     one figure of that page, drawn by Matplotlib
     record.saccade.figures()                  their names
     record.saccade.save("page.html")          the page as a file
+    record.saccade.losses()                   the loss of every step of a watched run
     record.saccade.assumptions()              the theory's assumptions on this run, with their numbers
 
 xarray's own display of a dataset stays as it is.
@@ -20,6 +21,7 @@ import xarray as xr
 
 from saccade.errors import checked_choice, checked_count, checked_kind
 from saccade.records.json_files import parsed_json
+from saccade.records.step_losses import step_losses
 from saccade.records.writing import write_html
 from saccade.theory.condition import Condition
 
@@ -71,6 +73,10 @@ class Shown:
         pairs = parsed_json(self._record.attrs.get("assumptions", "[]"), [dict])
         chosen = pairs[checked_count("rate", rate, low=0, high=len(pairs) - 1)]["conditions"] if pairs else []
         return [Condition.of(condition) for condition in chosen]
+
+    def losses(self) -> xr.DataArray:
+        """The loss of every step of a watched run (step), as it was told."""
+        return step_losses(self._record)
 
     def _specs(self) -> list[dict[str, Any]]:
         from saccade.report.specs import figures

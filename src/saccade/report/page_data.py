@@ -20,7 +20,7 @@ from saccade.report.maps import text_map
 from saccade.report.pace import pace
 from saccade.report.packing import Packed, packed, packed_text, packed_times
 from saccade.report.sources import Result
-from saccade.report.specs import Figure, figures, labels_of
+from saccade.report.specs import CLOCKS, Figure, figures, labels_of
 from saccade.report.specs_watched import layer_names
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def page_data(results: list[Result], claims: list[dict[str, Any]], story: str = 
         "story": blobs.text(story) if story else None,
         "claims": blobs.json(claims),
         "results": [_result_data(result, blobs) for result in results],
-        "records": [found for place, result in enumerate(results) if (found := _record_data(place, result, blobs)) is not None],
+        "records": [record for place, result in enumerate(results) for record in _records_data(place, result, blobs)],
     }
     return json_text(data), blobs.html()
 
@@ -121,43 +121,70 @@ def _rounded(value: Any) -> Any:
     return (float(f"{value:.6g}") if math.isfinite(value) else None) if isinstance(value, float) else value
 
 
-def _record_data(place: int, result: Result, blobs: _Blobs) -> dict[str, Any] | None:
-    """Everything of a result's record that moves; None if nothing does."""
+def _records_data(place: int, result: Result, blobs: _Blobs) -> list[dict[str, Any]]:
+    """Everything of a result's record that moves, once for each of its clocks, so that each run can be played to its own end."""
     if result.record is None:
-        return None
+        return []
     found = figures(result.record)
     text = text_map(result.record)
     if not found and text is None:
-        return None
+        return []
+    groups = [found] if is_watched(result.record) else _by_clock(found)
     rows = [row for row in result.rows("events.csv") if _is_number(row.get("time"))]
-    clock = _main_clock(found) if found else result.record.time.values.astype(np.float64)
+    records = [_clocked(place, result, result.record, group, blobs, rows if index == 0 else []) for index, group in enumerate(groups)]
+    records[0]["text"] = None if text is None else _text_data(text, result.record, blobs)
+    return records
+
+
+def _by_clock(found: list[Figure]) -> list[list[Figure]]:
+    """Figures of one clock together, the plainest clock first."""
+    groups: dict[str, list[Figure]] = {}
+    for figure in sorted(found, key=lambda figure: CLOCKS.index(figure["clock"])):
+        groups.setdefault(figure["time_label"], []).append(figure)
+    return list(groups.values())
+
+
+def _clocked(
+    place: int, result: Result, record: xr.Dataset, found: list[Figure], blobs: _Blobs, rows: list[dict[str, str]]
+) -> dict[str, Any]:
+    """What moves by one clock."""
+    label = found[0]["time_label"] if found else "step"
+    clock, axes = _main_clock(found) if found else (record.time.values.astype(np.float64), [])
     return {
         "result": place,
         "name": result.name,
         "clock": blobs.times(clock),
-        "clockLabel": found[0]["time_label"] if found else "step",
-        "pace": blobs.times(_pace(found, clock)),
-        "events": _events_of(result.record, rows),
+        "clockAxes": axes,
+        "clockLabel": label,
+        "pace": blobs.times(_pace(found, clock, axes)),
+        "events": _events_of(record, rows),
         "bands": _bands_of(rows, float(np.nanmax(clock))),
         "figures": [_figure_data(figure, blobs) for figure in found],
-        "text": None if text is None else _text_data(text, result.record, blobs),
+        "text": None,
     }
 
 
-def _main_clock(found: list[Figure]) -> np.ndarray:
-    """The times of the figure that has most of them; of runs with clocks of their own, the first run's."""
-    longest = max((figure["time"] for figure in found), key=lambda time: time.shape[-1])
-    return longest.reshape(-1, longest.shape[-1])[0]
+def _main_clock(found: list[Figure]) -> tuple[np.ndarray, list[str]]:
+    """The times of the figure that has most of them, and the axes before time if runs have clocks of their own."""
+    figure = max(found, key=lambda figure: figure["time"].shape[-1])
+    return figure["time"], [choice["axis"] for choice in figure["choices"]] if figure["time"].ndim > 1 else []
 
 
-def _pace(found: list[Figure], clock: np.ndarray) -> np.ndarray:
-    """When each moment of the clock is played, from 0 to 1, by how far the first figure moves in its first run."""
-    if not found:
-        return pace(np.zeros(len(clock)), clock, clock)
-    figure = found[0]
-    run = (0,) * len(figure["choices"])
-    times = figure["time"][run] if figure["time"].ndim > 1 else figure["time"]
-    return pace(figure["values"][run], times, clock)
+def _pace(found: list[Figure], clock: np.ndarray, axes: list[str]) -> np.ndarray:
+    """When each moment of each run's clock is played, from 0 to 1, by how far the first figure moves in that run."""
+    shares = np.ones(clock.shape)
+    for run in np.ndindex(clock.shape[:-1]):
+        known = np.isfinite(clock[run])
+        ticks = clock[run][known]
+        if not found:
+            shares[run][known] = pace(np.zeros(len(ticks)), ticks, ticks)
+            continue
+        figure, at = found[0], dict(zip(axes, run, strict=True))
+        own = tuple(at.get(choice["axis"], 0) for choice in figure["choices"])
+        times = figure["time"][own] if figure["time"].ndim > 1 else figure["time"]
+        if len(ticks):
+            shares[run][known] = pace(figure["values"][own], times, ticks)
+    return shares
 
 
 def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:

@@ -48,6 +48,7 @@ _FIRST = ("attention", "singular", "loss", "entropy", "mass", "on_frequent")  # 
 _MOST_LINES = 10  # series that a line chart tells apart; of more, bars show one moment
 _MOST_GROUPS = 6  # classes side by side in a bar chart; more are a heat map
 _LONGEST_LABEL = 80
+_LONGEST_TITLE = 72  # letters: a shorter definition is the title of its chart, a longer one stands below it
 _MOST_LABELS = 60  # bars or columns that are legible at the width of a page
 _MOST_VALUES = 1_500_000  # of one figure: 3 MB before they are deflated, a third of what a page may weigh
 _HIDDEN = frozenset({"embedding", "query_matrix", "key_matrix", "projection", "look_seconds", "stop_time", "gain_path"})
@@ -88,10 +89,13 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     after = variable.dims[place + 1 :]
     runs, shown = [*variable.dims[:place], *after[:-2]], after[-2:]
     values = variable.transpose(*runs, clock, *shown).values.astype(np.float64)
+    told = str(variable.attrs.get("definition", ""))
+    short = told if len(told) <= _LONGEST_TITLE else ""
     figure = {
         "name": name,
-        "title": titled(_without_curve(name, str(variable.attrs.get("definition", "")))),
-        "caption": str(variable.attrs.get("definition", "")),
+        "clock": clock,
+        "title": titled(short or _without_curve(name, told)),
+        "caption": "" if short else told,
         "unit": str(variable.attrs.get("units", "")),
         "choices": [{"axis": str(axis), "labels": labels_of(record, axis)} for axis in runs],
         "time": times_of(record, clock, runs),
@@ -191,7 +195,7 @@ def _shaped(figure: Figure) -> Figure:
 
 
 def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np.ndarray) -> Figure:
-    scale = scale_of(values, _without_curve(figure["name"], figure["caption"]), figure["unit"])
+    scale = scale_of(values, _without_curve(figure["name"], figure["caption"] or figure["title"]), figure["unit"])
     return figure | {"kind": kind, "axes": axes, "names": [names], "values": values, "y": scale}
 
 

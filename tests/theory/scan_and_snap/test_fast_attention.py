@@ -84,10 +84,16 @@ def test_the_slowest_growth_is_the_minimum():
     assert slowest.rate == pytest.approx(6.2173 * 4 * 0.04 / 1009, rel=1e-4)
 
 
-def test_late_growth_is_the_derivative_of_what_it_runs_ahead_by():
-    """For two classes s = rho; x' L = D + L D' rho', rho' = -2 rho (1 - rho) x'."""
-    rho, h = 0.1, 1e-6
-    ahead = [np.log1p(r**2) - 2 * np.log1p(-r) for r in (rho - h, rho, rho + h)]
-    expected = ahead[1] / (1 + 2 * rho * (1 - rho) * (ahead[2] - ahead[0]) / (2 * h))
-    assert theory.late_plain_growth_rate(rho, n_classes=2) == pytest.approx(expected, rel=1e-6)
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_late_growth_is_the_derivative_of_what_it_runs_ahead_by(n_classes):
+    """x' L = D + L D' rho', rho' = -2 rho (1 - rho) x', where wrong answers of other classes and unused ones keep one margin."""
+    rho, h, others = 0.1, 1e-6, n_classes - 1
+
+    def ahead(overlap):
+        # Of many unused tokens none gets any error, so the logit of another class's must stand still: -q + rho (1 - (K-2) q) = 0.
+        q = overlap / (1 + (others - 1) * overlap)
+        return np.log((1 + others * q**2) / (1 - others * q) ** 2)
+
+    expected = ahead(rho) / (1 + 2 * rho * (1 - rho) * (ahead(rho + h) - ahead(rho - h)) / (2 * h))
+    assert theory.late_plain_growth_rate(rho, n_classes=n_classes) == pytest.approx(expected, rel=1e-6)
     assert theory.late_plain_growth_rate(1e-6, n_classes=5) == pytest.approx(8e-6, rel=1e-4)

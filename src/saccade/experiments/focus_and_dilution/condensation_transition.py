@@ -32,7 +32,7 @@ from saccade.model.embedded import Weights
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import Condition, at_most
+from saccade.theory.condition import Condition, above, at_least, at_most
 from saccade.theory.focus_and_dilution.statements import (
     ARRIVAL_FROM_THE_START,
     FROZEN_PARTS,
@@ -52,8 +52,12 @@ N_TIMES, N_CLOSE, SHOWN = 2000, 400, 18  # samples of each flow, and within 1 % 
 LATE = 300.0  # long after stage II on the paper's own settings
 DELTA, LATE_SCALE = 0.01, 1e-3  # δ of T_2 there, and the size of the start
 # Ours: how small a start must be for the paper's limits to be asked of it, beside the share that token 0 lacks and in what it does
-# to the clock of the ray. The bounds are those within which eq. 111 serves to 1e-3.
+# to the clock of the ray. The bounds are those within which eq. 111 serves to 1e-3: chosen after runs on 19 laws had been seen.
+# On 34 other laws (2 to 20 tokens, other seeds, two widths) all claims inside hold. The further conditions, below and of powers until
+# T_2, were added for what was missed there: six claims on the first 18 laws, one on the next 16.
 BESIDE, OFF_CLOCK = 0.0016, 0.03
+OFF_LIMIT = 0.02  # share by which the ray's own time between the two smallest δ may be off its limit for δ → 0
+RESOLVED = 1e3 * np.finfo(float).eps  # share of a velocity below which what is left over of it is rounding
 BLOCKS = {"∂Φ W₀ W_QKᵀ": (3, 2), "W₀ᵀ ∂Φ W₀ W_K": (4, 1), "∂M less its value without attention": (2, 2)}
 
 CELL = "law init_scale seed"
@@ -133,8 +137,9 @@ def _passage(law: EqualLow, scale: float, seed: int, *, width: int) -> dict[str,
         **two_level,
     )
     t_p = float(theory.linear_stage_end(scale, order=ORDER, **two_level))
-    close = np.outer(np.linspace(0.99, 1.01, N_CLOSE), predicted).ravel()
-    t = np.unique(np.concatenate([np.linspace(0, 1.05 * predicted[-1], N_TIMES), [t_p], close]))
+    meant = predicted[predicted > 0]  # where attention takes over, its help of first order may exceed all of the time
+    close = np.outer(np.linspace(0.99, 1.01, N_CLOSE), meant).ravel()
+    t = np.unique(np.concatenate([np.linspace(0, 1.05 * max(t_p, *meant), N_TIMES), [t_p], close]))
     path = accurate_flow(law.chain, start, t, scale)
     a, b, *off = parts = theory.ray_parts(path.embedding, path.projection, stationary=theory.two_level_law(**two_level))
     z, both, p = np.sum(a * b, axis=1), np.sum(a**2 + b**2, axis=1), int(np.searchsorted(t, t_p))
@@ -175,7 +180,8 @@ def _left_over(path: Weights, law: EqualLow) -> float:
     g = theory.missing_share(np.sum(a * b, axis=1), **law.law) * theory.overlap_constant(**law.law)
     left = np.linalg.norm(a_dot - g[:, None] * b, axis=1) + np.linalg.norm(b_dot - g[:, None] * a, axis=1)
     outer, inner, rest = (_norm(one) + _norm(other) for one, other in ((every.embedding, every.projection), every[1:3], off))
-    return float(np.max(left / (outer**2 * (inner**2 + rest))))
+    whole = np.linalg.norm(a_dot, axis=1) + np.linalg.norm(b_dot, axis=1)
+    return float(np.max(np.where(left > RESOLVED * whole, left, 0.0) / (outer**2 * (inner**2 + rest))))
 
 
 def _row_sum_speed(path: Weights, chain: saccade.MarkovChain) -> float:
@@ -244,7 +250,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     for law, one in EXPERIMENT.settings_of(record).chains.items():
         case, at = Case(one.case), record.sel(law=law)
         beside, slow = _small_enough(at, one)
-        yield from _of_orders(at, case, [beside])
+        yield from _of_orders(at, case, one)
         yield from _of_frozen(at, case)
         yield from _of_ray(at, case.but(given=[beside, slow]))
         yield from _of_arrival(at, case.but(given=[beside, slow]), one.law)
@@ -272,7 +278,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _small_enough(at: xr.Dataset, law: EqualLow) -> tuple[Condition, Condition]:
-    """Both from the start alone. Between two arrivals the ray by itself takes the difference of `duration`."""
+    """Both of the starts and their predictions alone. Between two arrivals the ray by itself takes the difference of `duration`."""
     clock = at.arrival_predicted.diff("shortfall") / at.duration.diff("shortfall")
     beside = float(at.init_scale.max()) ** 2 / (law.high - 1 / law.n_vocab)
     return (
@@ -291,12 +297,16 @@ def _powers_of(at: xr.Dataset, name: str) -> list[float]:
     return [fits.power(at.init_scale[-2:], at[name].sel(seed=seed)[-2:]) for seed in at.seed]
 
 
-def _of_orders(at: xr.Dataset, case: Case, beside: list[Condition]) -> Iterator[Claim]:
-    power, rest = "power of ε in {}", case.but(given=beside, n=ORDER)
+def _of_orders(at: xr.Dataset, case: Case, law: EqualLow) -> Iterator[Claim]:
+    """Until T_p no clock is asked; until T_2 that of the two starts between which a power is read."""
+    beside, _ = _small_enough(at, law)
+    power, rest = "power of ε in {}", case.but(given=[beside], n=ORDER)
+    late = case.but(given=_small_enough(at.isel(init_scale=slice(-2, None)), law))
+    seen = above("more is left over than rounding", at.left_over[-2:].min(), 0.0, "least of the two smallest starts")
     yield case.near(LEMMA_C_1, power.format("|W_Q| + |W_K|, until T_p"), _powers_of(at, "attention_linear"), 1, within=0.02)
     yield case.near(LEMMA_C_1, power.format("|R_0| + |R_1|, until T_p"), _powers_of(at, "off_ray_linear"), 1, within=0.02)
     title = power.format("(|E_a| + |E_b|) over its bound, eq. 83, until T_2")
-    yield case.at_least(PROPOSITION_C_2, title, _powers_of(at, "left_over"), -0.02)
+    yield case.but(given=[seen]).at_least(PROPOSITION_C_2, title, _powers_of(at, "left_over"), -0.02)
     yield rest.near(PROPOSITION_C_2, power.format("the weights at T_p"), _powers_of(at, "weights_then"), 1 / ORDER, within=0.02)
     error = _powers_of(at, "linear_error")
     yield rest.at_least(PROPOSITION_C_2, power.format("the linear flow's error at T_p"), error, 2 / ORDER)
@@ -309,9 +319,9 @@ def _of_orders(at: xr.Dataset, case: Case, beside: list[Condition]) -> Iterator[
         strict=True,
     )
     attention = _powers_of(at, "attention")
-    yield case.at_least(LEMMA_C_4, power.format("|W_Q| + |W_K|, until T_2"), attention, 2 / 3)
-    yield case.near(SHARPER_ORDERS, power.format("|W_Q| + |W_K|, until T_2"), attention, 1, within=0.02)
-    yield case.near(LEMMA_C_4, power.format("|R_0| + |R_1|, until T_2"), _powers_of(at, "off_ray"), 1, within=0.02)
+    yield late.at_least(LEMMA_C_4, power.format("|W_Q| + |W_K|, until T_2"), attention, 2 / 3)
+    yield late.near(SHARPER_ORDERS, power.format("|W_Q| + |W_K|, until T_2"), attention, 1, within=0.02)
+    yield late.near(LEMMA_C_4, power.format("|R_0| + |R_1|, until T_2"), _powers_of(at, "off_ray"), 1, within=0.02)
 
 
 def _of_ray(at: xr.Dataset, case: Case) -> Iterator[Claim]:
@@ -336,7 +346,9 @@ def _of_arrival(at: xr.Dataset, case: Case, two_level: dict[str, Any]) -> Iterat
     off, title = np.abs(took - at.duration)[1:], "T_2 - T_p against the integral of eq. 111, but for the largest start"
     yield case.at_most(PROPOSITION_C_6, title, off, 1e-3)
     yield case.near(PROPOSITION_C_6, "T_2 - T_p per e-fold of a smaller start", slopes, per_fold, relative=0.005)
-    yield case.near(PROPOSITION_C_6, "T_2 per e-fold of a smaller δ", last, per_shortfall, relative=0.03)
+    yield case.but(given=[*case.given, _small_shortfall(smallest, per_shortfall)]).near(
+        PROPOSITION_C_6, "T_2 per e-fold of a smaller δ", last, per_shortfall, relative=0.03
+    )
     late = ~(at.arrival <= at.deadline).values  # who never arrives is late
     yield case.none(PROPOSITION_C_6, "T_2 ≤ T_d, smallest start and largest δ", late[-1, :, 0])
     yield case.none(PROPOSITION_C_6, "T_2 ≤ T_d, every start and δ", late, expected=FAILS)
@@ -344,12 +356,19 @@ def _of_arrival(at: xr.Dataset, case: Case, two_level: dict[str, Any]) -> Iterat
         title = f"arrival within {SHARES[0]:g} to {SHARES[-1]:g} of π₁ - 1/d, against the start alone: largest gap"
         every = np.abs(at.arrival - at.arrival_predicted).sel(init_scale=1e-3)
         yield case.but(start=1e-3).at_most(ARRIVAL_FROM_THE_START, title, every, 2e-4)
-    yield case.at_least(
-        ARRIVAL_FROM_THE_START,
-        "power of ε in the gap of the arrival",
-        fits.power(at.init_scale[:2], gap[:2].max("seed", skipna=False)),
-        1.8,
+    widest = gap.max("seed", skipna=False)  # from the third start on it is below what samples tell, by the square of the size
+    resolved = at_least("gap of the arrival resolved", widest[1] / widest[2], 1.0, "gap of the second start / of the third")
+    power = fits.power(at.init_scale[:2], widest[:2])
+    yield case.but(given=[*case.given, resolved]).at_least(
+        ARRIVAL_FROM_THE_START, "power of ε in the gap of the arrival", power, 1.8
     )
+
+
+def _small_shortfall(at: xr.Dataset, per_fold: float) -> Condition:
+    """Whether the two smallest δ are small enough for their limit, by eq. 111 alone: beside 1 - π₁ they may not be."""
+    by_itself = at.duration.diff("shortfall")[..., -1] / np.log(at.shortfall.values[-2] / at.shortfall.values[-1])
+    name, quantity = "δ small enough for its limit", "share by which the integral of eq. 111 is off its limit"
+    return at_most(name, np.abs(by_itself / per_fold - 1).max(), OFF_LIMIT, quantity)
 
 
 def panels(record: xr.Dataset) -> Layout:

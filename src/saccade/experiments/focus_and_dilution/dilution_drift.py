@@ -42,20 +42,20 @@ VARIABLES = {
     "path_time": Variable("path sample", STEPS, "times of the path"),
     "gamma": Variable("path sample token", "1", "embedding of each token along the one direction"),
     "on_frequent": Variable("path sample token", "1", "attention of each query on token 0"),
-    "strength": Variable("path sample", "1", "κ: query times key along the direction"),
+    "strength": Variable("path sample", "1", "η: query times key along the direction"),
     "drift": Variable("path sample", "1", "norm of the displacement: embedding off the stationary distribution, since the plateau"),
     "rate": Variable("path", "1/time", "growth rate of that norm, over the attention window; of flows that start on the plateau"),
-    "amplitude_gap": Variable("path", "1", "largest relative gap of a token's displacement to F κ / 2c, upper half of the window"),
+    "amplitude_gap": Variable("path", "1", "largest relative gap of a token's displacement to F η / 2c, upper half of the window"),
     "linear_end": Variable("path", STEPS, "when the linear regime of attention ends"),
     "stationary": Variable(AT_TOKEN, "1", "frequency of the token"),
     "displacement": Variable(AT_TOKEN, "1", "of the token's embedding, at the end of the linear regime"),
-    "displacement_predicted": Variable(AT_TOKEN, "1", "F κ / 2c, at the end of the linear regime"),
+    "displacement_predicted": Variable(AT_TOKEN, "1", "F η / 2c, at the end of the linear regime"),
     "peak_time": Variable(AT_TOKEN, STEPS, "when the query's attention on token 0 peaks; none for token 0, which keeps its focus"),
     "gamma_at_peak": Variable(AT_TOKEN, "1", "the query's embedding then, over its value at the unigram point"),
     "crossing_time": Variable(AT_TOKEN, STEPS, "when the query's embedding crosses zero"),
-    "strength_over_predicted": Variable(AT_TOKEN, "1", "κ then, over the predicted one"),
+    "strength_over_predicted": Variable(AT_TOKEN, "1", "η then, over the predicted one"),
     "force_gap": Variable(
-        "law", "1", "largest gap, off π, of the force on a token's embedding per unit of κ at the unigram point to F"
+        "law", "1", "largest gap, off π, of the force on a token's embedding per unit of η at the unigram point to F"
     ),
     "force_total": Variable("law", "1", "sum of F over tokens"),
     "manifold_gap": Variable("law", "1", "largest difference of a weight between full and reduced flow from one point"),
@@ -266,7 +266,7 @@ def _drift_claims(at: xr.Dataset, case: Case, start: str, c: float) -> Iterator[
     if start != MANIFOLD:
         yield case.at_most(
             TOKEN_DRIFT,
-            "drift of each token against F κ / 2c, largest relative gap",
+            "drift of each token against F η / 2c, largest relative gap",
             at.amplitude_gap,
             0.01,
             sentence="How far each token drifts, and which way, follows from the chain.",
@@ -283,7 +283,7 @@ def _turn_claims(at: xr.Dataset, case: Case, given: list[Condition], usual_lengt
     if start == MANIFOLD and usual_length:
         yield seen_before.but(range="asked at first").between(TURNING_RULE, peak, shares, 0.45, 0.51, expected=FAILS)
     yield seen_before.but(range="seen before").between(TURNING_RULE, peak, shares, 0.435, 0.515, expected=expected)
-    title = "strength κ when γᵢ crosses 0, over the predicted one"
+    title = "strength η when γᵢ crosses 0, over the predicted one"
     yield usual.near(TURNING_RULE, title, crossed, 1, within=0.35, expected=expected)
     # Never crossing is latest of all.
     pi, time = at.stationary.values[1:], np.nan_to_num(at.crossing_time.values[1:], nan=np.inf)

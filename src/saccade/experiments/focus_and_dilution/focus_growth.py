@@ -26,6 +26,7 @@ from saccade.experiments.focus_and_dilution.stage_fits import STEPS
 from saccade.lab.claim import CALCULUS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, cell_rows, grid, stretch
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
+from saccade.model.embedded import Weights, weights_of
 from saccade.observe import fits
 from saccade.observe.measures import effective_rank, singular_values
 from saccade.theory import focus_and_dilution as theory
@@ -38,6 +39,7 @@ from saccade.theory.focus_and_dilution.statements import (
 )
 
 SMALL = 1e-3  # size of queries at which the clock of panel 1 starts
+N_CLOSE = 400  # samples around the peak of attention
 
 VARIABLES = {
     "finite_difference_gap": Variable("law seed", "1", "largest gap of a gradient entry to central differences of the loss"),
@@ -150,12 +152,12 @@ def _tilt_power(path: stages.Along, attention: fits.Array, window: Any, chain: s
 
 
 def _from_random(chain: saccade.MarkovChain, scale: float, seed: int, *, n: int) -> dict[str, Any]:
-    c, flowed = stages.focus_rate(chain), stages.flow_from_random(chain, scale, seed, n)
+    flowed = stages.flow_from_random(chain, scale, seed, n)
     settled = stages.settled(flowed, chain.stationary)
     path = stages.along(flowed, settled)
     linear, curves = stages.linear_end(path), _curves(flowed, path, chain)
     half, norm = theory.embedding_norm(stationary=chain.stationary) / 2, np.linalg.norm(flowed.embedding.values, axis=(1, 2))
-    peak = fits.peak_time(path.time, np.sign(c) * flowed.attention.values[:, -1, 0], linear)
+    peak = _peak(chain, flowed, linear)
     return {
         "plateau_loss": _plateau_loss(flowed, fits.first_index(norm, half)),
         "rate": fits.growth_rate(path.time, curves["curve_query"], stages.attention_window(path, settled)),
@@ -167,6 +169,21 @@ def _from_random(chain: saccade.MarkovChain, scale: float, seed: int, *, n: int)
         "length": peak - fits.reaching_time(path.time, norm, half),
         **curves,
     }
+
+
+def _peak(chain: saccade.MarkovChain, run: xr.Dataset, first: int) -> float:
+    """When the rarest query's attention on token 0 peaks after a sample: a spike narrower than the samples of the whole flow, so
+    the flow is followed once more around it.
+    """
+    way, t = np.sign(stages.focus_rate(chain)), run.time.values
+    near = fits.peak_time(t, way * run.attention.values[:, -1, 0], first)
+    if np.isnan(near):
+        return near
+    begin = int(np.searchsorted(t, near)) - 2
+    end = min(begin + 4, len(t) - 1)
+    start, times = Weights(*(part[begin] for part in weights_of(run))), np.linspace(0, t[end] - t[begin], N_CLOSE)
+    close = saccade.flow(chain, times=times, start=start).isel(seed=0)
+    return float(t[begin] + fits.peak_time(close.time.values, way * close.attention.values[:, -1, 0]))
 
 
 def _plateau_loss(run: xr.Dataset, end_of_first_stage: int) -> float:

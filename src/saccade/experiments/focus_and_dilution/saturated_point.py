@@ -3,7 +3,7 @@
 Holds every formula of Appendix D against derivatives of the saturated model by JAX: the point of three tokens, its kernel, the
 expansion in the asymmetry δ, the point θ(δ) that takes its place; then the exact two-group point for any law and number of tokens.
 Expect rounding everywhere: eq. 24 allows a gradient of order δ³ and eq. 173 gives kernel rates of order δ², both are zero. Bounds
-are rounding, 1e-13 (1e-12 for third derivatives, which κ multiplies), and 1e-6 on rates of first order at the smallest asymmetry.
+are rounding, 1e-13 (1e-12 for third derivatives, which η multiplies), and 1e-6 on rates of first order at the smallest asymmetry.
 With three low tokens the loss's seventh order is asked too, to 0.002 of the change: x and -x differ by 8 %.
 """
 
@@ -35,7 +35,7 @@ D_MODEL, D_KEY = 4, 3  # of the whole model at the two-group point
 ROUNDING = 1e-13
 POWER = 0.05  # by which a fitted power may be off
 # Tilt T of attention among low tokens up to which the loss's sixth order is asked. With low tokens at γ_l ± x/2 their averages
-# differ by x³ κ/4 sech²(T), T = κ|γ_l|x/2, and the loss sees the square: sech⁴(T) bends its power of x by 4 T tanh(T).
+# differ by x³ η/4 sech²(T), T = η|γ_l|x/2, and the loss sees the square: sech⁴(T) bends its power of x by 4 T tanh(T).
 TILT = float(np.sqrt(POWER / 4))
 FOUR, SKEWED = EqualLow(0.75, 4, 0.8), 0.03 * np.array([2.0, -1.0, -1.0]) / np.sqrt(6)  # three low tokens: x and -x differ
 STRENGTH, SIGNS = 6.0, (1, -1)  # of attention there, and of x
@@ -258,13 +258,13 @@ def _of_descent(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     for one, triple, above in zip(least.chain.values, settings.triples, seen, strict=True):
         distance = float(least.separation.sel(chain=one))
         change, predicted = float(least.loss_change.sel(chain=one)), _descent(triple, distance)
-        case = Case({"chain": str(one), "κ": triple.strength, "contrast": distance}, [above], CALCULUS)
+        case = Case({"chain": str(one), "η": triple.strength, "contrast": distance}, [above], CALCULUS)
         title, within = "change of the loss as low tokens separate", 0.02 * abs(predicted)
         yield case.near(stated.SATURATED_DESCENT, title, change, predicted, relative=0.02)
         if triple.stay > theory.critical_stay(triple.high, 3):
             yield case.erratum(stated.LEMMA_D_6, title, change, number="2.4", printed=0.0, corrected=predicted, within=within)
 
-    four = Case({"π₁": FOUR.high, "d": FOUR.n_vocab, "λ": FOUR.stay, "κ": STRENGTH})
+    four = Case({"π₁": FOUR.high, "d": FOUR.n_vocab, "λ": FOUR.stay, "η": STRENGTH})
     for sign in SIGNS:
         predicted = theory.saturated_descent(_four(), high=FOUR.high, stay=FOUR.stay, contrast=sign * SKEWED)
         title = f"change of the loss, low tokens apart along {'-' if sign < 0 else ''}(2, -1, -1)"

@@ -55,7 +55,7 @@ VARIABLES = {
     "last_gap": Variable("flow seed", "nats", "loss above the optimum at the end"),
     "stuck_gap": Variable("flow", "nats", "the same at a degenerate point"),
     "imbalance": Variable("flow seed", "1", "|W0|^2 - |W1|^2 at the end"),
-    "attention_size": Variable("flow seed", "1", "2 kappa of the degenerate point with the attention of the end"),
+    "attention_size": Variable("flow seed", "1", "2η of the degenerate point with the attention of the end"),
     "curve_time": Variable("flow sample", STEPS, "times of the curves, first seed"),
     "curve_spread": Variable("flow sample", "1", "spread of low tokens"),
     "curve_ratio": Variable("flow sample", "1", "s2 / s1 of the embedding"),

@@ -73,16 +73,21 @@ const ChartBars = (() => {
       ChartFrame.yAxis(under, y, box, spec.y.label, ticks, format);
       const slot = (box.right - box.left) / Math.max(1, spec.labels.length);
       const x = (at) => box.left + (at + 0.5) * slot;
-      const letters = Math.max(2, Math.floor(labelRoom(slot) / ChartFrame.LETTER));
-      ChartFrame.xAxis(under, x, box, spec.x.label, labelled(slot), (at) => ChartFrame.shortened(spec.labels[at], letters));
+      const room = staggered(slot) ? 2 * slot : slot;
+      const letters = Math.max(2, Math.floor(labelRoom(room) / ChartFrame.LETTER));
+      const places = labelled(slot, room);
+      const row = (at) => (staggered(slot) ? places.indexOf(at) % 2 : 0);
+      ChartFrame.xAxis(under, x, box, spec.x.label, places, (at) => ChartFrame.shortened(spec.labels[at], letters), row);
       const bars = spec.groups.map((group, index) => shapes(picture, ChartFrame.looks(group, index)));
       ChartFrame.levels(svg("g", {}, picture), spec.levels, y, box);
       drawn = { key: axesKey(limits), y, box, slot, bars };
     }
 
     const labelRoom = (slot) => Math.max(slot, 26) - 2; // narrower and no name could be read
-    const labelled = (slot) => {
-      const step = Math.ceil((labelRoom(slot) + 2) / slot);
+    /** Names that are wider than their bars stand in two rows, where the axis' own name leaves room for them. */
+    const staggered = (slot) => !spec.x.label && spec.labels.length > 1 && spec.labels.some((name) => 1.1 * ChartFrame.widthOf(name) > slot - 4);
+    const labelled = (slot, room) => {
+      const step = Math.ceil((labelRoom(room) + 2) / room);
       return Array.from({ length: Math.ceil(spec.labels.length / step) }, (_, index) => index * step);
     };
 

@@ -141,7 +141,7 @@ const ChartFrame = (() => {
   const isCloud = ({ style }) => style === "points" || style === "rings";
 
   function lineClass({ index, style }) {
-    return `chart-line chart-stroke-${index % 8}${{ dashes: " chart-dash", dots: " chart-dots" }[style] ?? ""}`;
+    return `chart-line chart-stroke-${index % 8}${{ dashes: " chart-dash", dots: " chart-dots", pale: " chart-pale" }[style] ?? ""}`;
   }
 
   const markerClass = ({ index, style }) => (style === "rings" ? `chart-ring chart-stroke-${index % 8}` : `chart-fill-${index % 8}`);
@@ -201,13 +201,13 @@ const ChartFrame = (() => {
     return sorted.filter((_, index) => index % step === 0).map(({ at, label }) => ({ at, label: shortened(label, letters) }));
   }
 
-  /** Ticks and labels under the plot, the axis' name at their right end. */
-  function xAxis(parent, x, box, label, ticks, format) {
+  /** Ticks and labels under the plot, each in its row, the axis' name at their right end. */
+  function xAxis(parent, x, box, label, ticks, format, row = () => 0) {
     svg("path", { d: `M${box.left} ${box.bottom}H${box.right}`, class: "chart-axis" }, parent);
     for (const tick of ticks) {
       const at = x(tick).toFixed(1);
       svg("path", { d: `M${at} ${box.bottom}v4`, class: "chart-axis" }, parent);
-      text(format(tick), { x: at, y: box.bottom + 16, class: "chart-text chart-middle" }, parent);
+      text(format(tick), { x: at, y: box.bottom + 16 + 14 * row(tick), class: "chart-text chart-middle" }, parent);
     }
     const name = shortened(label, Math.floor(box.right / LETTER));
     text(name, { x: box.right, y: box.bottom + 32, class: "chart-text chart-name chart-end" }, parent);

@@ -69,10 +69,11 @@ const Player = (() => {
   /**
    * Use the clock and events of a record.
    * @param {Float64Array} clock @param {Float64Array} shares how far a film of it is at each moment, from 0 to 1
-   * @param {string} label name and unit @param {{time: number, name: string}[]} events
+   * @param {string} label name and unit @param {{time: number, name: string}[]} events @param {boolean} stay at the present time, or at the end
    */
-  function use(clock, shares, label, events) {
+  function use(clock, shares, label, events, stay) {
     stop();
+    const now = stay && place < times.length - 1 ? time() : Infinity;
     [times, pace, parts.label] = [clock, shares, label.split(",")[0]];
     parts.slider.max = String(times.length - 1);
     parts.unit.textContent = parts.label;
@@ -80,7 +81,7 @@ const Player = (() => {
     parts.events.replaceChildren(new Option("Jump to an event…", ""));
     for (const event of events) parts.events.append(new Option(`${event.name} (${Charts.format(event.time)})`, String(event.time)));
     parts.events.hidden = events.length === 0;
-    go(times.length - 1);
+    jump(now);
   }
 
   /** Go to the moment of a time. */

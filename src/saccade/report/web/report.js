@@ -41,9 +41,15 @@
     chart.cursor(Player.time());
   }
 
-  async function useClock(record) {
-    const [clock, pace] = await Promise.all([Packed.array(record.clock), Packed.array(record.pace)]);
-    Player.use(clock, pace, record.clockLabel, record.events);
+  /** The clock of a run: all runs of a record have one, or each has its own, perhaps with fewer moments than others. */
+  async function useClock(record, choice, stay = false) {
+    const [clocks, paces] = await Promise.all([Packed.array(record.clock), Packed.array(record.pace)]);
+    const { shape } = record.clock;
+    const first = shape.at(-1) * record.clockAxes.reduce((at, axis, index) => at * shape[index] + (choice[axis] ?? 0), 0);
+    const [clock, pace] = [clocks, paces].map((all) => all.subarray(first, first + shape.at(-1)));
+    const unknown = clock.findIndex((time) => !Number.isFinite(time));
+    const count = unknown < 0 ? clock.length : Math.max(1, unknown);
+    Player.use(clock.subarray(0, count), pace.subarray(0, count), record.clockLabel, record.events, stay);
   }
 
   /** What the second view begins with: another seed of the same record, else the next record, else another choice in this one. */
@@ -63,7 +69,7 @@
     if (!data.records.length) return undefined;
     place("over-time").hidden = !isAlone && data.claims.length > 0;
     Player.attach(place("player"));
-    await useClock(data.records[0]);
+    await useClock(data.records[0], {});
     const first = View.create(place("views"), data.records, { record: 0, choice: {} }, useClock);
     let second = null;
     const button = place("compare");

@@ -23,9 +23,10 @@ const View = (() => {
 
   /**
    * @param {Element} container @param {Object[]} records @param {{record: number, choice: Object<string, number>}} start
-   * @param {(record: Object) => void} onRecord called when another record is chosen
+   * @param {(record: Object, choice: Object<string, number>, stay: boolean) => void} onClock called when another clock is chosen: with a
+   *   record, or with another run of it, and then the time may stay
    */
-  function create(container, records, start, onRecord = () => {}) {
+  function create(container, records, start, onClock = () => {}) {
     const element = html("div", "view", undefined, container);
     const controls = html("div", "controls", undefined, element);
     const choices = html("div", "controls"); // of lines; below the maps and heads of a watched run, which show all of them
@@ -36,13 +37,17 @@ const View = (() => {
 
     const places = (figure) => figure.choices.map((choice) => state.choice[choice.axis] ?? 0);
 
+    /** A record with several clocks is listed once for each. */
+    const names = () => records.map(({ name, result, clockLabel }) => (records.filter((one) => one.result === result).length > 1
+      ? `${name}, by ${clockLabel.split(",")[0]}` : name));
+
     function writeControls() {
       controls.replaceChildren();
       choices.replaceChildren();
       if (records.length > 1) {
-        select(controls, "Record", records.map((record) => record.name), state.record, (place) => {
+        select(controls, "Record", names(), state.record, (place) => {
           show(place);
-          onRecord(records[place]);
+          onClock(records[place], state.choice, false);
         });
       }
       for (const [axis, labels] of choicesOf(records[state.record])) {
@@ -50,6 +55,8 @@ const View = (() => {
         select(choices, axis.replaceAll("_", " "), labels, state.choice[axis] ?? 0, (place) => {
           state.choice[axis] = place;
           shown.forEach((plot) => plot.again());
+          const record = records[state.record];
+          if (record.clockAxes.includes(axis)) onClock(record, state.choice, true);
         });
       }
     }

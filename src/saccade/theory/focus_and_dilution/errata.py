@@ -111,10 +111,10 @@ ERRATUM_1_11 = Correction(
 
 ERRATUM_2_1 = Correction(
     "2.1",
-    (r"\text{proof, } \kappa \to \infty: \text{ such a point, } \gamma_1 \gamma_l < 0, \text{ for every } \lambda \in (0, 1)",),
+    (r"\text{proof, } \eta \to \infty: \text{ such a point, } \gamma_1 \gamma_l < 0, \text{ for every } \lambda \in (0, 1)",),
     (
         r"\text{saturated point only if } (1 - \lambda) \pi_1 < \frac{1}{d}",
-        r"\text{at finite } \kappa \text{ a degenerate point exists outside this domain too}",
+        r"\text{at finite } \eta \text{ a degenerate point exists outside this domain too}",
     ),
     "A negative multiple of the logits that favour token 1 gives it less than 1/d, so P must do so too after a low token.",
     title="The proof's saturated point needs (1 - λ)π₁ < 1/d",
@@ -123,10 +123,10 @@ ERRATUM_2_2 = Correction(
     "2.2",
     (r"\text{neutrally stable on the rank-one manifold}",),
     (
-        r"\lambda \le \lambda_c: \text{ for all } \kappa \text{; } \lambda > \lambda_c: \text{ only for } \kappa \to \infty",
+        r"\lambda \le \lambda_c: \text{ for all } \eta \text{; } \lambda > \lambda_c: \text{ only for } \eta \to \infty",
         r"\lambda > \lambda_c \text{ where } \lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
     ),
-    "Low tokens that separate in γ change what they attend to, by κ Var(γ), which vanishes only in the limit.",
+    "Low tokens that separate in γ change what they attend to, by η Var(γ), which vanishes only in the limit.",
     title="Above a critical λ the degenerate point is neutrally stable at infinite strength only",
 )
 ERRATUM_2_3 = Correction(
@@ -140,7 +140,7 @@ ERRATUM_2_4 = Correction(
     "2.4",
     (r"\text{degenerate local minimum on the rank-one manifold}",),
     (
-        r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\kappa^2 |x|^6}{2 (d - 1)^2}"
+        r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\eta^2 |x|^6}{2 (d - 1)^2}"
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] + O(|x|^7)"
         r" < 0 \text{ above the critical } \lambda",
         r"\text{low tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
@@ -152,7 +152,7 @@ ERRATUM_2_5 = Correction(
     "2.5",
     (r"|\gamma| = |\beta|",),
     (
-        r"|\gamma|^2 - |\beta|^2 = \lambda_Q^2 + \lambda_K^2 = 2 \kappa > 0",
+        r"|\gamma|^2 - |\beta|^2 = \lambda_Q^2 + \lambda_K^2 = 2 \eta > 0",
         r"q_3 \propto (\frac{\gamma}{|\gamma|^2}; \frac{\beta}{|\beta|^2}) \text{, and the rest holds}",
     ),
     "The flow from a small start conserves this difference, so the assumed balance holds only without attention.",

@@ -96,7 +96,7 @@ LEMMA_D_5 = _stated(
     "Lemma D.5",
     "First-order variations of attention, predictions and gradients",
     (
-        r"d A_1 = 0, \quad d A_l = \kappa \gamma_l \frac{d \gamma_2 - d \gamma_3}{4} s, \quad d p_i = A_i d M \mathrm{Var}(p_i)",
+        r"d A_1 = 0, \quad d A_l = \eta \gamma_l \frac{d \gamma_2 - d \gamma_3}{4} s, \quad d p_i = A_i d M \mathrm{Var}(p_i)",
         r"d \frac{\partial L}{\partial M} = \sum_i \pi_i A_i^\top d p_i, \quad d \frac{\partial L}{\partial \Phi} = 0",
     ),
     (*_THREE, _EQUAL),
@@ -239,9 +239,9 @@ SATURATED_DESCENT = _ours(
     "sixth-order descent",
     "Above the critical λ the saturated point is no minimum: the loss falls as x⁶",
     (
-        r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\kappa^2 |x|^6}{2 (d - 1)^2}"
+        r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\eta^2 |x|^6}{2 (d - 1)^2}"
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}]"
-        r" (1 + 2 \kappa \gamma_l \frac{\sum_j x_j^3}{|x|^2}) + O(|x|^8)",
+        r" (1 + 2 \eta \gamma_l \frac{\sum_j x_j^3}{|x|^2}) + O(|x|^8)",
         r"\text{low tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
         r"S = \pi_1 \gamma_1^2 P_{1l} + (1 - \pi_1) \gamma_l^2 P_{ll}",
     ),

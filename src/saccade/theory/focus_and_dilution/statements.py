@@ -349,9 +349,9 @@ UNIGRAM_POINT = _ours(
     "unigram point",
     "The critical point after condensation predicts token frequencies",
     (
-        r"W_0 = \gamma \alpha^\top, \quad \gamma = g \frac{\pi}{|\pi|}, \quad W_1 = \alpha \beta^\top,"
-        r" \quad \beta = \frac{\zeta}{g |\pi|}, \quad W_Q = W_K = 0",
-        r"\zeta_i = \ln \pi_i - \frac{1}{d} \sum_j \ln \pi_j, \quad g = \sqrt{\frac{|\zeta|}{|\pi|}}, \quad p_i = \pi,"
+        r"W_0 = \gamma \alpha^\top, \quad \gamma = \kappa_1 \frac{\pi}{|\pi|}, \quad W_1 = \alpha \beta^\top,"
+        r" \quad \beta = \frac{\zeta}{\kappa_1 |\pi|}, \quad W_Q = W_K = 0",
+        r"\zeta_i = \ln \pi_i - \frac{1}{d} \sum_j \ln \pi_j, \quad \kappa_1 = \sqrt{\frac{|\zeta|}{|\pi|}}, \quad p_i = \pi,"
         r" \quad L = -\sum_j \pi_j \ln \pi_j",
     ),
     (_ANY,),
@@ -370,7 +370,7 @@ SPECTRA = _ours(
     (
         r"\text{origin: } \pm \mu_0 \text{, each } m \text{-fold},"
         r" \quad J_{att}: \pm c \text{, each } d_k \text{-fold (key width } d_k \text{); all others } 0",
-        r"J_{out}: \text{ eigenvalues of } -|\pi|^2 (g^2 I + \beta \beta^\top) \mathrm{Var}(\pi)",
+        r"J_{out}: \text{ eigenvalues of } -|\pi|^2 (\kappa_1^2 I + \beta \beta^\top) \mathrm{Var}(\pi)",
         r"\text{equal low tokens: } -\rho \text{ once}, \quad -\kappa_1^2 |\pi|^2 \pi_l \text{, } (d - 2) \text{-fold}",
     ),
     (_ANY,),
@@ -390,7 +390,7 @@ LOGIT_SCALE = _ours(
 FIRST_ORDER_ATTENTION = _ours(
     "attention of first order",
     "How far each query tilts to each token, given the strength of attention",
-    (r"A_{ij} \approx \pi_j (1 + \kappa \gamma_i (\gamma_j - \langle \gamma \rangle))",),
+    (r"A_{ij} \approx \pi_j (1 + \eta \gamma_i (\gamma_j - \langle \gamma \rangle))",),
     (_ANY, _CONDENSED),
     "extends chen2026, Theorem 3.5",
 )
@@ -412,10 +412,10 @@ TOKEN_DRIFT = _ours(
     "drift of each token",
     "Growing attention moves the embedding of each token by a known amount",
     (
-        r"F_j = 2 \kappa_1 \pi_j (\gamma_j - \langle \gamma \rangle) + \pi_j (P_j - \pi) \cdot \beta"
+        r"F_j = 2 k \pi_j (\gamma_j - \langle \gamma \rangle) + \pi_j (P_j - \pi) \cdot \beta"
         r" \mathrm{Var}_\pi(\gamma), \quad \sum_j F_j = 0",
-        r"\kappa_1 = \sum_i \pi_i \gamma_i (P_i - \pi) \cdot \beta,"
-        r" \quad \delta \gamma_\perp(t) = \frac{\kappa(t)}{2 c} F_\perp, \quad \kappa \sim e^{2 c t}",
+        r"k = \sum_i \pi_i \gamma_i (P_i - \pi) \cdot \beta,"
+        r" \quad \delta \gamma_\perp(t) = \frac{\eta(t)}{2 c} F_\perp, \quad \eta \sim e^{2 c t}",
     ),
     (_ANY, _CONDENSED),
     "extends chen2026, Theorem 3.7, to any stationary law",
@@ -431,9 +431,9 @@ TURNING_RULE = _ours(
     "turning rule",
     "A query's focus peaks when its embedding is half gone; rare tokens turn first",
     (
-        r"\Phi_{i1} = \kappa \gamma_i(\kappa) \gamma_1, \quad \gamma_i(\kappa) = \gamma_i - \frac{|F_i|}{2 c} \kappa",
-        r"\text{peak at } \kappa \approx \frac{c \gamma_i}{|F_i|},"
-        r" \quad \text{focus gone at } \kappa \approx \frac{2 c \gamma_i}{|F_i|}",
+        r"\Phi_{i1} = \eta \gamma_i(\eta) \gamma_1, \quad \gamma_i(\eta) = \gamma_i - \frac{|F_i|}{2 c} \eta",
+        r"\text{peak at } \eta \approx \frac{c \gamma_i}{|F_i|},"
+        r" \quad \text{focus gone at } \eta \approx \frac{2 c \gamma_i}{|F_i|}",
     ),
     (_ANY, _CONDENSED),
     "follows from the drift of each token",
