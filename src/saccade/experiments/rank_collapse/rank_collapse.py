@@ -2,7 +2,8 @@
 
 Follows networks on noisy sequences (`escape_clock.teacher_data`), on the two-clue task and on the paper's anchor function through
 stage II, and measures orders at β*. Tolerances were set before the run. After it, orders are measured at weights of .02 to .005
-(at .05 to .0125 they were 1.96 and .974), and the quietest moment is sampled more finely.
+(at .05 to .0125 they were 1.96 and .974), the quietest moment is sampled more finely, and the rate is that of the amplitude: with
+turned keys that of |W_Q| was 1 % off from one of three starts.
 """
 
 from __future__ import annotations
