@@ -113,7 +113,7 @@ REAL_TEXT = {  # need the extras `torch` and `text`
     "sparse-then-dense": Entry("real_text", "sparse_then_dense", "sparse, then dense", 270),
     "forecast-transformer": Entry("real_text", "forecast_transformer", "first force against an ordinary Transformer", 50),
     "forecast": Entry("real_text", "forecast", "forecast from counts, scored", 60),
-    "attention-drive": Entry("real_text", "attention_drive", "which head opens first? (no text)", 30),
+    "attention-drive": Entry("rank_collapse", "attention_drive", "which head opens first? (no text)", 30),
 }
 SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
 EXPERIMENTS = SYNTHETIC | REAL_TEXT

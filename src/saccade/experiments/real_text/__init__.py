@@ -1,1 +1,1 @@
-"""Experiments on real text and on small Transformers (extras `torch` and `text`), and what several of them share."""
+"""Experiments on real text (extras `torch` and `text`), and what several of them share."""
