@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from saccade.data.labelled_sequences import LabelledSequences
 from saccade.errors import InputError
 from saccade.experiments import experiment
+from saccade.experiments.rank_collapse import escape_clock, rank_collapse
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
+from saccade.model.attention_classifier import AttentionClassifier
+from saccade.observe.fits import power
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
@@ -35,6 +39,8 @@ def test_a_law_that_drifts_and_a_time_that_is_off_are_seen():
         assert verdicts("blow-up", record.assign(drift=drift), title) == {FAILS}
     assert verdicts("blow-up", record.assign(steepest=1.5 * record.steepest), "eq. 38") == {FAILS}
     assert verdicts("blow-up", record.assign(rank_one_time=record.rank_one_time * (1 + 1e-8)), "Carlson") == {FAILS}
+    rising = record.reached * (1 + 2e-4 * ((record.approach == "power") & (record["size"] == 100)))
+    assert verdicts("blow-up", record.assign(reached=rising), "E' / E^(4/3) (") == {FAILS}
     late = record.assign(time=record.time * 1.5)
     assert verdicts("blow-up", late, "over the bound") == {FAILS}
 
@@ -46,6 +52,7 @@ def test_one_start_that_does_not_blow_up_or_loses_the_condition_is_seen():
     grown = record.assign(tied_size=0 * record.tied_size + 1e7)
     assert verdicts("blow-up", grown, "size of a million (width 1") == {HOLDS}  # a control that holds is a surprise
     assert verdicts("blow-up", record.assign(told_size=1.2 * record.told_size), "from the matrix laws") == {FAILS}
+    assert verdicts("blow-up", record.assign(met_size=4 * record.met_size), "of an earlier run") == {FAILS}
     assert verdicts("blow-up", record.assign(degeneracy=0 * record.degeneracy), "size of a million (starts") == {OUTSIDE}
     assert verdicts("blow-up", record.assign(lost=record.lost.where(~one, 1.0)), "lose it again") == {FAILS}
     assert verdicts("blow-up", record.assign(met_size=record.met_size.where(~one)), "meet it before") == {FAILS}
@@ -107,6 +114,18 @@ def test_what_is_outside_the_assumptions_decides_nothing_and_a_square_that_is_lo
     assert verdicts("rank-collapse", squared, "power of the outer gradient in δ") == {FAILS}
     driven = record.assign(still=record.still * [1, 0, 10])
     assert verdicts("rank-collapse", driven, "(data equal tokens)") == {HOLDS}  # a control that holds is a surprise
+
+
+def test_orders_near_the_origin_and_the_rate_with_turned_keys_are_those_of_the_theory_from_another_start():
+    """From this start the next order is large, and other directions of W_Q die out late."""
+    found = escape_clock._expansion(LabelledSequences.two_clue(), seed=1)
+    left_out, balanced = np.abs(found["expansion"] - [[found["expected"]], [0.0]])
+    scale, small = escape_clock.EXPANSION, found["small"].T
+    np.testing.assert_allclose([power(scale, left_out), power(scale, balanced)], 2.0, atol=0.1)
+    np.testing.assert_allclose([power(scale, each) for each in small], 2.0, atol=0.05)
+    turned = AttentionClassifier(escape_clock.teacher_data(), 1e-6, angles=rank_collapse.ANGLES)
+    told = rank_collapse._stage_two(turned, seed=1)
+    assert told["rate"] == pytest.approx(told["drive_values"][0], rel=1e-3)
 
 
 @pytest.mark.parametrize("name", NAMES)

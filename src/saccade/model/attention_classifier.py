@@ -100,7 +100,7 @@ class AttentionClassifier(System):
     def downhill(self, parameters: Weights) -> tuple[Weights, Any]:
         """Minus the slope of the loss along the weights, and F, that along query key^T; eq. 15 where attention is uniform."""
         with jax.enable_x64(True):
-            slopes = _equations(self.activation, self.loss_kind)[3](parameters, self.setting())
+            slopes, _ = _equations(self.activation, self.loss_kind)[3](parameters, self.setting())
             return jax.tree.map(lambda part: -np.asarray(part), slopes)
 
     def rates(self) -> dict[str, float]:
@@ -123,26 +123,28 @@ class AttentionClassifier(System):
 
 @lru_cache
 def _equations(activation: str, loss_kind: str) -> tuple[Callable[..., Any], ...]:
-    """Of (weights, setting): velocity, loss, what is observed, slopes along weights and a matrix added to query key^T."""
+    """Of (weights, setting): velocity, loss, what is observed, and slopes along weights and a matrix added to query key^T."""
     bend, price = _ACTIVATIONS[activation], _LOSSES[loss_kind]
 
-    def total(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:
-        attention = jax.nn.softmax(_scores(weights, setting, logit_matrix), axis=-1)
+    def total(weights: Weights, setting: Setting, logit_matrix: Any) -> tuple[Array, Array]:
+        """The loss, and the attention of the last token (sequence, position)."""
+        scale = setting.tokens.shape[-1] ** -0.5
+        pairs = jnp.einsum("dk,skl,el->sde", weights.query, setting.turns, weights.key) + scale * logit_matrix
+        attention = jax.nn.softmax(jnp.einsum("nd,sde,nse->ns", setting.tokens[:, -1], pairs, setting.tokens), axis=-1)
         mixed = jnp.einsum("ns,nsd->nd", attention, setting.tokens)
         output = bend(mixed @ weights.value @ weights.hidden) @ weights.readout
-        return jnp.sum(setting.weight * price(setting.label * output))
+        return jnp.sum(setting.weight * price(setting.label * output)), attention
 
     def loss(weights: Weights, setting: Setting) -> Array:
-        return total(weights, setting, 0.0)
+        return total(weights, setting, 0.0)[0]
 
     @jax.jit
-    def slopes(weights: Weights, setting: Setting) -> tuple[Weights, Array]:
+    def slopes(weights: Weights, setting: Setting) -> tuple[tuple[Weights, Array], Array]:
         width = setting.tokens.shape[-1]
-        return jax.grad(total, argnums=(0, 2))(weights, setting, jnp.zeros((width, width)))
+        return jax.grad(total, argnums=(0, 2), has_aux=True)(weights, setting, jnp.zeros((width, width)))
 
     def observe(weights: Weights, setting: Setting) -> dict[str, Seen]:
-        slope, along_logits = slopes(weights, setting)
-        attention = jax.nn.softmax(_scores(weights, setting, 0.0), axis=-1)
+        (slope, along_logits), attention = slopes(weights, setting)
         outer = jnp.sqrt(sum(jnp.sum(getattr(slope, name) ** 2) for name in OUTER))
         return {
             "attention": Seen(("sequence", "position"), attention, "1", "attention of the last token"),
@@ -151,10 +153,3 @@ def _equations(activation: str, loss_kind: str) -> tuple[Callable[..., Any], ...
         }
 
     return downhill(loss), loss, observe, slopes
-
-
-def _scores(weights: Weights, setting: Setting, logit_matrix: Any) -> Array:
-    """Attention logits of the last token (sequence, position)."""
-    scale = setting.tokens.shape[-1] ** -0.5
-    pairs = jnp.einsum("dk,skl,el->sde", weights.query, setting.turns, weights.key) + scale * logit_matrix
-    return jnp.einsum("nd,sde,nse->ns", setting.tokens[:, -1], pairs, setting.tokens)

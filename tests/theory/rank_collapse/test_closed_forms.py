@@ -13,7 +13,7 @@ from saccade.theory import rank_collapse as theory
 
 RNG = np.random.default_rng(5)
 FACTORS = RNG.standard_normal(3), RNG.standard_normal((3, 5)), RNG.standard_normal(5)
-TASKS = [(0.9, 0.9, 0.5), (0.95, 0.7, 0.5), (0.9, 0.6, 0.7)]
+TASKS = [(0.9, 0.9, 0.5), (0.95, 0.7, 0.5), (0.9, 0.6, 0.7), (0.3, 0.2, 0.4)]
 
 
 def drift(quantity, h=1e-6):
@@ -102,7 +102,8 @@ def test_the_two_clue_task_is_as_its_closed_forms_say(task):
     data, told = LabelledSequences.two_clue(*task), theory.TwoClue(*task)
     given = data.tokens, data.label, data.weight
     pull = (data.weight * data.label) @ data.tokens.mean(axis=1)
-    np.testing.assert_allclose(pull, told.slope * np.eye(5)[0], atol=1e-15)
+    np.testing.assert_allclose(pull, told.pull(0) * np.eye(5)[0], atol=1e-15)
+    assert told.slope == pytest.approx(np.linalg.norm(pull), rel=1e-14)
     for beta in (0.0, 0.7, told.beta_star):
         along = beta * np.eye(5)[0]
         assert theory.uniform_loss(along, *given) == pytest.approx(told.uniform_loss(beta), rel=1e-14)
@@ -112,6 +113,12 @@ def test_the_two_clue_task_is_as_its_closed_forms_say(task):
     np.testing.assert_allclose(star, told.beta_star * np.eye(5)[0], atol=1e-12)
     assert theory.uniform_loss(star, *given) == pytest.approx(told.plateau, rel=1e-14)
     assert told.uniform_loss(told.beta_at(0.95)) == pytest.approx(0.95, rel=1e-12)
+
+
+def test_clues_that_are_mostly_wrong_escape_when_those_that_are_mostly_right_do():
+    wrong, right = theory.TwoClue(0.3, 0.2, 0.4), theory.TwoClue(0.7, 0.8, 0.4)
+    assert wrong.beta_at(0.98) == pytest.approx(-right.beta_at(0.98), rel=1e-12)
+    assert wrong.escape_offset(0.98) == pytest.approx(right.escape_offset(0.98), rel=1e-9)
 
 
 def test_the_escape_offset_is_that_of_the_integrated_ray():
@@ -136,8 +143,14 @@ def test_the_drive_is_minus_the_slope_of_the_loss_along_the_logits():
 
 def test_labels_without_noise_are_separable_and_noisy_ones_are_not():
     clean, noisy = (LabelledSequences.noisy_teacher(40, (1.0, 1.0), noise=noise, seed=1) for noise in (0.0, 2.0))
-    assert theory.is_separable(clean.tokens, clean.label)
-    assert not theory.is_separable(noisy.tokens, noisy.label)
+    assert theory.is_separable(*clean.given)
+    assert not theory.is_separable(*noisy.given)
+
+
+def test_clues_that_are_never_wrong_leave_no_plateau_though_half_the_sequences_tell_nothing():
+    assert theory.is_separable(*LabelledSequences.two_clue(1.0, 1.0).given)
+    assert not theory.is_separable(*LabelledSequences.two_clue(1.0, 0.9).given)
+    assert not theory.is_separable(*LabelledSequences.two_clue(0.9, 0.1).given)  # the mean token tells nothing
 
 
 def test_anchor_sequences_have_one_anchor_and_the_target_of_equation_60():

@@ -52,10 +52,12 @@ def uniform_optimum(tokens: Array, label: Array, weight: Array) -> Array:
     return beta
 
 
-def is_separable(tokens: Array, label: Array) -> bool:
-    """Whether some direction of the mean token tells the labels without an error: then no plateau exists."""
-    margins = label[:, None] * tokens.mean(axis=1)
-    return bool(linprog(np.zeros(margins.shape[1]), A_ub=-margins, b_ub=-np.ones(len(margins)), bounds=(None, None)).success)
+def is_separable(tokens: Array, label: Array, weight: Array) -> bool:
+    """Whether some direction of the mean token is right about a label and never wrong: then the loss has no least value, and no
+    plateau exists.
+    """
+    margins = (label[:, None] * tokens.mean(axis=1))[weight > 0]
+    return bool(-linprog(-margins.mean(axis=0), A_ub=-margins, b_ub=np.zeros(len(margins)), bounds=(-1, 1)).fun > 1e-9)
 
 
 def attention_drive(beta: ArrayLike, tokens: Array, label: Array, weight: Array) -> Array:

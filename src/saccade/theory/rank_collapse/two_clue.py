@@ -28,8 +28,8 @@ class TwoClue:
 
     @property
     def slope(self) -> float:
-        r"""$g_0 = |\sum_i p_i y_i \bar x_i| = (2\bar p - 1)/3$; v is the clue's sign."""
-        return (2 * self.right - 1) / 3
+        r"""$g_0 = |\sum_i p_i y_i \bar x_i| = |2\bar p - 1|/3$; v is the clue's sign, turned around if $\bar p < 1/2$."""
+        return abs(2 * self.right - 1) / 3
 
     def uniform_loss(self, beta: float) -> float:
         r"""$\tilde L_1 = \frac12[1 + \bar p e^{-2\beta_0/3} + (1-\bar p) e^{2\beta_0/3}]$."""
@@ -70,12 +70,12 @@ class TwoClue:
     def beta_at(self, loss: float) -> float:
         r"""$\beta_0$ on the way to the plateau at which $\tilde L_1$ has fallen to `loss`."""
         p, m = self.right, 2 * loss - 1
-        return float(-1.5 * np.log((m + np.sqrt(m**2 - 4 * p * (1 - p))) / (2 * p)))
+        return float(-1.5 * np.log((m + np.sign(p - 0.5) * np.sqrt(m**2 - 4 * p * (1 - p))) / (2 * p)))
 
     def escape_offset(self, loss: float) -> float:
         r"""How long after the blow-up time of stage I the loss falls through a level, up to $O(\epsilon)$. On the ray of three
         equal factors r, $\dot r = g(r^3) r^2$, so it is $\int_0^{r_1} (1/g(r^3) - 1/g_0) dr/r^2 - 1/(r_1 g_0)$, $\beta_0 = r_1^3$.
         """
-        r1, g0 = self.beta_at(loss) ** (1 / 3), self.slope
+        r1, g0 = np.cbrt(self.beta_at(loss)), self.pull(0.0)
         late = quad(lambda r: (1 / self.pull(r**3) - 1 / g0) / r**2, 0, r1, epsabs=1e-12, epsrel=1e-12)[0]
         return float(late - 1 / (r1 * g0))
