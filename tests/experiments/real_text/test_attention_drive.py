@@ -11,7 +11,7 @@ import torch
 
 import saccade
 from saccade.experiments.real_text import attention_drive
-from saccade.experiments.real_text.attention_drive import EXPERIMENT
+from saccade.experiments.rank_collapse.attention_drive import EXPERIMENT
 from saccade.lab.claim import FAILS, HOLDS
 from tests.experiments.default_runs import record_of
 
