@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 import torch
 
 import saccade
-from saccade.experiments.real_text import attention_drive
+from saccade.experiments.rank_collapse import attention_drive
 from saccade.experiments.rank_collapse.attention_drive import EXPERIMENT
 from saccade.lab.claim import FAILS, HOLDS
 from tests.experiments.default_runs import record_of
