@@ -164,3 +164,16 @@ def test_a_mistake_while_a_file_of_ones_own_runs_is_a_sentence(mine: Path, right
     with pytest.raises(InputError, match=said):
         reproduce(str(mine), "out")
     assert not Path("out/common-tokens-fall").exists()
+
+
+def test_seeds_that_are_a_count_cannot_be_swept_one_by_one(mine: Path) -> None:
+    mine.write_text(TEXT.replace("lr_attention: float = 1.0", "seeds: int = 3").replace("settings.lr_attention", "1.0"))
+    with pytest.raises(InputError, match=r"`seeds` of types.py is a count; .* declare `seeds: int \| tuple\[int, \.\.\.\]`"):
+        Grid.of("types.py", (), 2)
+
+
+def test_a_module_beside_a_file_is_no_part_of_it(mine: Path) -> None:
+    mine.with_name("beside_it.py").write_text("N = 1")
+    mine.write_text(TEXT.replace("from dataclasses", "import beside_it\nfrom dataclasses"))
+    with pytest.raises(InputError, match=r"line 3, cannot be loaded: .* put what it needs of beside_it into it"):
+        experiment("types.py")
