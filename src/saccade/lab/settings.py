@@ -17,7 +17,6 @@ from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from saccade.errors import InputError, checked_count, checked_number, checked_seed
-from saccade.records.json_files import json_ready
 from saccade.records.schema import restored_settings
 
 _MOST, _MOST_COUNT = 1e30, 10**9
@@ -33,7 +32,7 @@ class Range(NamedTuple):
 
 def check_settings(settings: Any) -> None:
     """An `InputError` that names the first setting that a record could not keep, or that is out of its range."""
-    restored_settings(json_ready(asdict(settings), str), type(settings))
+    restored_settings(asdict(settings), type(settings))
     for field in fields(settings):
         check_values(type(settings), field.name, [getattr(settings, field.name)])
 

@@ -111,7 +111,7 @@ def settings_of(record: xr.Dataset | Mapping[str, Any], kind: type[C]) -> C:
 
 
 def restored_settings(stored: Mapping[str, Any], kind: type[C]) -> C:
-    """The settings from what JSON has of them."""
+    """The settings from their values, which may come from JSON."""
     hints = get_type_hints(kind)
     try:
         return kind(**{name: _restored(name, value, hints[name]) for name, value in stored.items()})
@@ -120,10 +120,11 @@ def restored_settings(stored: Mapping[str, Any], kind: type[C]) -> C:
 
 
 def _restored(name: str, value: Any, hint: Any) -> Any:
-    """A value from JSON as its field declares it."""
+    """A value as its field declares it, also from JSON."""
+    value = value.item() if hasattr(value, "item") else value  # NumPy's numbers are plain ones
     for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         kinds = get_args(option)
-        if get_origin(option) is tuple and isinstance(value, list):
+        if get_origin(option) is tuple and isinstance(value, list | tuple):
             kinds = kinds[:1] * len(value) if kinds[-1] is Ellipsis else kinds
             if len(kinds) == len(value):
                 return tuple(_restored(name, item, kind) for item, kind in zip(value, kinds))
