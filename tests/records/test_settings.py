@@ -28,7 +28,9 @@ class Settings:
     optimiser: Literal["sgd", "adam"] = "sgd"
 
 
-@pytest.mark.parametrize("changed", [{}, {"rate": -math.inf}, {"rate": 2, "seeds": (5, 7)}, {"n_vocab": 11, "probes": ()}, {"optimiser": "adam"}])
+@pytest.mark.parametrize(
+    "changed", [{}, {"rate": -math.inf}, {"rate": 2, "seeds": (5, 7)}, {"n_vocab": 11, "probes": ()}, {"optimiser": "adam"}]
+)
 def test_settings_come_back_as_they_were(changed):
     settings = replace(Settings(), **changed)
     record = with_settings(xr.Dataset(), settings)

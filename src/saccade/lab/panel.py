@@ -175,7 +175,7 @@ Layout: TypeAlias = Sequence[Panel] | Sequence[Sequence[Panel]]
 
 def specs(layout: Layout) -> list[list[dict[str, Any]]]:
     """Rows of panels as plain data, which is all that the drawers know."""
-    listed = list(layout) if isinstance(layout, Iterable) else [layout]
+    listed: list[Any] = list(layout) if isinstance(layout, Iterable) else [layout]
     rows = [list(row) if isinstance(row, list | tuple) else [row] for row in listed]
     for panel in itertools.chain(*rows):
         if not isinstance(panel, Lines | Bars | Heat):

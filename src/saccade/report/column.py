@@ -49,7 +49,9 @@ def folder_of(source: str | Path) -> Path:
     found = next((folder for folder in folders if folder.is_dir()), None)
     if found is None:
         where = " or ".join(map(str, _PLACES))
-        raise InputError(f"there is no result {source} in {where}; `saccade reproduce NAME` makes one, `saccade list` shows the names.")
+        raise InputError(
+            f"there is no result {source} in {where}; `saccade reproduce NAME` makes one, `saccade list` shows the names."
+        )
     return found
 
 

@@ -129,7 +129,9 @@ def _seed_axis(name: str, config: Any, seeds: Any, axes: list[Axis]) -> Axis:
     if setting is None:
         raise InputError(f"{name} draws nothing at random, so it has no seeds to sweep; leave `--seeds` out.")
     if setting == "seeds" and get_type_hints(type(config))[setting] is int:
-        raise InputError(f"`seeds` of {name} is a count; to sweep seeds one by one, declare `seeds: int | tuple[int, ...]`, or a `seed`.")
+        raise InputError(
+            f"`seeds` of {name} is a count; to sweep seeds one by one, declare `seeds: int | tuple[int, ...]`, or a `seed`."
+        )
     if any(setting in axis.settings for axis in axes):
         raise InputError(f"`{setting}` is swept twice, by `--over` and by `--seeds`; leave one out.")
     numbers = list(seeds) if is_list_like(seeds) else range(checked_count("seeds", seeds, high=MOST_RUNS))
