@@ -121,7 +121,7 @@ def restored_settings(stored: Mapping[str, Any], kind: type[C]) -> C:
 
 def _restored(name: str, value: Any, hint: Any) -> Any:
     """A value as its field declares it, also from JSON."""
-    value = value.item() if hasattr(value, "item") else value  # NumPy's numbers are plain ones
+    value = value.item() if getattr(value, "ndim", 1) == 0 else value  # NumPy's numbers are plain ones
     for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         kinds = get_args(option)
         if get_origin(option) is tuple and isinstance(value, list | tuple):
