@@ -91,7 +91,8 @@ def _answered(arguments: list[str]) -> int:
         print(__version__)
         return 0
     _use_compilation_cache()
-    return _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)](arguments[1:])
+    command = _COMMANDS.get(arguments[0]) or _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)]
+    return command(arguments[1:])
 
 
 def _list(arguments: list[str]) -> int:
