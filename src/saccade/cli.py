@@ -91,7 +91,8 @@ def _answered(arguments: list[str]) -> int:
         print(__version__)
         return 0
     _use_compilation_cache()
-    return _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)](arguments[1:])
+    command = _COMMANDS.get(arguments[0]) or _COMMANDS[checked_choice("command", arguments[0], _COMMANDS)]
+    return command(arguments[1:])
 
 
 def _list(arguments: list[str]) -> int:
@@ -134,6 +135,8 @@ def _reproduce(arguments: list[str]) -> int:
     )
     if options.real and options.names:
         raise InputError("`--real` is for all experiments on real text; leave it out if you name experiments.")
+    if own := [name for name in options.names if name.endswith(".py")]:
+        raise InputError(f"a file of your own is run by `saccade run {own[0]}`.")
     names = [checked_choice("experiment", name, EXPERIMENTS, "saccade list") for name in options.names]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
     jobs = [_job(name, options.full) for name in dict.fromkeys(names)]

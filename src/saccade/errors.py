@@ -86,7 +86,8 @@ def checked_choice(name: str, value: object, choices: Iterable[str], shown_by: s
         return value
     near = difflib.get_close_matches(str(value), options, n=3 if shown_by else 1)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    rest = f"`{shown_by}` shows all" if shown_by else f"Known: {', '.join(options)}"
+    between = "; " if any("," in option for option in options) else ", "
+    rest = f"`{shown_by}` shows all" if shown_by else f"Known: {between.join(options)}"
     raise InputError(f"{name} {shortened(value)} is not known.{hint} {rest}.")
 
 

@@ -93,6 +93,9 @@ def _prog(example: str) -> str:
     return " ".join(words[: 3 if words[1] == "run" else 2])
 
 
+_RULE = re.compile(r"^\s*[─-]+$")
+
+
 def _sentence(boxed: str, prog: str) -> str:
     """The first sentence in a box of tyro's, with the option it thinks was meant."""
     either = re.search(
@@ -102,6 +105,8 @@ def _sentence(boxed: str, prog: str) -> str:
         return f"`{either[1]}` must be a whole number; got {either[2]}. See `{prog} --help`."
     lines = [re.sub(r"^[│|]\s?|\s*[│|]$", "", line).rstrip() for line in boxed.splitlines()]
     text = [line for line in lines if line and not re.match(r"^[╭╰]", line)]
+    if len(text) > 1 and _RULE.match(text[1]):  # where boxes cannot be drawn, the title stands on a rule
+        text = text[2:]
     first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")
     first = re.sub(r"Error parsing (\S+): invalid literal for int\(\) with base 10: ", r"`\1` must be a whole number; got ", first)
     first = re.sub(r"Error parsing (\S+): could not convert string to float: ", r"`\1` must be a number; got ", first)
@@ -112,7 +117,7 @@ def _sentence(boxed: str, prog: str) -> str:
 
 def _until_rule(lines: list[str]) -> Iterator[str]:
     for line in lines:
-        if re.match(r"^\s*─+$", line):
+        if _RULE.match(line):
             return
         yield line
 

@@ -34,7 +34,8 @@ from tests.cli.calls import SHORT, called, one_sentence
         (("run", "syn-small-attention", "--seed", "1"), "Did you mean --seeds?"),
         (("run", "first-force", "--classes", "my.csv"), "Experiments with --classes: scan-then-snap, plain-snap."),
         (("list", "--jsn"), "Did you mean --json?"),
-        (("list", "everything"), "Unrecognized options: everything"),
+        (("list", "everything"), "saccade: Unrecognized options: everything. See `saccade list --help`."),
+        (("reproduce", "./mine.py"), "a file of your own is run by `saccade run ./mine.py`."),
         (("env", "--json", "yes"), "Unrecognized options: yes"),
         (("run", "syn-small-attention", "--out"), "--out"),
         (

@@ -279,3 +279,10 @@ def test_an_agreement_that_sets_no_limit_is_told_for_comparison():
     claim = shown.at_least(LEMMA, "rank correlation", 0.6, 0.5)
     assert claim.says == "measured 0.6, needed ≥ 0.5; ceiling 0.9 (two seeds); for comparison 0.27 (other windows)"
     assert claim.verdict == HOLDS
+
+
+def test_an_erratum_may_be_judged_over_seeds():
+    forms = {"printed": 2.0, "corrected": 1.0, "within": 0.6}  # only what is below 1.4 is not as close to the printed form
+    judged = [CASE.erratum(MISREAD, "x", Interval(mean, mean - 0.1, mean + 0.1), **forms) for mean in (1.0, 1.35, 1.55, 2.0)]
+    assert [claim.verdict for claim in judged] == ["holds", "cannot tell", "fails", "fails"]
+    assert judged[0].says == "measured 1 [0.9, 1.1]; corrected formula 1, as a summary reads it 2 (± 0.6)"

@@ -63,3 +63,26 @@ def test_each_mean_has_a_line_of_its_own_from_end_to_end_of_its_interval() -> No
     np.testing.assert_array_equal(reach.x, [0, 0, 0, 3, 3, 3])
     np.testing.assert_array_equal(reach.y, [0.2, 0.7, np.nan, 1.1, 1.8, np.nan])
     assert (means.label, means.tone, list(means.y)) == ("share", 2, [0.5, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("panels", "says"),
+    [
+        (None, r"`panels` must give a list of Lines, Bars and Heat, or rows of them; it gave None"),
+        (["a"], "it gave 'a'"),
+        ([Lines("", "x", "y", [Line([1, 2], [1, 2, 3], "b")])], "line 'b' has 2 values of x, 3 values of y"),
+        ([Lines("", "x", "y", [Line([1, 2], [1, 2], "b", low=[0], high=[1, 1])])], "2 values of y, 1 values of low"),
+        ([Bars("", "x", "y", ["a"], {"b": [1.0, 2.0]})], "bars 'b': there are 1 labels and 2 values"),
+        ([Heat("c", "x", "y", [[1.0, 2.0]], ["p"], [])], "map 'c': there are 1 columns and 2 values"),
+        ([Heat("c", "x", "y", [1.0], ["p"], ["q"])], r"'c' has the shape \(1,\)"),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_sentence(panels: object, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        specs(panels)
+
+
+def test_a_single_panel_and_rows_that_are_yielded_are_drawn_like_a_list() -> None:
+    panel = Lines("first", "x", "y", [])
+    assert specs(panel) == specs([panel])
+    assert specs(row for row in ([panel, panel], [panel])) == specs([[panel, panel], [panel]])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import pytest
 
 from saccade import InputError
@@ -44,7 +46,7 @@ class Settings:
         {"stay": -1.0},
         {"shift": -3},
         {"seeds": (2**63 - 1,)},
-        {"n_vocab": 3},
+        {"n_vocab": np.int64(3)},
     ],
 )
 def test_settings_in_range_are_taken(good):
@@ -68,6 +70,9 @@ def test_settings_in_range_are_taken(good):
         ({"shift": 4}, "`shift` must be a number of at least -3, at most 3; got 4"),
         ({"seed": -1}, "`seed` must be a whole number from 0 to 2**63 - 1; got -1"),
         ({"teacher_seed": 2**63}, "`teacher_seed` must be a whole number from 0 to 2**63 - 1"),
+        ({"steps": 2.5}, "`steps` cannot be 2.5: it is declared as int"),
+        ({"pair": np.ones(2)}, "`pair` cannot be array"),
+        ({"names": (Path("a"),)}, "Settings are numbers, texts, bools, Literal choices, and tuples of these"),
         ({"n_vocab": 0}, "`n_vocab` must be a whole number of at least 1; got 0"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import pytest
 import xarray as xr
@@ -24,9 +25,12 @@ class Settings:
     seeds: int | tuple[int, ...] = 3
     pair: tuple[float, float] = (0.5, math.inf)
     probes: tuple[tuple[str, ...], ...] = (("a",), ())
+    optimiser: Literal["sgd", "adam"] = "sgd"
 
 
-@pytest.mark.parametrize("changed", [{}, {"rate": -math.inf}, {"rate": 2, "seeds": (5, 7)}, {"n_vocab": 11, "probes": ()}])
+@pytest.mark.parametrize(
+    "changed", [{}, {"rate": -math.inf}, {"rate": 2, "seeds": (5, 7)}, {"n_vocab": 11, "probes": ()}, {"optimiser": "adam"}]
+)
 def test_settings_come_back_as_they_were(changed):
     settings = replace(Settings(), **changed)
     record = with_settings(xr.Dataset(), settings)
@@ -50,6 +54,7 @@ def test_the_settings_of_every_experiment_come_back(name):
         ({"rate": "fast"}, "`rate` cannot be 'fast'"),
         ({"pair": [1.0]}, r"`pair` cannot be \[1.0\]"),
         ({"seeds": [1, "two"]}, "`seeds` cannot be 'two'"),
+        ({"optimiser": "lion"}, r"`optimiser` cannot be 'lion': it is declared as Literal\['sgd', 'adam'\]"),
         ({"epochs": 3}, "not settings of the experiment: 'epochs'"),
     ],
 )

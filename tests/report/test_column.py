@@ -57,7 +57,7 @@ def test_a_pdf_comes_from_the_command_line(results, tmp_path, monkeypatch):
         (["descent", "--width", "1e9in"], "`width` must be a length"),
         (["descent", "--format", "doc"], "format 'doc' is not known"),
         (["descent", "--panels", "5"], "`panels` must be numbers from 1 to 4; got 5"),
-        (["no-such"], "there is no result no-such in results or results/own"),
+        (["no-such"], "there is no result no-such in results or results/own; `saccade reproduce NAME` makes one"),
         (["."], "holds 3 results; name one of them"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ class Settings:
     ratios: tuple[float, ...] = (1.0,)
     seeds: int | tuple[int, ...] = 3
     n_vocab: int | None = None
+    optimiser: Literal["sgd", "adam"] = "sgd"
 
 
 WRITTEN = {
@@ -39,6 +41,7 @@ WRITTEN = {
     "rate/steps=1/10,0.5/20": [(1.0, 10), (0.5, 20)],
     "seeds=0..2": [((0,),), ((1,),), ((2,),)],
     "seeds=9007199254740993,1e3": [((9007199254740993,),), ((1000,),)],
+    "optimiser=adam,sgd": [("adam",), ("sgd",)],
     "n_vocab=1000,none": [(1000,), (None,)],
 }
 
@@ -139,6 +142,8 @@ def test_none_is_a_place_with_a_name_that_can_be_typed_again():
     assert axes_of([grid.command.split("--over ")[1]], Settings()) == [axis]
     with pytest.raises(InputError, match="`rate` takes float; got 'none'"):
         axes_of(["rate=1,none"], Settings())
+    with pytest.raises(InputError, match="`optimiser` takes sgd or adam; got 'lion'"):
+        axes_of(["optimiser=sgd,lion"], Settings())
 
 
 @pytest.mark.parametrize("text", ["lr_decoder=1:log..10:log8", "lr_decoder=1:2..3", "lr_decoder=-1e308..1e308:3", "lr_decoder=.."])

@@ -155,7 +155,9 @@ def test_a_broken_file_is_one_sentence(mine: Path, command: str, capsys: pytest.
     ("right", "wrong", "said"),
     [
         ("common(record).sum()", "record.no_such_variable", r"types.py, line \d+: AttributeError: .*no_such_variable"),
-        ("yield case.in_order", "return case.in_order", r"what .*types.py gives cannot be used: TypeError"),
+        ("yield case.in_order", "return None; case.in_order", r"`claims` of common-tokens-fall must give claims, .* it gave None"),
+        ('caption="It falls, and then freezes."', "caption=3", r"what .*types.py gives cannot be used: TypeError"),
+        ("yield case.in_order", "yield 'true'; case.in_order", r"must give claims, which a Case makes; it gave 'true'"),
     ],
 )
 def test_a_mistake_while_a_file_of_ones_own_runs_is_a_sentence(mine: Path, right: str, wrong: str, said: str) -> None:
@@ -164,3 +166,16 @@ def test_a_mistake_while_a_file_of_ones_own_runs_is_a_sentence(mine: Path, right
     with pytest.raises(InputError, match=said):
         reproduce(str(mine), "out")
     assert not Path("out/common-tokens-fall").exists()
+
+
+def test_seeds_that_are_a_count_cannot_be_swept_one_by_one(mine: Path) -> None:
+    mine.write_text(TEXT.replace("lr_attention: float = 1.0", "seeds: int = 3").replace("settings.lr_attention", "1.0"))
+    with pytest.raises(InputError, match=r"`seeds` of types.py is a count; .* declare `seeds: int \| tuple\[int, \.\.\.\]`"):
+        Grid.of("types.py", (), 2)
+
+
+def test_a_module_beside_a_file_is_no_part_of_it(mine: Path) -> None:
+    mine.with_name("beside_it.py").write_text("N = 1")
+    mine.write_text(TEXT.replace("from dataclasses", "import beside_it\nfrom dataclasses"))
+    with pytest.raises(InputError, match=r"line 3, cannot be loaded: .* put what it needs of beside_it into it"):
+        experiment("types.py")

@@ -182,7 +182,8 @@ def test_a_number_to_show_that_no_run_has_is_refused_after_the_first_run(tmp_pat
     [([HOLDS] + [OUTSIDE] * 47, 1.0, 47), ([HOLDS, FAILS, FAILS, FAILS], 0.25, 0), ([OUTSIDE], np.nan, 1)],
 )
 def test_claims_that_neither_hold_nor_fail_are_counted_apart(monkeypatch, verdicts, share, outside):
-    claims = [SimpleNamespace(verdict=verdict, measured=0.0, label="one") for verdict in verdicts]
+    control = SimpleNamespace(verdict=FAILS, measured=0.0, label="control", breaks="one query")  # fails as it must: counts nowhere
+    claims = [control, *(SimpleNamespace(verdict=verdict, measured=0.0, label="one", breaks="") for verdict in verdicts)]
     asked = replace(experiment(NAME), claims=lambda record: claims)
     monkeypatch.setattr(execution, "experiment", lambda name: asked)
     (outcome, *_) = computed(small_grid(1))

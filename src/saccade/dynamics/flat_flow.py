@@ -176,7 +176,8 @@ def integrate(
 
     Compiled code is kept for each pair of functions, so pass the same ones for another setting of the same shape.
     """
-    checked_choice("`method`", method, _METHODS)
+    if method not in _METHODS:
+        checked_choice("`method`", method, _METHODS)
     flat, s_eval = FlatFlow(equations, start), np.log1p(times / unit)
     n_unknowns = len(flat.start)
 

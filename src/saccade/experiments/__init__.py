@@ -183,6 +183,14 @@ def finding_of(name: str) -> str:
     return (text or path.stem).splitlines()[0]
 
 
+def _beside(path: Path, error: Exception) -> str:
+    """Why a module that stands beside a user's file is not found: a change of it would not be seen."""
+    missing = path.parent / (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else path
+    if missing == path or not (missing.is_dir() or missing.with_suffix(".py").is_file()):
+        return ""
+    return f". An experiment is one file: put what it needs of {missing.name} into it, or install {missing.name} as a package."
+
+
 @cache
 def _own(path: Path, source: bytes) -> Experiment:
     """`EXPERIMENT` of a file. Its module is named by its path, which no other module can have."""
@@ -196,7 +204,7 @@ def _own(path: Path, source: bytes) -> Experiment:
         del sys.modules[str(path)]
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         where = f", line {lines[-1]}," if lines else ""
-        raise InputError(f"{path}{where} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise InputError(f"{path}{where} cannot be loaded: {type(error).__name__}: {error}{_beside(path, error)}") from error
     found = vars(module).get("EXPERIMENT")
     if not isinstance(found, Experiment):
         raise InputError(f"{path} must define EXPERIMENT = Experiment(...); help(saccade.Experiment) says of what.")

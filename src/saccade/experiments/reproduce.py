@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from saccade.data.text.sources import found_source
-from saccade.errors import InputError
+from saccade.errors import InputError, shortened
 from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, told_of
 from saccade.experiments.identity import result_identity
+from saccade.lab.claim import Claim
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome, own_statement
 from saccade.processes import LostProcessError, Worker, computed, cores
@@ -46,12 +47,21 @@ def reproduce(
             record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
-        outcome = Outcome(asked.name, told["statement"], folder, record, list(asked.claims(record)))
+        outcome = Outcome(asked.name, told["statement"], folder, record, _claimed(asked, record))
         if settings not in (asked.settings(), asked.full):
             told["statement"] = own_statement(outcome, settings, asked.settings())
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"
         asked.write(unfinished, record, outcome.claims, told | {"command": by, "identity": identity})
     return outcome
+
+
+def _claimed(asked: Experiment, record: Any) -> list[Claim]:
+    given = asked.claims(record)
+    claims = list(given) if isinstance(given, Iterable) else [given]
+    for claim in claims:
+        if not isinstance(claim, Claim):
+            raise InputError(f"`claims` of {asked.name} must give claims, which a Case makes; it gave {shortened(claim)}.")
+    return claims
 
 
 class _StartedError(Exception):

@@ -363,7 +363,7 @@ class Case:
         self,
         statement: Statement,
         title: str,
-        measured: float,
+        measured: Any,
         *,
         printed: float,
         corrected: float,
@@ -381,7 +381,8 @@ class Case:
         words = (known[0].said, known[0].instead) if known else ("as printed", "corrected")
         forms = _number("printed", printed), _number("corrected", corrected), _number("within", within)
         relation = Erratum(*forms, number or known[0].number, *words)
-        return self._claim(statement, title, relation, _number("measured", measured), sentence, expected)
+        value = measured if isinstance(measured, Interval) else _number("measured", measured)
+        return self._claim(statement, title, relation, value, sentence, expected)
 
     def _claim(self, statement: Statement, title: str, relation: Relation, value: Value, sentence: str, expected: str) -> Claim:
         return Claim(

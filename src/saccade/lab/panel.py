@@ -7,7 +7,7 @@ A figure is a list of panels, or a list of rows of them. Labels are plain text w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,6 +17,7 @@ from saccade.errors import InputError, checked_choice, shortened
 
 Limits: TypeAlias = tuple[float | None, float | None]
 LINE, DASHES, DOTS, POINTS, RINGS = "line", "dashes", "dots", "points", "rings"
+_STYLES = (LINE, DASHES, DOTS, POINTS, RINGS)
 OWN = -1  # a colour that no other line of that style in the legend has
 
 
@@ -62,8 +63,8 @@ class Lines:
     def spec(self) -> dict[str, Any]:
         if self.log not in ("", "x", "y", "xy"):
             raise InputError(f'`log` names the logarithmic axes, "x", "y" or "xy"; got {shortened(self.log)}.')
-        for line in self.lines:
-            checked_choice("style", line.style, (LINE, DASHES, DOTS, POINTS, RINGS))
+        for style in {line.style for line in self.lines} - set(_STYLES):
+            checked_choice("style", style, _STYLES)
         return {
             "kind": "line",
             "title": self.title,
@@ -90,6 +91,8 @@ class Bars:
     levels: Mapping[float, str] = field(default_factory=dict)
 
     def spec(self) -> dict[str, Any]:
+        for name, values in self.groups.items():
+            _check_fit(f"bars {name!r}", "labels", len(self.labels), np.size(values))
         groups = [
             {"name": name, "values": _listed(values), **_tone(self.tones.get(name, place))}
             for place, (name, values) in enumerate(self.groups.items())
@@ -122,6 +125,10 @@ class Heat:
 
     def spec(self) -> dict[str, Any]:
         cells = np.asarray(self.values, float)
+        if cells.ndim != 2:
+            raise InputError(f"a map has values (row, column); {self.title!r} has the shape {cells.shape}.")
+        for axis, (word, names) in enumerate({"rows": self.rows, "columns": self.columns}.items()):
+            _check_fit(f"map {self.title!r}", word, len(names) or cells.shape[axis], cells.shape[axis])
         known = cells[np.isfinite(cells)]
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         return {
@@ -168,9 +175,13 @@ Layout: TypeAlias = Sequence[Panel] | Sequence[Sequence[Panel]]
 
 def specs(layout: Layout) -> list[list[dict[str, Any]]]:
     """Rows of panels as plain data, which is all that the drawers know."""
-    rows = [row if isinstance(row, Sequence) else [row] for row in layout]
-    if not any(isinstance(row, Sequence) for row in layout):
-        rows = [[panel for row in rows for panel in row]]
+    listed: list[Any] = list(layout) if isinstance(layout, Iterable) else [layout]
+    rows = [list(row) if isinstance(row, list | tuple) else [row] for row in listed]
+    for panel in itertools.chain(*rows):
+        if not isinstance(panel, Lines | Bars | Heat):
+            raise InputError(f"`panels` must give a list of Lines, Bars and Heat, or rows of them; it gave {shortened(panel)}.")
+    if not any(isinstance(row, list | tuple) for row in listed):
+        rows = [listed]
     described = [[panel.spec() for panel in row] for row in rows]
     every = [spec for row in described for spec in row]
     for number, spec in enumerate(every if len(every) > 1 else (), 1):
@@ -227,7 +238,16 @@ def _coloured(lines: Sequence[Line]) -> list[Line]:
     return found
 
 
+def _check_fit(whose: str, word: str, n_names: int, n_values: int) -> None:
+    if n_names != n_values:
+        raise InputError(f"{whose}: there are {n_names} {word} and {n_values} values.")
+
+
 def _series(line: Line) -> dict[str, Any]:
+    sizes = {name: np.size(getattr(line, name)) for name in ("x", "y", "low", "high") if getattr(line, name) is not None}
+    n = max(sizes["x"], sizes["y"])
+    if any(size != n and (size > 1 or name in ("low", "high")) for name, size in sizes.items()):
+        raise InputError(f"line {line.label!r} has {', '.join(f'{size} values of {name}' for name, size in sizes.items())}.")
     x, y = np.broadcast_arrays(np.asarray(line.x, float), np.asarray(line.y, float))
     band = {} if line.low is None else {"low": _listed(line.low), "high": _listed(line.high)}
     return {"name": line.label, "x": _listed(x), "y": _listed(y), "style": line.style, **_tone(line.tone), **band}

@@ -193,7 +193,11 @@ class Erratum:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        return self.corrected - self.within, self.corrected + self.within
+        """Around the corrected form, without what is as close to the printed one."""
+        low, high = self.corrected - self.within, self.corrected + self.within
+        if self.printed < self.corrected:
+            return max(low, self.printed + self.within), high
+        return low, min(high, self.printed - self.within)
 
     def says(self, measured: Value) -> str:
         forms = f"{self.instead} formula {shown(self.corrected)}, {self.said} {shown(self.printed)}"

@@ -1,5 +1,6 @@
 """Which values the settings of an experiment may have: their declarations, checked before anything runs.
 
+A setting is a number, a text, a bool, one of some choices (`Literal["sgd", "adam"]`), or a tuple of these: a record can keep it.
 Numbers are finite, and at most 1e30 in size. Whole numbers are at least 1, or 0 if a default is, and at most 1e9. A setting whose
 default lists something lists something. Another range is declared with the type: `stay: Annotated[float, Range(-1, 1)] = 0.5`.
 A setting whose name ends in `ratio` or `ratios` is above 0, since rates are divided by it.
@@ -11,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from saccade.errors import InputError, checked_count, checked_number, checked_seed
+from saccade.records.schema import restored_settings
 
 _MOST, _MOST_COUNT = 1e30, 10**9
 
@@ -29,7 +31,8 @@ class Range(NamedTuple):
 
 
 def check_settings(settings: Any) -> None:
-    """An `InputError` that names the first setting that is out of its range."""
+    """An `InputError` that names the first setting that a record could not keep, or that is out of its range."""
+    restored_settings(asdict(settings), type(settings))
     for field in fields(settings):
         check_values(type(settings), field.name, [getattr(settings, field.name)])
 

@@ -6,16 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from types import MappingProxyType, NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import xarray as xr
 
 from saccade.errors import InputError, shortened
 from saccade.records.json_files import json_ready, parsed_json
 from saccade.records.provenance import provenance
-
-if TYPE_CHECKING:
-    pass
 
 C = TypeVar("C")
 _NOT_FINITE = ("inf", "-inf", "nan")  # as text, since JSON has no such numbers
@@ -114,6 +111,7 @@ def settings_of(record: xr.Dataset | Mapping[str, Any], kind: type[C]) -> C:
 
 
 def restored_settings(stored: Mapping[str, Any], kind: type[C]) -> C:
+    """The settings from their values, which may come from JSON."""
     hints = get_type_hints(kind)
     try:
         return kind(**{name: _restored(name, value, hints[name]) for name, value in stored.items()})
@@ -122,15 +120,20 @@ def restored_settings(stored: Mapping[str, Any], kind: type[C]) -> C:
 
 
 def _restored(name: str, value: Any, hint: Any) -> Any:
-    """A value from JSON as its field declares it."""
+    """A value as its field declares it, also from JSON."""
+    value = value.item() if getattr(value, "ndim", 1) == 0 else value  # NumPy's numbers are plain ones
     for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         kinds = get_args(option)
-        if get_origin(option) is tuple and isinstance(value, list):
+        if get_origin(option) is tuple and isinstance(value, list | tuple):
             kinds = kinds[:1] * len(value) if kinds[-1] is Ellipsis else kinds
             if len(kinds) == len(value):
                 return tuple(_restored(name, item, kind) for item, kind in zip(value, kinds))
         elif option is float and (value in _NOT_FINITE or (isinstance(value, int | float) and not isinstance(value, bool))):
             return float(value) if isinstance(value, str) else value
-        elif option in (int, str, bool, NoneType) and type(value) is option:
+        elif (option in (int, str, bool, NoneType) and type(value) is option) or (get_origin(option) is Literal and value in kinds):
             return value
-    raise InputError(f"the setting `{name}` cannot be {shortened(value)}.")
+    declared = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+    raise InputError(
+        f"the setting `{name}` cannot be {shortened(value)}: it is declared as {declared}. "
+        "Settings are numbers, texts, bools, Literal choices, and tuples of these."
+    )

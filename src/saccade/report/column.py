@@ -48,7 +48,10 @@ def folder_of(source: str | Path) -> Path:
     folders = [Path(source), *(place / source for place in _PLACES)]
     found = next((folder for folder in folders if folder.is_dir()), None)
     if found is None:
-        raise InputError(f"there is no result {source} in {' or '.join(map(str, _PLACES))}; make it: `saccade reproduce {source}`.")
+        where = " or ".join(map(str, _PLACES))
+        raise InputError(
+            f"there is no result {source} in {where}; `saccade reproduce NAME` makes one, `saccade list` shows the names."
+        )
     return found
 
 

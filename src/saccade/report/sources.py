@@ -112,7 +112,7 @@ def result_of_record(record: xr.Dataset) -> Result:
 
 def _results(path: Path) -> list[Result]:
     if not path.exists():
-        raise InputError(f"there is no {path}; a report is made from folders of results and from records (*.zarr).")
+        raise InputError(f"there is no folder {path}; a report is made from folders of results and from records (*.zarr).")
     if not path.is_dir():
         raise InputError(f"{path} is a file; a report is made from folders of results and from records (*.zarr).")
     recover(path)

@@ -162,12 +162,19 @@ def _converted(value: Any, kind: Any, setting: str) -> Any:
         found = _as(option, value)
         if found is not None:
             return found
-    names = " or ".join("none" if option is type(None) else getattr(option, "__name__", str(option)) for option in options)
+    choices = [one for option in options for one in (typing.get_args(option) if _is_choice(option) else (option,))]
+    names = " or ".join("none" if one is type(None) else getattr(one, "__name__", str(one)) for one in choices)
     raise InputError(f"`{setting}` takes {names}; got {shortened(value)}.")
+
+
+def _is_choice(kind: Any) -> bool:
+    return typing.get_origin(kind) is typing.Literal
 
 
 def _as(kind: Any, value: Any) -> Any:
     """`value` as `kind`, or None if it is not one."""
+    if _is_choice(kind):
+        return next((choice for choice in typing.get_args(kind) if str(choice) == str(value)), None)
     if typing.get_origin(kind) is tuple:
         inner = typing.get_args(kind)[0]
         parts = [_as(inner, part) for part in (value if is_list_like(value) else [value])]

@@ -10,7 +10,7 @@ import numpy as np
 
 from saccade.errors import InputError, checked_choice
 from saccade.experiments import experiment
-from saccade.lab.claim import FAILS, HOLDS
+from saccade.lab.claim import HOLDS, UNDECIDED
 from saccade.lab.relation import centre
 from saccade.sweeps.outcome_file import DIVERGED, FAILED, FINISHED, TIMED_OUT, Outcome, packed
 from saccade.sweeps.units import Unit
@@ -23,7 +23,7 @@ KEEP_MISTAKE = "`keep` variable"  # with which the reason begins, if a name in `
 
 
 _DEFINITIONS = {
-    "share_of_claims_holding": "claims that hold over those that hold or fail; missing where none does either",
+    "share_of_claims_holding": "claims that hold over those that hold or fail, controls left out; missing where none does either",
     "claims_outside": "claims that neither hold nor fail, outside their assumptions or too small to tell",
 }
 
@@ -91,10 +91,9 @@ def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:
     asked = experiment(name)
     found = list(asked.claims(record))
     numbers = dict(asked.headlines(record)) if asked.headlines is not None else {}
-    verdicts = [claim.verdict for claim in found]
-    decided = verdicts.count(HOLDS) + verdicts.count(FAILS)
-    numbers["share_of_claims_holding"] = verdicts.count(HOLDS) / decided if decided else np.nan
-    numbers["claims_outside"] = len(verdicts) - decided
+    decided = [claim.verdict == HOLDS for claim in found if claim.verdict not in UNDECIDED and not claim.breaks]
+    numbers["share_of_claims_holding"] = sum(decided) / len(decided) if decided else np.nan
+    numbers["claims_outside"] = sum(claim.verdict in UNDECIDED for claim in found)
     own = {(f"final_{key}" if key in record.variables else key): _scalar(value, key) for key, value in numbers.items()}
     columns = {
         "measured": np.array([centre(claim.measured) for claim in found], float),

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from saccade.errors import InputError, checked_count, is_list_like
 from saccade.experiments import experiment, module_of, own_file
@@ -128,6 +128,10 @@ def _seed_axis(name: str, config: Any, seeds: Any, axes: list[Axis]) -> Axis:
     setting = next((setting for setting in ("seed", "seeds") if setting in settings), None)
     if setting is None:
         raise InputError(f"{name} draws nothing at random, so it has no seeds to sweep; leave `--seeds` out.")
+    if setting == "seeds" and get_type_hints(type(config))[setting] is int:
+        raise InputError(
+            f"`seeds` of {name} is a count; to sweep seeds one by one, declare `seeds: int | tuple[int, ...]`, or a `seed`."
+        )
     if any(setting in axis.settings for axis in axes):
         raise InputError(f"`{setting}` is swept twice, by `--over` and by `--seeds`; leave one out.")
     numbers = list(seeds) if is_list_like(seeds) else range(checked_count("seeds", seeds, high=MOST_RUNS))
