@@ -92,6 +92,15 @@ def test_two_group_points_are_critical_and_open_at_their_rate(seed):
         assert theory.two_group_rate(state, **chain) == rate
 
 
+@pytest.mark.parametrize(("n_vocab", "decay", "stay"), [(20, 1.5, 0.95), (30, 1.0, 0.8), (60, 0.5, 0.99), (60, 2.5, 0.6)])
+def test_the_two_group_point_of_many_tokens_is_critical(n_vocab, decay, stay):
+    """Newton's steps from equal logits would overshoot until every probability but one is zero."""
+    law = np.arange(1.0, n_vocab + 1) ** -decay
+    chain = lazy(law / law.sum(), stay)
+    weights = theory.rank_one_weights(theory.two_group_point(**chain), direction=[1.0], key_direction=[1.0])
+    assert np.abs(flatten(velocities(weights, saturated=True, **chain))).max() < 1e-13
+
+
 @seeds
 def test_degenerate_points_are_critical_and_equal_tokens_part_above_the_critical_stay_alone(seed):
     rng = np.random.default_rng(seed)
@@ -104,6 +113,15 @@ def test_degenerate_points_are_critical_and_equal_tokens_part_above_the_critical
     top = rates(jacobian(weights, **chain))
     assert (rate > 0) == (stay > theory.critical_stay(**law))
     np.testing.assert_allclose(top[: law["n_vocab"] - 2] if rate > 0 else top[:1], max(rate, 0.0), atol=1e-11)
+
+
+@pytest.mark.parametrize(("high", "n_vocab", "stay"), [(0.995, 5, 0.97), (0.9, 40, 0.97), (0.995, 40, 0.02)])
+def test_a_flow_may_stall_where_attention_of_token_0_on_itself_rounds_to_one(high, n_vocab, stay):
+    point = theory.stall_point(high=high, n_vocab=n_vocab, stay=stay)
+    moves = theory.rank_one_velocity(point.state, **lazy(theory.two_level_law(high=high, n_vocab=n_vocab), stay))
+    assert point.high_attention == 1.0
+    assert np.abs(flatten(moves)).max() < 1e-13
+    assert (theory.parting_rate(point) > 0) == (stay > theory.critical_stay(high, n_vocab))
 
 
 @pytest.mark.parametrize("seed", range(2))
