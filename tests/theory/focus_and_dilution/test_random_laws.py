@@ -194,6 +194,15 @@ def test_attention_that_does_not_wait_hastens_the_arrival_as_predicted():
     assert np.abs(alone - told).max() > 1e-4
 
 
+def test_no_arrival_is_told_where_attention_takes_over_first():
+    """The flow comes to 0.056 of the share and turns: times of 16.9 and -15591 were told for 0.03 and 0.003."""
+    rng, law = np.random.default_rng(0), {"high": 0.5, "n_vocab": 12}
+    W0, WQ, WK, W1 = (1e-2 * rng.normal(size=shape) for shape in ((12, 6), (6, 6), (6, 6), (6, 12)))
+    shares = np.array([0.003, 0.1, 0.03, 0.5]) * (0.5 - 1 / 12)
+    told = theory.arrival_time(W0, W1, shortfall=shares, query_0=WQ, key_0=WK, stay=0.9, **law)
+    np.testing.assert_allclose(told, [np.nan, 24.98, np.nan, 21.95], atol=0.15)  # of the flow of all four matrices
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_contrast_follows_its_closed_forms_whatever_the_sign_of_persistence(seed):
     rng = np.random.default_rng(seed)

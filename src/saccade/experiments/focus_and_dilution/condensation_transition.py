@@ -139,7 +139,7 @@ def _passage(law: EqualLow, scale: float, seed: int, *, width: int) -> dict[str,
     t_p = float(theory.linear_stage_end(scale, order=ORDER, **two_level))
     meant = predicted[predicted > 0]  # where attention takes over, its help of first order may exceed all of the time
     close = np.outer(np.linspace(0.99, 1.01, N_CLOSE), meant).ravel()
-    t = np.unique(np.concatenate([np.linspace(0, 1.05 * max(t_p, *meant), N_TIMES), [t_p], close]))
+    t = np.unique(np.concatenate([np.linspace(0, 1.05 * max([t_p, *meant]), N_TIMES), [t_p], close]))
     path = accurate_flow(law.chain, start, t, scale)
     a, b, *off = parts = theory.ray_parts(path.embedding, path.projection, stationary=theory.two_level_law(**two_level))
     z, both, p = np.sum(a * b, axis=1), np.sum(a**2 + b**2, axis=1), int(np.searchsorted(t, t_p))
