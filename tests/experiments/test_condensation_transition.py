@@ -85,7 +85,7 @@ def test_laws_at_the_edge_of_the_hypotheses_give_no_surprise():
     """Attention takes over early, or before any arrival; two tokens, where what is left over is soon rounding; δ not small beside
     1 - π₁.
     """
-    laws = {"0.6 of 20": 0.6, "0.3 of 20": 0.9, "0.7 of 2": 0.5, "0.95 of 4": 0.9}
+    laws = {"0.6 of 20": 0.6, "0.3 of 20": 0.9, "0.5 of 40": 0.99, "0.7 of 2": 0.5, "0.95 of 4": 0.9}
     edge = EXPERIMENT.run(Settings(laws=tuple(laws), stays=tuple(laws.values()), seeds=(5, 6, 7)))
     assert np.isnan(edge.arrival_predicted.sel(law="0.3 of 20", init_scale=1e-2)).all()
     assert [claim.label for claim in EXPERIMENT.claims(edge) if claim.is_surprise] == []

@@ -306,7 +306,7 @@ def _of_orders(at: xr.Dataset, case: Case, law: EqualLow) -> Iterator[Claim]:
     yield case.near(LEMMA_C_1, power.format("|W_Q| + |W_K|, until T_p"), _powers_of(at, "attention_linear"), 1, within=0.02)
     yield case.near(LEMMA_C_1, power.format("|R_0| + |R_1|, until T_p"), _powers_of(at, "off_ray_linear"), 1, within=0.02)
     title = power.format("(|E_a| + |E_b|) over its bound, eq. 83, until T_2")
-    yield case.but(given=[seen]).at_least(PROPOSITION_C_2, title, _powers_of(at, "left_over"), -0.02)
+    yield late.but(given=[*late.given, seen]).at_least(PROPOSITION_C_2, title, _powers_of(at, "left_over"), -0.02)
     yield rest.near(PROPOSITION_C_2, power.format("the weights at T_p"), _powers_of(at, "weights_then"), 1 / ORDER, within=0.02)
     error = _powers_of(at, "linear_error")
     yield rest.at_least(PROPOSITION_C_2, power.format("the linear flow's error at T_p"), error, 2 / ORDER)
