@@ -53,8 +53,8 @@ LATE = 300.0  # long after stage II on the paper's own settings
 DELTA, LATE_SCALE = 0.01, 1e-3  # δ of T_2 there, and the size of the start
 # Ours: how small a start must be for the paper's limits to be asked of it, beside the share that token 0 lacks and in what it does
 # to the clock of the ray. The bounds are those within which eq. 111 serves to 1e-3: chosen after runs on 19 laws had been seen.
-# On 34 other laws (2 to 20 tokens, other seeds, two widths) all claims inside hold. The further conditions, below and of powers until
-# T_2, were added for what was missed there: six claims on the first 18 laws, one on the next 16.
+# On 34 other laws (2 to 20 tokens, other seeds, two widths) all claims inside hold. The further conditions, below and of powers
+# until T_2, were added for what was missed there: six claims on the first 18 laws, one on the next 16.
 BESIDE, OFF_CLOCK = 0.0016, 0.03
 OFF_LIMIT = 0.02  # share by which the ray's own time between the two smallest δ may be off its limit for δ → 0
 RESOLVED = 1e3 * np.finfo(float).eps  # share of a velocity below which what is left over of it is rounding
