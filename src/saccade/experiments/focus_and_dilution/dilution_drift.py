@@ -38,7 +38,7 @@ from saccade.theory.focus_and_dilution.statements import PROPOSITION_3_6, TOKEN_
 UNIGRAM, RANDOM, MANIFOLD = "unigram point", "random", "rank-one manifold"
 STARTS = (UNIGRAM, RANDOM, MANIFOLD)
 AT_TOKEN = "path token"
-COMPARED = {"rtol": 1e-12, "atol": 1e-14}  # of two flows whose gap is asked to 1e-8: at the usual 1e-10 the solver's own is 2e-8
+COMPARED: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-14}  # of two flows whose gap must be below 1e-8; at 1e-10 it is 2e-8
 VARIABLES = {
     "path_time": Variable("path sample", STEPS, "times of the path"),
     "gamma": Variable("path sample token", "1", "embedding of each token along the one direction"),
@@ -142,7 +142,7 @@ def _manifold_time(chain: saccade.MarkovChain, settings: Settings) -> float:
     return float(np.log(10 / settings.manifold_size) / abs(stages.focus_rate(chain)))
 
 
-def _reduced(chain: saccade.MarkovChain, settings: Settings, n_times: int, **accuracy: float) -> xr.Dataset:
+def _reduced(chain: saccade.MarkovChain, settings: Settings, n_times: int, **accuracy: Any) -> xr.Dataset:
     point, size = theory.unigram_point(stationary=chain.stationary), settings.manifold_size
     start = RankOne(point.gamma, point.beta, size, size)
     return saccade.reduced_flow(chain, t1=_manifold_time(chain, settings), n_times=n_times, start=start, **accuracy)
