@@ -82,8 +82,12 @@ def test_laws_beyond_the_hypotheses_are_outside(hasty):
 
 
 def test_laws_at_the_edge_of_the_hypotheses_give_no_surprise():
-    """Attention takes over early; two tokens, where what is left over is soon rounding; δ not small beside 1 - π₁."""
-    edge = EXPERIMENT.run(Settings(laws=("0.6 of 20", "0.7 of 2", "0.95 of 4"), stays=(0.6, 0.5, 0.9), seeds=(5, 6, 7)))
+    """Attention takes over early, or before any arrival; two tokens, where what is left over is soon rounding; δ not small beside
+    1 - π₁.
+    """
+    laws = {"0.6 of 20": 0.6, "0.3 of 20": 0.9, "0.5 of 40": 0.99, "0.7 of 2": 0.5, "0.95 of 4": 0.9}
+    edge = EXPERIMENT.run(Settings(laws=tuple(laws), stays=tuple(laws.values()), seeds=(5, 6, 7)))
+    assert np.isnan(edge.arrival_predicted.sel(law="0.3 of 20", init_scale=1e-2)).all()
     assert [claim.label for claim in EXPERIMENT.claims(edge) if claim.is_surprise] == []
     for law, part in (("π₁ 0.6", "|W_Q| + |W_K|, until T_2"), ("π₁ 0.95", "per e-fold of a smaller δ")):
         assert {claim.verdict for claim in EXPERIMENT.claims(edge) if part in claim.label and law in claim.label} == {OUTSIDE}

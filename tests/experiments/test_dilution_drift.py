@@ -12,6 +12,7 @@ from saccade.experiments.focus_and_dilution.dilution_drift import (
     Settings,
     followed,
     force_gap,
+    manifold_gap,
     numbers,
 )
 from saccade.experiments.focus_and_dilution.embedded_gradients import attention_force
@@ -67,6 +68,11 @@ def test_a_drift_whose_root_is_taken_grows_as_fast_as_the_queries(planted):
     c = focus_rate(planted.chain)
     assert numbers(planted)["rate"] == pytest.approx(2 * c, rel=0.01)
     assert numbers(moved(planted, lambda off: np.sign(off) * np.sqrt(np.abs(off))))["rate"] == pytest.approx(c, rel=0.01)
+
+
+def test_full_and_reduced_flow_are_one_on_a_chain_whose_solvers_differ_by_more():
+    settings = Settings(laws=("0.6,0.25,0.15",), stays=(0.4,))
+    assert max(manifold_gap(settings.chains["0.6,0.25,0.15"], settings)) < 1e-9
 
 
 def test_a_drift_that_grows_as_fast_as_the_queries_is_seen(record):

@@ -62,6 +62,12 @@ def test_a_run_too_short_for_a_second_direction_claims_none():
     EXPERIMENT.figure(record)
 
 
+def test_a_chain_of_many_tokens_has_room_for_all_its_directions():
+    many = EXPERIMENT.run(Settings(laws=("zipf-12",), stays=(0.4,), t1=300, n_times=200))
+    assert many.sizes["opening"] == 11
+    assert many.sizes["rank"] == 12
+
+
 def test_a_stay_of_zero_is_refused():
     with pytest.raises(InputError, match="stays"):
         EXPERIMENT.run(Settings(stays=(0.3, 0.0)))

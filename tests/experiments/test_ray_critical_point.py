@@ -54,3 +54,10 @@ def test_logits_that_act_otherwise_than_a_rate_are_seen(record):
 def test_a_width_of_zero_is_refused():
     with pytest.raises(InputError, match="d_model"):
         EXPERIMENT.run(Settings(d_model=0))
+
+
+def test_one_key_dimension_has_one_growing_mode_as_printed():
+    narrow = EXPERIMENT.run(Settings(laws=("0.55 of 5",), stays=(0.9,), d_model=2, d_key=1))
+    claims = list(EXPERIMENT.claims(narrow))
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert [claim.case for claim in claims if claim.title == "growing modes"] == []

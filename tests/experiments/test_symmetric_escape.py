@@ -88,7 +88,7 @@ def test_a_flow_that_has_not_left_by_its_deadline_fails(monkeypatch):
     law = {"n_vocabs": (3,), "highs": (0.75,), "stays": (0.8,), "seeds": 1, "tokens": (3,), "masses": (0.6,), "n_times": 100}
     parting, opening = theory.parting_rate, theory.parted_opening_rate
     monkeypatch.setattr(theory, "parting_rate", lambda point: 20 * parting(point))
-    monkeypatch.setattr(theory, "parted_opening_rate", lambda point, **chain: 20 * opening(point, **chain))
+    monkeypatch.setattr(theory, "parted_opening_rate", lambda point: 20 * opening(point))
     stuck = EXPERIMENT.run(Settings(**law))
     assert verdicts(stuck, "growth rate of the spread") == verdicts(stuck, "separate before a direction") == {FAILS}
     assert verdicts(stuck, "time at which the flow leaves") == {FAILS}

@@ -92,6 +92,15 @@ def test_two_group_points_are_critical_and_open_at_their_rate(seed):
         assert theory.two_group_rate(state, **chain) == rate
 
 
+@pytest.mark.parametrize(("n_vocab", "decay", "stay"), [(20, 1.5, 0.95), (30, 1.0, 0.8), (60, 0.5, 0.99), (60, 2.5, 0.6)])
+def test_the_two_group_point_of_many_tokens_is_critical(n_vocab, decay, stay):
+    """Newton's steps from equal logits would overshoot until every probability but one is zero."""
+    law = np.arange(1.0, n_vocab + 1) ** -decay
+    chain = lazy(law / law.sum(), stay)
+    weights = theory.rank_one_weights(theory.two_group_point(**chain), direction=[1.0], key_direction=[1.0])
+    assert np.abs(flatten(velocities(weights, saturated=True, **chain))).max() < 1e-13
+
+
 @seeds
 def test_degenerate_points_are_critical_and_equal_tokens_part_above_the_critical_stay_alone(seed):
     rng = np.random.default_rng(seed)
@@ -104,6 +113,15 @@ def test_degenerate_points_are_critical_and_equal_tokens_part_above_the_critical
     top = rates(jacobian(weights, **chain))
     assert (rate > 0) == (stay > theory.critical_stay(**law))
     np.testing.assert_allclose(top[: law["n_vocab"] - 2] if rate > 0 else top[:1], max(rate, 0.0), atol=1e-11)
+
+
+@pytest.mark.parametrize(("high", "n_vocab", "stay"), [(0.995, 5, 0.97), (0.9, 40, 0.97), (0.995, 40, 0.02)])
+def test_a_flow_may_stall_where_attention_of_token_0_on_itself_rounds_to_one(high, n_vocab, stay):
+    point = theory.stall_point(high=high, n_vocab=n_vocab, stay=stay)
+    moves = theory.rank_one_velocity(point.state, **lazy(theory.two_level_law(high=high, n_vocab=n_vocab), stay))
+    assert point.high_attention == 1.0
+    assert np.abs(flatten(moves)).max() < 1e-13
+    assert (theory.parting_rate(point) > 0) == (stay > theory.critical_stay(high, n_vocab))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -174,6 +192,15 @@ def test_attention_that_does_not_wait_hastens_the_arrival_as_predicted():
     np.testing.assert_allclose(missing, shares, rtol=1e-4)
     alone = theory.arrival_time(start[0], start[3], shortfall=shares, **law)
     assert np.abs(alone - told).max() > 1e-4
+
+
+def test_no_arrival_is_told_where_attention_takes_over_first():
+    """The flow comes to 0.056 of the share and turns: times of 16.9 and -15591 were told for 0.03 and 0.003."""
+    rng, law = np.random.default_rng(0), {"high": 0.5, "n_vocab": 12}
+    W0, WQ, WK, W1 = (1e-2 * rng.normal(size=shape) for shape in ((12, 6), (6, 6), (6, 6), (6, 12)))
+    shares = np.array([0.003, 0.1, 0.03, 0.5]) * (0.5 - 1 / 12)
+    told = theory.arrival_time(W0, W1, shortfall=shares, query_0=WQ, key_0=WK, stay=0.9, **law)
+    np.testing.assert_allclose(told, [np.nan, 24.98, np.nan, 21.95], atol=0.15)  # of the flow of all four matrices
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -22,6 +22,7 @@ from saccade.theory import focus_and_dilution as theory
 
 _FOLDS = 6.0  # times the predicted length of stages I and II: both pass, and what is left decays; Newton's method does the rest
 _UNMOVED = 1e-6  # of query times key: attention has not grown, and the point is the unigram saddle that the flow has yet to leave
+_AT_REST = 1e-14  # speed of a critical point: what is left of a rare query's error is this over its share
 _STAYS = 0.02, 0.98  # every critical stay of the diagram lies between; nearer to 0 and 1 the rates themselves vanish
 
 
@@ -33,7 +34,7 @@ def rank_one_point(chain: saccade.MarkovChain) -> RankOne:
         raise InputError(f"Attention does not turn to frequent tokens on this chain (c is {focus:.2g}): no point to find.")
     per_fold = theory.condensation_slope(stationary=chain.stationary) + theory.focus_slope(rate=focus)
     t1 = _FOLDS * np.log(1 / system.model.init_scale) * per_fold
-    point = saccade.critical_point(system, near=saccade.flow(system, t1=t1, n_times=2).isel(time=-1)).state
+    point = saccade.critical_point(system, near=saccade.flow(system, t1=t1, n_times=2).isel(time=-1), tolerance=_AT_REST).state
     if abs(point.query * point.key) < _UNMOVED:
         raise InputError(f"The rank-one flow is still at the unigram point at t = {t1:.3g}, where attention has not begun to grow.")
     return point

@@ -38,6 +38,7 @@ from saccade.theory.focus_and_dilution.statements import PROPOSITION_3_6, TOKEN_
 UNIGRAM, RANDOM, MANIFOLD = "unigram point", "random", "rank-one manifold"
 STARTS = (UNIGRAM, RANDOM, MANIFOLD)
 AT_TOKEN = "path token"
+COMPARED: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-14}  # of two flows whose gap must be below 1e-8; at 1e-10 it is 2e-8
 VARIABLES = {
     "path_time": Variable("path sample", STEPS, "times of the path"),
     "gamma": Variable("path sample token", "1", "embedding of each token along the one direction"),
@@ -141,14 +142,14 @@ def _manifold_time(chain: saccade.MarkovChain, settings: Settings) -> float:
     return float(np.log(10 / settings.manifold_size) / abs(stages.focus_rate(chain)))
 
 
-def _reduced(chain: saccade.MarkovChain, settings: Settings, n_times: int) -> xr.Dataset:
+def _reduced(chain: saccade.MarkovChain, settings: Settings, n_times: int, **accuracy: Any) -> xr.Dataset:
     point, size = theory.unigram_point(stationary=chain.stationary), settings.manifold_size
     start = RankOne(point.gamma, point.beta, size, size)
-    return saccade.reduced_flow(chain, t1=_manifold_time(chain, settings), n_times=n_times, start=start)
+    return saccade.reduced_flow(chain, t1=_manifold_time(chain, settings), n_times=n_times, start=start, **accuracy)
 
 
 def _at_points(chain: saccade.MarkovChain, *, settings: Settings) -> dict[str, float]:
-    gap, rank = _manifold_gap(chain, settings)
+    gap, rank = manifold_gap(chain, settings)
     return {
         "force_gap": force_gap(attention_force(chain), chain),
         "force_total": theory.mass_redistribution(stationary=chain.stationary, transition=chain.transition).sum(),
@@ -163,15 +164,15 @@ def force_gap(force: Array, chain: saccade.MarkovChain) -> float:
     return float(np.abs(theory.off_stationary(force, stationary=pi) - theory.drift_direction(stationary=pi, transition=P)).max())
 
 
-def _manifold_gap(chain: saccade.MarkovChain, settings: Settings) -> tuple[float, float]:
+def manifold_gap(chain: saccade.MarkovChain, settings: Settings) -> tuple[float, float]:
     """Full and reduced flow from one point of the manifold, along directions that are no axes."""
-    reduced = _reduced(chain, settings, n_times=200)
+    reduced = _reduced(chain, settings, n_times=200, **COMPARED)
     alpha, key_alpha = np.ones(8) / np.sqrt(8), np.arange(1.0, 9.0) / np.sqrt(204)
     gamma, beta = reduced.gamma.values, reduced.beta.values
     query, key = (reduced[name].values[:, None, None] * np.outer(alpha, key_alpha) for name in ("query_scale", "key_scale"))
     expected = Weights(gamma[:, :, None] * alpha, query, key, alpha[:, None] * beta[:, None, :])
     start = Weights(*(matrix[0] for matrix in expected))
-    full = saccade.flow(chain, t1=_manifold_time(chain, settings), n_times=200, start=start).isel(seed=0)
+    full = saccade.flow(chain, t1=_manifold_time(chain, settings), n_times=200, start=start, **COMPARED).isel(seed=0)
     values = singular_values(full.embedding.values)
     gap = max(float(np.abs(one - other).max()) for one, other in zip(weights_of(full), expected, strict=True))
     return gap, float((values[:, 1] / values[:, 0]).max())

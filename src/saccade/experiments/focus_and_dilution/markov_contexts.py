@@ -323,7 +323,7 @@ def panels(record: xr.Dataset) -> Layout:
     first, (chain, _) = next(iter(chains.items()))
     drawn, pi = record.sel(law=first).isel(token=slice(chain.n_vocab)), chain.stationary
     laws = {"π": pi, f"last of {LENGTH}": drawn.last_token.values, "drawn": drawn.last_token_drawn.values}
-    last = f"the last of {LENGTH} tokens, law {first}"
+    last = f"frequency of the last of {LENGTH} tokens, chain: {first}"
     along, off, allowed = [], [], []
     for i, name in enumerate(map(str, record.chain.values)):
         at = record.sel(chain=name)

@@ -91,6 +91,7 @@ class Path(NamedTuple):
     singular_values: Array  # of the embedding: time, rank
     directions: Array  # of the width: time, rank, width
     chain: saccade.MarkovChain
+    system: saccade.Embedded
 
     def at(self, i: Any) -> Weights:
         return Weights(*(matrix[i] for matrix in self.weights))
@@ -122,12 +123,13 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
 
 
 def _path(chain: saccade.MarkovChain, settings: Settings, on_progress: Progress) -> Path:
-    model = saccade.Embedded(init_scale=checked_number("init_scale", settings.init_scale, low=1e-8, high=0.1))
+    scale = checked_number("init_scale", settings.init_scale, low=1e-8, high=0.1)
+    system = saccade.Embedded(chain, d_model=max(8, chain.n_vocab), init_scale=scale)  # with room for all directions, and one more
     n_times = checked_count("n_times", settings.n_times, low=10)
-    run = saccade.flow(chain, t1=settings.t1, n_times=n_times, model=model, seeds=[settings.seed], on_progress=on_progress)
+    run = saccade.flow(system, t1=settings.t1, n_times=n_times, seeds=[settings.seed], on_progress=on_progress)
     weights = weights_of(run.isel(seed=0))
     _, values, directions = np.linalg.svd(weights.embedding, full_matrices=False)
-    return Path(run.time.values, weights, values, directions, chain)
+    return Path(run.time.values, weights, values, directions, chain, system)
 
 
 def _openings(path: Path, fraction: float) -> dict[str, Any]:
@@ -178,7 +180,7 @@ def _critical(path: Path, name: str) -> Weights:
 
 def _at_points(path: Path, fraction: float) -> dict[str, float]:
     chain, unigram, around = path.chain, _critical(path, "unigram point"), setting(path.chain)
-    modes = saccade.linearise(chain, at=unigram, blocks={"attention": ["query", "key"]})
+    modes = saccade.linearise(path.system, at=unigram, blocks={"attention": ["query", "key"]})
     at_origin = opening_matrix(_critical(path, "origin"), around)[:, : chain.n_vocab]
     return {
         "origin_gap": float(np.abs(at_origin + theory.condensation_drive(stationary=chain.stationary)).max()),
@@ -197,8 +199,8 @@ def _second_plateau(path: Path, fraction: float) -> dict[str, float]:
         return {"plateau_residual": np.nan, "plateau_rate_gap": np.nan}
     W0, WQ, WK, W1 = path.at(i)
     used = np.outer(path.directions[i, 0], path.directions[i, 0])
-    found = saccade.critical_point(chain, near=Weights(W0 @ used, used @ WQ, used @ WK, used @ W1))
-    rates = saccade.linearise(chain, at=found).eigenvalues[: len(used) - 1]
+    found = saccade.critical_point(path.system, near=Weights(W0 @ used, used @ WQ, used @ WK, used @ W1))
+    rates = saccade.linearise(path.system, at=found).eigenvalues[: len(used) - 1]
     predicted = theory.next_direction(*found.state, stationary=chain.stationary, transition=chain.transition).rate
     return {"plateau_residual": found.residual, "plateau_rate_gap": float(np.abs(rates / predicted - 1).max())}
 

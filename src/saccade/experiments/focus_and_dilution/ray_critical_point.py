@@ -217,8 +217,12 @@ def _of_the_paper(at: xr.Dataset, case: Case, one: EqualLow, settings: Settings)
     yield case.erratum(PROPOSITION_3_4, "smallest eigenvalue of the block of attention", float(at.inner.min()), **known)
     growing: dict[str, Any] = {"number": "1.2", "printed": 1, "within": 0.0}
     keys, width = case.but(**{"key width": settings.d_key}), case.but(width=settings.d_model)
-    yield keys.erratum(PROPOSITION_3_4, "growing modes", float(at.growing), corrected=settings.d_key, **growing)
-    yield width.erratum(THEOREM_3_2, "growing modes at the origin", float(at.growing_origin), corrected=settings.d_model, **growing)
+    if settings.d_key > 1:  # else the printed number is the right one
+        yield keys.erratum(PROPOSITION_3_4, "growing modes", float(at.growing), corrected=settings.d_key, **growing)
+    if settings.d_model > 1:
+        yield width.erratum(
+            THEOREM_3_2, "growing modes at the origin", float(at.growing_origin), corrected=settings.d_model, **growing
+        )
     if one == MISPRINTED:
         forms: dict[str, Any] = {"number": "1.8", "printed": _printed_amplitude(**two_level), "corrected": target}
         yield case.erratum(PROPOSITION_3_3, "κ₁² of eq. 127", float(at.amplitude), within=1e-6, **forms)

@@ -258,7 +258,7 @@ def _of_descent(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     for one, triple, above in zip(least.chain.values, settings.triples, seen, strict=True):
         distance = float(least.separation.sel(chain=one))
         change, predicted = float(least.loss_change.sel(chain=one)), _descent(triple, distance)
-        case = Case({"chain": str(one), "η": triple.strength, "contrast": distance}, [above], CALCULUS)
+        case = Case({"chain": str(one), "η": triple.strength, "contrast": f"{distance:.3g}"}, [above], CALCULUS)
         title, within = "change of the loss as low tokens separate", 0.02 * abs(predicted)
         yield case.near(stated.SATURATED_DESCENT, title, change, predicted, relative=0.02)
         if triple.stay > theory.critical_stay(triple.high, 3):

@@ -116,7 +116,7 @@ def _flow(settings: Settings, n_vocab: int, high: float, stay: float) -> dict[st
     rate = theory.parting_rate(point)
     if rate > 0:
         rates = theory.condensation_rate(stationary=chain.stationary), focus_rate(chain), rate
-        opening = theory.parted_opening_rate(point, high=high, stay=stay)
+        opening = theory.parted_opening_rate(point)
         predicted = escape_time([*rates, opening], settings.init_scale, OPEN)
 
     def followed(seed: int) -> dict[str, Any]:

@@ -156,17 +156,18 @@ def _two_rows(mass: NDArray[np.float64], targets: NDArray[np.float64]) -> tuple[
 
 
 def _best_for_angles(mass: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A grid of angles of u, each with its best b (a convex problem, Newton's method with four lengths of step): angle, then b
-    less its first entry.
+    """A grid of angles of u, each with its best b (a convex problem, Newton's method with five lengths of step, from the b whose
+    logits are nearest to the targets'): angle, then b less its first entry.
     """
     angles = (np.arange(_ANGLES) + 0.5) / _ANGLES * np.pi - np.pi / 2
-    u, b = np.stack([np.cos(angles), np.sin(angles)], axis=1), np.zeros((_ANGLES, targets.shape[1]))
+    u, logs = np.stack([np.cos(angles), np.sin(angles)], axis=1), np.log(targets)
+    b = (u * mass) @ (logs - logs.mean(axis=1, keepdims=True)) / (u**2 @ mass)[:, None]
     for _ in range(8):
         p = softmax(u[:, :, None] * b[:, None], axis=2)
         slope = np.einsum("ai,i,aij->aj", u, mass, p - targets)
         spread = np.einsum("ai,aij->aj", u**2 * mass, p)[:, :, None] * np.eye(b.shape[1]) + 1 / b.shape[1]
         step = np.linalg.solve(spread - np.einsum("ai,aij,aik->ajk", u**2 * mass, p, p), slope[:, :, None])[:, :, 0]
-        tried = np.stack([b - length * step for length in (1.0, 0.3, 0.1, 0.03)])
+        tried = np.stack([b - length * step for length in (1.0, 0.3, 0.1, 0.03, 0.0)])
         losses = -np.einsum("i,ij,laij->la", mass, targets, log_softmax(u[:, :, None] * tried[:, :, None], axis=3))
         b = tried[losses.argmin(axis=0), np.arange(_ANGLES)]
     return np.column_stack([angles, (b - b[:, :1])[:, 1:]])

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ...errors import InputError
 from .laws import two_level_law
 from .new_directions import next_direction
-from .rank_one import RankOneState, rank_one_attention, rank_one_velocity, rank_one_weights
-from .symmetric import DegeneratePoint, degenerate_point, symmetry_hessian
+from .rank_one import RankOneState, rank_one_velocity, rank_one_weights
+from .symmetric import DegeneratePoint, point_at_gain, symmetry_hessian
 from .transition import relaxation_rate
 from .unigram import focus_rate, unigram_point
 
@@ -64,8 +64,8 @@ def stall_point(*, high: float, n_vocab: int, stay: float) -> DegeneratePoint:
     found = scipy.integrate.solve_ivp(velocity, (0.0, _PATIENCE), start, events=moving, method="LSODA", rtol=1e-10, atol=1e-13)
     if not len(found.t_events[0]):
         raise InputError(f"The flow with `high` {high:g} and `stay` {stay:g} is too slow to follow; take a smaller `stay`.")
-    attention = rank_one_attention(state(found.y[:, -1]), stationary=pi)
-    return degenerate_point(high=high, n_vocab=n_vocab, stay=stay, high_attention=float(attention[0, 0]))
+    high_gamma, low_gamma, *_, scale = found.y[:, -1]
+    return point_at_gain(scale**2 * high_gamma * (high_gamma - low_gamma), high=high, n_vocab=n_vocab, stay=stay)
 
 
 def parting_rate(point: DegeneratePoint) -> float:
@@ -82,19 +82,19 @@ def parting_rate(point: DegeneratePoint) -> float:
     return float(-np.linalg.eigvalsh(symmetry_hessian(point))[0])
 
 
-def parted_opening_rate(point: DegeneratePoint, *, high: float, stay: float) -> float:
+def parted_opening_rate(point: DegeneratePoint) -> float:
     """How fast a new direction opens once low tokens have separated, above the critical stay.
 
-    >>> round(parted_opening_rate(stall_point(high=0.75, n_vocab=4, stay=0.8), high=0.75, stay=0.8), 3)
+    >>> round(parted_opening_rate(stall_point(high=0.75, n_vocab=4, stay=0.8)), 3)
     0.011
 
     [derived, critical stay]: s1(B) where the rank-one flow comes to rest that leaves the degenerate point with one low token ahead
     of the others.
     """
-    n_vocab, rate = len(point.state.gamma), parting_rate(point)
+    n_vocab, stay, rate = len(point.state.gamma), point.stay, parting_rate(point)
     if rate <= 0:
         raise InputError(f"Low tokens do not separate below the critical stay; got `stay` {stay:g}.")
-    pi = two_level_law(high=high, n_vocab=n_vocab)
+    pi = two_level_law(high=point.high, n_vocab=n_vocab)
     chain: dict[str, Any] = {"stationary": pi, "transition": stay * np.eye(n_vocab) + (1 - stay) * pi}
 
     def state(y: NDArray[np.float64]) -> RankOneState:

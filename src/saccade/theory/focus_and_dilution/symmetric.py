@@ -131,14 +131,19 @@ def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: 
 
     [derived, degenerate point].
     """
+    if not high < high_attention < 1:
+        raise InputError(f"A degenerate point needs `high_attention` between {high:g} and 1.")
+    return point_at_gain(float(logit(high_attention) - logit(high)), high=high, n_vocab=n_vocab, stay=stay)
+
+
+def point_at_gain(gain: float, *, high: float, n_vocab: int, stay: float) -> DegeneratePoint:
+    """The same by how far attention has moved, $a_1 - a$: it has digits left where $A_{11}$ rounds to 1."""
     targets = two_level_targets(high=high, n_vocab=n_vocab, stay=stay)
-    if not (high < high_attention < 1 and stay > 0):
-        raise InputError(f"A degenerate point needs `high_attention` between {high:g} and 1, and `stay` above 0.")
-    x_1, x_l = log_odds(targets)
-    m, a = n_vocab - 1, float(logit(high))
-    gain = float(logit(high_attention)) - a  # a_1 - a
+    if not stay > 0:
+        raise InputError("A degenerate point needs `stay` above 0.")
     if gain < _LEAST_GAIN:
         raise InputError(f"`high_attention` is too close to {high:g} to compute its degenerate point.")
+    (x_1, x_l), m, a = log_odds(targets), n_vocab - 1, float(logit(high))
     share = _low_share(x_1, x_l, a=a, gain=gain)
     apart, a_l = gain * (1 - share), a + gain * share  # a_1 - a_l, a_l
     difference = np.sinh(apart / 2) / (2 * np.cosh((a + gain) / 2) * np.cosh(a_l / 2))  # A_11 - A_l1, without cancellation
@@ -146,7 +151,7 @@ def degenerate_point(*, high: float, n_vocab: int, stay: float, high_attention: 
     D = ((span**2 * m / n_vocab + 2 * apart) / ((1 + low) ** 2 + m * low**2)) ** 0.25
     gamma, beta = D * np.append(1 + low, np.full(m, low)), span / D * (np.eye(n_vocab)[0] - 1 / n_vocab)
     scale = float(np.sqrt(apart) / D)
-    return DegeneratePoint(high, stay, RankOneState(gamma, beta, scale, scale), high_attention, float(expit(a_l)))
+    return DegeneratePoint(high, stay, RankOneState(gamma, beta, scale, scale), float(expit(a + gain)), float(expit(a_l)))
 
 
 def _low_share(x_1: float, x_l: float, *, a: float, gain: float) -> float:

@@ -143,8 +143,8 @@ def arrival_time(
     [derived, transition]. Exact to $O(\epsilon^2)$, where attention is left out but for its part of that order. Errors grow as
     the shortfall $\delta$ falls: the flow slows down, and an error of order $\epsilon^2$ in G costs a time of order
     $\epsilon^2/\delta$. $(h-\eta E)/g$ must stay small: else (many tokens, a start of 0.01) attention takes over before the unigram
-    point is reached. Nor may the law be nearly uniform: $\epsilon^2$ must be small beside $\pi_1-1/d$.
-    Shaped as `shortfall`.
+    point is reached, and where its help of first order would turn the clock back the time is NaN. Nor may the law be nearly
+    uniform: $\epsilon^2$ must be small beside $\pi_1-1/d$. Shaped as `shortfall`.
 
     >>> rng = np.random.default_rng(0)
     >>> W0, W1 = 1e-3 * rng.normal(size=(4, 6)), 1e-3 * rng.normal(size=(6, 4))
@@ -180,11 +180,18 @@ def arrival_time(
     end = np.log((z_end + np.sqrt(z_end**2 + 4 * (s @ s) * (r @ r))) / (2 * (s @ s))) / 2
     if not end.min() > 0:
         raise InputError("`embedding_0` and `projection_0` are too large: they start beyond the point whose time is asked.")
-    order = np.argsort(end)
+
+    def onwards(tau: float, state: NDArray[np.float64]) -> float:
+        return clock(tau, state)[0]
+
+    onwards.terminal = True  # type: ignore[attr-defined]
+    order, times = np.argsort(end), np.full(end.shape, np.nan)
+    asked = np.append(0.0, end[order])  # with a time that is always reached
     found = scipy.integrate.solve_ivp(
-        clock, (0.0, end.max()), [0.0] * 3, t_eval=end[order], method="DOP853", rtol=1e-10, atol=1e-12
-    ).y[0]
-    return found[np.argsort(order)].reshape(np.shape(shortfall))
+        clock, (0.0, end.max()), [0.0] * 3, t_eval=asked, events=onwards, method="DOP853", rtol=1e-10, atol=1e-12
+    ).y[0, 1:]
+    times[order[: len(found)]] = found
+    return times.reshape(np.shape(shortfall))
 
 
 def _attention_sizes(along: NDArray[np.float64], query: ArrayLike | None, key: ArrayLike | None) -> tuple[float, float]:
