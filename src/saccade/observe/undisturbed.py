@@ -39,7 +39,7 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
         for module, training in modes.items():
             module.training = training
             if hasattr(module, "reshard") and hasattr(module, "unshard"):  # FSDP2
-                module.reshard()  # the outermost would stay gathered, and an update by the optimiser would pass it by
+                module.reshard()  # type: ignore[operator]  # the outermost would stay gathered, and updates would pass it by
         attributes.put_back()
         _put_back(model, kept, values)
         random.setstate(states[0])
