@@ -59,7 +59,8 @@ def trained(n_steps: int = 300, out: str | None = None, on_step=lambda step, mod
     generator = torch.Generator().manual_seed(1)
     model, probe = AttentionOnly(), repeated(generator, 8)
     optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
-    with saccade.watch(model, probe, out=out, budget=None) as recorder:
+    names = {"qkv": "qkv", "o": "out", "heads": HEADS}
+    with saccade.watch(model, probe, out=out, budget=None, weights=names) as recorder:
         for step in range(n_steps):
             batch = repeated(generator, 48)
             half = LENGTH // 2  # before it nothing can be known

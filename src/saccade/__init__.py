@@ -75,7 +75,10 @@ _PUBLIC = {
 }
 __all__ = list(_PUBLIC)
 _GIVE_RECORDS = frozenset(
-    ("train", "flow", "reduced_flow", "sweep", "forecast", "watch", "watched", "observe_checkpoints", "load_record", "Experiment")
+    (
+        *("train", "flow", "reduced_flow", "sweep", "forecast", "load_record", "Experiment"),
+        *("watch", "watched", "TrainerCallback", "LightningCallback", "observe_checkpoints"),
+    )
 )
 _EXTRAS = {  # what pip installs, in the folder of Saccade: on the registry another project has its name
     **dict.fromkeys(("torch", "transformers", "safetensors"), ".[torch]"),

@@ -247,6 +247,12 @@ def test_weights_that_are_spread_in_other_ways_are_refused(two_processes):
     assert "in a way that cannot be gathered" in (two_processes / "refusal").read_text()
 
 
+@pytest.mark.parametrize("name", ["TrainerCallback", "LightningCallback"])
+def test_records_of_callbacks_show_themselves(name):
+    code = f"import saccade, xarray; saccade.{name}; xarray.Dataset.saccade"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
 def test_bad_arguments_of_callbacks_are_named(tokenizer):
     with pytest.raises(InputError, match="probe_texts"):
         saccade.TrainerCallback("one text", tokenizer)

@@ -302,7 +302,11 @@ class Job:
     __call__ = stop
 
 
-@pytest.mark.parametrize("handler", [Job().stop, Job(), functools.partial(Job().stop), lambda number, frame: sys.exit(number)])
+def raises(number, frame):
+    raise Base(number)
+
+
+@pytest.mark.parametrize("handler", [Job().stop, Job(), functools.partial(Job().stop), lambda *call: sys.exit(call[0]), raises])
 def test_a_signal_handler_of_the_user_may_leave_in_the_middle_of_a_tracker(handler, tmp_path):
     def slow(step, values):
         if step == 2:
@@ -311,11 +315,11 @@ def test_a_signal_handler_of_the_user_may_leave_in_the_middle_of_a_tracker(handl
 
     before = signal.signal(signal.SIGTERM, handler)
     try:
-        with pytest.raises(SystemExit) as left, watching(tmp_path / "run", forward=slow) as recorder:
+        with pytest.raises((SystemExit, Base)) as left, watching(tmp_path / "run", forward=slow) as recorder:
             trained(recorder)
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert left.value.code == signal.SIGTERM
+    assert left.value.args == (signal.SIGTERM,)
     assert saccade.load_record(tmp_path / "run").time.values.tolist() == [0, 1, 2]
 
 

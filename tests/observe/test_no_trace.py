@@ -66,6 +66,17 @@ def test_attributes_containers_and_parts_are_put_back_with_their_identity():
     assert all(module.training for module in model.modules())
 
 
+def test_a_look_leaves_the_seed_of_an_accelerator_that_has_not_started(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    torch.manual_seed(7)
+    with undisturbed(zoo.HandWritten("fused")):
+        drawn = torch.rand(3)
+    with undisturbed(zoo.HandWritten("fused")):
+        assert torch.equal(torch.rand(3), drawn)
+    assert seeds == [7]
+
+
 def test_a_model_whose_capacity_a_pass_in_evaluation_changes_trains_as_unwatched():
     class Capacity(zoo.HandWritten):
         capacity = 1.0

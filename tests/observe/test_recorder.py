@@ -457,6 +457,19 @@ def test_the_loss_of_every_step_is_kept_though_few_are_looked_at(most, tmp_path,
     np.testing.assert_allclose(found.values * 7, found.step.values, rtol=1e-6)
 
 
+def test_losses_told_with_the_last_look_or_after_the_step_of_a_look_are_kept():
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=[0], weights=False) as recorder:
+        for step in range(6):
+            recorder.step(step, torch.tensor(1j) if step == 1 else step / 4)  # what is no real number costs no other loss
+        recorder.observe(3)
+        with torch.no_grad():
+            recorder._model.embedding.weight.add_(1.0)
+        recorder.finish(9.0)
+    found = recorder.record.saccade.losses()
+    assert found.step.values.tolist() == [0, 2, 3, 4, 5, 6]
+    assert found.values.tolist() == [0, 0.5, 0.75, 1, 1.25, 9]
+
+
 def test_losses_that_wait_for_a_look_are_few_numbers_however_far_apart_steps_are_and_whatever_is_given(monkeypatch):
     class Answer:
         """A model's answer, with the graph that it holds."""

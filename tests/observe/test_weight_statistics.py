@@ -295,7 +295,9 @@ def test_attention_under_unknown_names_is_said():
     assert "qk_top_share" not in weight_statistics(model).values
 
 
-@pytest.mark.parametrize("fused, out", [("qkv", "proj"), ("Wqkv", "out_proj"), ("qkv_proj", "o_proj"), ("to_qkv", "to_out")])
+@pytest.mark.parametrize(
+    "fused, out", [("qkv", "proj"), ("qkv", "out"), ("Wqkv", "out_proj"), ("qkv_proj", "o_proj"), ("to_qkv", "to_out")]
+)
 def test_common_names_of_fused_weights_are_known(fused, out):
     model, known = Small(lambda: HandWritten(fused, out)).double(), made("nanogpt")
     model.load_state_dict(dict(zip(model.state_dict(), known.state_dict().values(), strict=True)))

@@ -8,12 +8,13 @@ import xarray as xr
 
 import saccade
 from saccade.errors import InputError
+from saccade.observe.budget import schedule
 from saccade.records.store import load_record
 from saccade.records.when import FROZEN, freezing_steps
 from saccade.report.drawn import draw
 from saccade.report.maps import text_map
 from saccade.report.notebook import show
-from saccade.report.packing import unpacked
+from saccade.report.packing import time_scale, unpacked
 from saccade.report.specs import choice_of, figures, still
 from saccade.report.specs_watched import layer_names
 from tests.report.watched_records import watched_record
@@ -184,3 +185,20 @@ def test_a_short_definition_is_the_title_and_a_long_one_stands_below():
         ("Attention of a class on its most frequent token", ""),
         ("The loss", said["curve"]),
     ]
+
+
+def test_bars_stand_on_zero_whatever_their_heights():
+    heights = np.linspace(4.0, 7.0, 3 * 12).reshape(3, 12)
+    for values in (heights, -heights, 10.0**heights):
+        record = xr.Dataset({"sizes": (("time", "rank"), values)}, {"time": [0, 1, 2]})
+        (figure,) = figures(record)
+        assert figure["kind"] == "bars"
+        assert figure["y"]["min"] <= 0 <= figure["y"]["max"]
+        assert not figure["y"].get("log")
+
+
+@pytest.mark.parametrize("n_steps", [100, 260, 2_000, 100_000])
+def test_the_default_schedule_of_a_watched_run_is_drawn_in_powers_of_ten_with_step_0_and_an_even_one_is_not(n_steps):
+    due = schedule("log")
+    assert time_scale(np.array([*(step for step in range(n_steps) if due(step)), n_steps], np.float64)) == "zero"
+    assert time_scale(np.arange(0.0, n_steps + 1, n_steps // 100)) is False

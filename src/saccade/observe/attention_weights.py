@@ -37,7 +37,7 @@ _SEPARATE: tuple[Any, ...] = (  # queries, keys, values, and names that the outp
     ("Wq", "Wk", "Wv", ("Wo",)),
 )
 _FUSED = (  # all queries, then all keys, then all values; keys and values may have fewer heads
-    ("qkv", ("proj", "projection", "out_proj", "o_proj")),
+    ("qkv", ("proj", "projection", "out_proj", "o_proj", "out")),
     ("Wqkv", ("out_proj", "Wo")),
     ("qkv_proj", ("o_proj",)),  # not `out_proj`: CodeGen has values before keys
     ("to_qkv", ("to_out",)),
@@ -318,4 +318,7 @@ def _n_heads(module: nn.Module, n_rows: int) -> int:
             width = getattr(owner, name, None)
             if isinstance(width, int) and width > 0 and n_rows % width == 0:
                 return n_rows // width
-    raise Unreadable("it is not said how many heads there are; give the module an attribute `num_heads`")
+    raise Unreadable(
+        "it is not said how many heads there are: give the module an attribute `num_heads`, or name its matrices and "
+        '"heads" in `weights=`'
+    )

@@ -1,8 +1,8 @@
 """Training goes on whatever goes wrong in watching it: an error becomes a warning, given once, and watching goes on if it can.
 
 Mistakes that are found before training are raised as ever: `watch` and entering its block are not guarded. Ctrl-C and `sys.exit`
-pass: they are no errors but somebody's wish to end the process, a job's handler of SIGTERM say. Only where a tracker calls
-`sys.exit` because it failed itself, training goes on.
+pass: they are no errors but somebody's wish to end the process. So does whatever a signal handler of the user raises, a job's
+that is told to stop say. Only where a tracker calls `sys.exit` because it failed itself, training goes on.
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ class Guard:
 
     @contextmanager
     def __call__(self, what: str, *, may_exit: bool = True) -> Iterator[None]:
-        """`may_exit`: `sys.exit` passes; else only that of a signal handler does."""
+        """`may_exit`: `sys.exit` passes wherever it comes from."""
         try:
             yield
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
-            if isinstance(error, SystemExit) and (may_exit or _is_of_a_signal(error)):
+            if isinstance(error, (KeyboardInterrupt, SystemExit) if may_exit else KeyboardInterrupt) or _is_of_a_signal(error):
                 raise
             if (what, type(error)) not in self._said:
                 self._said.add((what, type(error)))

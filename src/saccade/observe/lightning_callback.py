@@ -14,7 +14,8 @@ class LightningCallback(Callback):
     """Watches the module that Lightning trains; `probe` and `settings` are those of `saccade.watch`.
 
     `part` names the submodule to look at, "model" say, where the Lightning module's own forward is not what takes the probe.
-    Where the trainer goes on from a checkpoint, the run in `out` goes on too.
+    Where the trainer goes on from a checkpoint, the run in `out` goes on too. The loss of a step is what the module logged last as
+    "loss" or "train_loss": that of the step before.
     """
 
     def __init__(self, probe: Any, *, part: str = "", **settings: Any) -> None:
@@ -37,9 +38,12 @@ class LightningCallback(Callback):
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if self._recorder is not None:
-            loss = trainer.callback_metrics.get("loss", trainer.callback_metrics.get("train_loss"))
-            self._recorder.step(trainer.global_step, loss)
+            self._recorder.step(trainer.global_step, _loss(trainer))
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         if self._recorder is not None:
-            self._recorder.finish()
+            self._recorder.finish(_loss(trainer))
+
+
+def _loss(trainer: Any) -> Any:
+    return trainer.callback_metrics.get("loss", trainer.callback_metrics.get("train_loss"))

@@ -30,7 +30,7 @@ class Losses:
 
     def add(self, step: int, loss: Any) -> None:
         """If it is one number: anything else could hold much memory, a graph for the backward pass say."""
-        if isinstance(loss, torch.Tensor) and loss.numel() == 1:
+        if isinstance(loss, torch.Tensor) and loss.numel() == 1 and not loss.is_complex():
             self._unread.append((step, loss.detach().clone()))
         elif isinstance(loss, numbers.Real):
             self._unread.append((step, loss))
@@ -48,7 +48,7 @@ class Losses:
     def until(self, step: int) -> dict[str, np.ndarray]:
         """For the observation of this step, by how many steps back they are."""
         self._read_all()
-        told, self._read = self._read, np.empty((0, 2))
+        told, self._read = self._read, self._read[self._read[:, 0] > step]
         back = step - told[:, 0].astype(np.int64)
         is_kept = (back >= 0) & (back < _MOST_BACK)
         found = np.full(back[is_kept].max(initial=-1) + 1, np.nan, np.float32)

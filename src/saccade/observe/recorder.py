@@ -285,6 +285,7 @@ class Recorder:
                 with self.guard("the loss was left out"):
                     arrays["loss"] = np.asarray(_checked_loss(loss))
             with self.guard("losses between observations were left out"):
+                self._losses.add(step, loss)
                 arrays |= self._losses.until(step)
             arrays["look_seconds"] = np.asarray(time.perf_counter() - started)
             self._log.append(step, arrays)
@@ -347,8 +348,10 @@ class Recorder:
             if last >= 0 and (later := self._losses.after(last)):
                 self._log.extend(last, later)
         if self._out is not None and self.check is not None:
-            self._write(self._out)
-            self._log.release()
+            try:
+                self._write(self._out)
+            finally:
+                self._log.release()
 
     def _write(self, out: Path) -> None:
         """All that can be written at the end: observations that wait for it, then the record, then its page."""

@@ -15,7 +15,8 @@ class TrainerCallback(transformers.TrainerCallback):
     """Watches the model that the trainer trains, on `probe_texts` read with `tokenizer` and cut to `length` tokens.
 
     `settings` are those of `saccade.watch`. Steps are updates, as the trainer counts them. After training the record is
-    `callback.record`. Where the trainer goes on from a checkpoint, the run in `out` goes on too.
+    `callback.record`. Where the trainer goes on from a checkpoint, the run in `out` goes on too. The loss of a step is what the
+    trainer logged last: the mean over the `logging_steps` before it.
     """
 
     def __init__(self, probe_texts: Sequence[str], tokenizer: Any, *, length: int = 128, **settings: Any) -> None:

@@ -12,7 +12,7 @@ import random
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,28 +38,21 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes.items():
             module.training = training
-            if isinstance(module, _Sharded):
-                module.reshard()  # the outermost would stay gathered, and an update by the optimiser would pass it by
+            if hasattr(module, "reshard") and hasattr(module, "unshard"):  # FSDP2
+                module.reshard()  # type: ignore[operator]  # the outermost would stay gathered, and updates would pass it by
         attributes.put_back()
         _put_back(model, kept, values)
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
 
 
-@runtime_checkable
-class _Sharded(Protocol):
-    """A module of FSDP2."""
-
-    def reshard(self) -> None: ...
-
-    def unshard(self) -> Any: ...
-
-
 def _seed() -> None:
     """The same random numbers in every look, for models that draw some even now, masked patches say."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # `torch.manual_seed` would also seed accelerators that have not started, for good
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(0)
 
 
 _Place = tuple[dict[str, Any], str, torch.Tensor | None]  # the dictionary of a module that holds a tensor, its name there, and it

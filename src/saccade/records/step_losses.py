@@ -13,7 +13,7 @@ _PARTS = ("step_loss", "later_step", "later_loss")
 
 
 def step_losses(record: xr.Dataset) -> xr.DataArray:
-    """(step), as it was told; without the steps of which no loss is known."""
+    """(step), as it was told; without the steps of which no loss is known, or where it was not a number."""
     if "step_loss" not in record and "later_loss" not in record:
         raise InputError("`record` holds no losses: pass them, `recorder.step(step, loss)`.")
     last = record.sizes["time"] - 1

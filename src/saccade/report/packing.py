@@ -51,11 +51,11 @@ def packed_times(times: Any) -> Packed:
 
 
 def time_scale(times: np.ndarray) -> bool | str:
-    """Whether an axis for these times has powers of ten: if they are spread over decades, half of them in the first tenth of the
-    range. "zero" if step 0 comes before them, which then has a place of its own.
+    """Whether an axis for these times has powers of ten: if they are spread over decades, a quarter of them in the first tenth of
+    the range, where even steps have a tenth. "zero" if step 0 comes before them, which then has a place of its own.
     """
     known = times[np.isfinite(times) & (times > 0)]
-    if known.size <= 3 or known.max() / known.min() < 100 or np.median(known) >= 0.1 * known.max():
+    if known.size <= 3 or known.max() / known.min() < 100 or np.quantile(known, 0.25) >= 0.1 * known.max():
         return False
     return "zero" if known.min() >= 1 and bool((times == 0).any()) else True
 

@@ -202,8 +202,8 @@ def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np
 def _bars(figure: Figure) -> Figure:
     groups = [f"{figure['axes'][0]} {name}" if figure["axes"][0] else name for name in figure["names"][0]]
     cut = _largest_labels(figure | {"names": [groups, figure["names"][1]]})
-    scale = scale_of(cut["values"], _without_curve(cut["name"], ""), cut["unit"])
-    return cut | {"kind": "bars", "y": {key: value for key, value in scale.items() if key != "log"}}
+    scale = scale_of(np.append(cut["values"], 0.0), _without_curve(cut["name"], ""), cut["unit"])  # bars stand on zero
+    return cut | {"kind": "bars", "y": scale}
 
 
 def _heat(figure: Figure) -> Figure:
