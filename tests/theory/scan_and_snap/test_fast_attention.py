@@ -20,13 +20,14 @@ def with_memory(t, overlap, n_vocab, n_classes):
     return z[:, 1] - z[:, 0]
 
 
-@pytest.mark.parametrize(("n_classes", "overlap", "n_vocab"), [(3, 0.03, 2003), (11, 0.04, 1009), (5, 0.3, 1009), (2, 0.5, 53)])
+@pytest.mark.parametrize(("n_classes", "overlap", "n_vocab"), [(3, 0.03, 2003), (11, 0.04, 1009), (5, 0.3, 1009), (5, 0.2, 41)])
 def test_fast_attention_grows_as_with_memory_before_and_after_the_snap(n_classes, overlap, n_vocab):
     """The last three are beyond the closed form, the last two beyond the snap."""
     shape = {"overlap": overlap, "n_vocab": n_vocab, "n_classes": n_classes}
     t = np.geomspace(100 * theory.snap_time(n_vocab=n_vocab, n_classes=n_classes, lr_decoder=1.0), 1e14, 150)
     law, gap = theory.fast_plain_growth(t, **shape, **RATES), with_memory(t, **shape)
-    np.testing.assert_allclose(law.rate[1:-1], np.gradient(gap, np.log(t))[1:-1], rtol=0.04)
+    np.testing.assert_allclose(law.rate[1:-1], np.gradient(gap, np.log(t))[1:-1], rtol=0.02)
+    np.testing.assert_allclose(law.gap, gap, rtol=0.03)
     np.testing.assert_allclose(np.gradient(law.gap, np.log(t))[1:-1], law.rate[1:-1], rtol=1e-3)
 
 
@@ -51,7 +52,7 @@ def test_the_closed_form_is_off_by_half_as_much_again_as_the_overlap_has_fallen(
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda: theory.fast_plain_growth([0.0, 1.0], **SHAPE, **RATES), r"`t` must be finite, and after 1\.9"),
+        (lambda: theory.fast_plain_growth([0.0, 1.0], **SHAPE, **RATES), r"`t` must be finite, and after 5\.21"),
         (lambda: theory.fast_plain_growth([1e3, np.inf], **SHAPE, **RATES), "`t` must be finite"),
         (lambda: theory.fast_plain_growth([1e3], **(SHAPE | {"overlap": 0.0}), **RATES), "`overlap`"),
         (lambda: theory.fast_plain_growth([1e3], **(SHAPE | {"n_vocab": 5}), **RATES), "more tokens than classes"),
