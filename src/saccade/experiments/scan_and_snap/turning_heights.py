@@ -204,7 +204,8 @@ def _closed_claims(record: xr.Dataset) -> Iterator[Claim]:
             yield slowest.between(TURNING_HEIGHT, told, times, 0.5, 2, expected=FAILS)
         title = "height at which the top distinct token of the lightest class is back at its start / in closed form"
         broken = [condition.name for condition in given if not condition.holds]
-        asked = case.but(given).breaking(*broken) if len(broken) == 1 else case.but(given)  # of two together neither is shown to matter
+        # With two conditions broken at once neither is shown to matter: no control.
+        asked = case.but(given).breaking(*broken) if len(broken) == 1 else case.but(given)
         yield asked.between(TURNING_HEIGHT, title, closed, 1, 1 + _CLOSED, expected=HOLDS if len(broken) < 2 else OUTSIDE)
 
 
