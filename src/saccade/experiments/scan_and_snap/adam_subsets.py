@@ -106,7 +106,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         at, predicted = case.but(rate=float(lr)), int(_predicted(record, rate, 0).argmax()) + 1
         title = "rank of the favoured distinct token, by theory"
         yield at.near(ADAM_LIMIT, title, _seen(record, rate, 0).favoured, predicted, within=2)
-    slowest, fastest = np.argmin(lrs), np.argmax(lrs)
+    slowest, fastest = int(np.argmin(lrs)), int(np.argmax(lrs))
     if lrs[fastest] >= 10 * lrs[slowest]:
         other, at = int(_predicted(record, fastest, 0).argmax()) + 1, case.but(rate=float(lrs[slowest]))
         yield at.breaking("theory is told the rate").near(ADAM_LIMIT, title, _seen(record, slowest, 0).favoured, other, within=2)
