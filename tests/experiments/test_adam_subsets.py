@@ -18,8 +18,9 @@ def record():
 
 def test_a_higher_rate_favours_more_frequent_distinct_tokens(record):
     claims = list(EXPERIMENT.claims(record))
-    assert [claim.label for claim in claims if claim.verdict != HOLDS] == []
-    assert len(claims) == 16
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    assert [claim.breaks for claim in claims if claim.verdict != HOLDS] == ["theory is told the rate"]
+    assert len(claims) == 17
     assert_as_in_the_readme("adam-subsets", claims)
 
 
@@ -27,7 +28,9 @@ def test_rates_in_the_wrong_order_are_seen(record):
     claims = list(EXPERIMENT.claims(record.assign(attention=record.attention.isel(rate=[2, 1, 0]))))
     assert claims[-1].verdict == FAILS
     for said in ("rank of the favoured", "rank of the distinct"):  # of theory, of the replication
-        assert [claim.verdict for claim in claims if claim.title.startswith(said)] == [FAILS, HOLDS, FAILS]
+        told = [claim.verdict for claim in claims if claim.title.startswith(said) and not claim.breaks]
+        assert told == [FAILS, HOLDS, FAILS]
+    assert [claim.verdict for claim in claims if claim.breaks] == [HOLDS]  # the control would not fail
 
 
 def test_attention_left_on_common_tokens_is_seen(record):

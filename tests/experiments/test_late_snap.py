@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from saccade.experiments.scan_and_snap.late_snap import EXPERIMENT
+from saccade.theory import scan_and_snap as theory
 from tests.experiments.default_runs import record_of
 
 
@@ -24,6 +26,10 @@ def test_every_verdict_is_the_expected_one(record):
 
 def test_strong_classes_that_never_snap_would_be_seen(record):
     assert unexpected(record.assign(gap=record.steps**1e-3)) == {"when plain descent snaps"}
+    late = np.log(np.log(200 * record.steps))  # the law of after the snap, all along: the control would not fail
+    assert unexpected(record.assign(gap=theory.late_plain_growth_rate(0.3025, n_classes=5) * late, overlap=0 * late + 0.3025)) == {
+        "when plain descent snaps"
+    }
 
 
 def test_the_snap_is_the_last_maximum_of_growth_and_not_that_of_the_scan(record):

@@ -41,6 +41,13 @@ def test_memory_is_held_to_its_domain_and_not_beyond(record):
     assert unexpected(record.assign(snap_height=10 * record.snap_height)) == {"plain descent with memory"}
 
 
+def test_the_closed_form_must_fail_where_one_of_its_conditions_does(record):
+    closed = [claim for claim in EXPERIMENT.claims(record) if claim.title.endswith("its start / in closed form")]
+    assert [claim.verdict for claim in closed] == 6 * ["holds"] + ["fails", "fails", "outside", "fails"]
+    alike = record.predicted_turn.where(record.unequal != "nearly alike", record.turn)
+    assert unexpected(record.assign(predicted_turn=alike)) == {"when a token turns"}
+
+
 def test_the_resting_lead_is_asked_only_where_the_coupling_is_small(record):
     """At the end its verdict is left open, and there it is wrong in one case; memory is held to every sign, size and order."""
     lead = [claim for claim in EXPERIMENT.claims(record) if "resting lead" in claim.title]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import exprel
 
 from saccade.errors import InputError
 from saccade.theory import scan_and_snap as theory
@@ -20,13 +21,14 @@ def with_memory(t, overlap, n_vocab, n_classes):
     return z[:, 1] - z[:, 0]
 
 
-@pytest.mark.parametrize(("n_classes", "overlap", "n_vocab"), [(3, 0.03, 2003), (11, 0.04, 1009), (5, 0.3, 1009), (2, 0.5, 53)])
+@pytest.mark.parametrize(("n_classes", "overlap", "n_vocab"), [(3, 0.03, 2003), (11, 0.04, 1009), (5, 0.3, 1009), (5, 0.2, 41)])
 def test_fast_attention_grows_as_with_memory_before_and_after_the_snap(n_classes, overlap, n_vocab):
     """The last three are beyond the closed form, the last two beyond the snap."""
     shape = {"overlap": overlap, "n_vocab": n_vocab, "n_classes": n_classes}
     t = np.geomspace(100 * theory.snap_time(n_vocab=n_vocab, n_classes=n_classes, lr_decoder=1.0), 1e14, 150)
     law, gap = theory.fast_plain_growth(t, **shape, **RATES), with_memory(t, **shape)
-    np.testing.assert_allclose(law.rate[1:-1], np.gradient(gap, np.log(t))[1:-1], rtol=0.04)
+    np.testing.assert_allclose(law.rate[1:-1], np.gradient(gap, np.log(t))[1:-1], rtol=0.02)
+    np.testing.assert_allclose(law.gap, gap, rtol=0.03)
     np.testing.assert_allclose(np.gradient(law.gap, np.log(t))[1:-1], law.rate[1:-1], rtol=1e-3)
 
 
@@ -38,20 +40,34 @@ def test_the_closed_form_is_the_limit_of_weak_coupling():
         np.testing.assert_allclose(theory.fast_plain_growth(t, **shape, **(RATES | {"lr_attention": 100.0})).rate, closed, rtol=off)
 
 
-def test_the_closed_form_is_off_by_half_as_much_again_as_the_overlap_has_fallen():
-    for n_classes, overlap, n_vocab in ((11, 0.04, 1009), (5, 0.05, 1009), (19, 0.03, 1009), (7, 0.05, 2003)):
+def test_the_closed_form_is_off_by_up_to_twice_what_it_leaves_out():
+    """Few tokens make classes learn of each other, many classes make the overlap fall."""
+    for n_classes, overlap, n_vocab in ((11, 0.04, 1009), (5, 0.05, 1009), (19, 0.03, 1009), (2, 0.04, 199), (3, 0.03, 199)):
         shape = {"overlap": overlap, "n_vocab": n_vocab, "n_classes": n_classes}
-        t = np.geomspace(1e7, 1e12, 30)
+        t = np.geomspace(1e6, 1e12, 30)
         height, law = np.log(n_vocab * t / n_classes), theory.fast_plain_growth(t, **shape, **RATES)
-        fallen = 2 * overlap * height * law.gap
-        off = 1 - law.rate / theory.fast_plain_growth_rate(height, **shape)
-        np.testing.assert_allclose((off / fallen)[fallen < 0.2], 1.5, atol=0.5)
+        left_out = height * (2 * overlap * law.gap + (exprel(overlap * height) - 1) / n_vocab)
+        off, small = 1 - law.rate / theory.fast_plain_growth_rate(height, **shape), left_out <= 0.11
+        assert (off[small] <= 0.2).all()
+        np.testing.assert_allclose((off / left_out)[left_out < 0.2], 1.6, atol=0.4)
+
+
+@pytest.mark.parametrize(("n_classes", "overlap", "n_vocab"), [(2, 0.04, 199), (4, 0.1, 151), (11, 0.05, 503), (5, 0.3, 10007)])
+def test_the_early_coupling_is_off_by_what_its_domain_names(n_classes, overlap, n_vocab):
+    t, K = np.geomspace(1e5, 1e10, 11), n_classes
+    height = np.log(n_vocab * t / K)
+    exact = theory.plain_coupling(
+        t, overlap=overlap * (1 - np.eye(K)), class_weight=np.full(K, 1 / K), n_vocab=n_vocab, lr_decoder=1.0
+    )
+    off = theory.early_plain_coupling(height, overlap, n_vocab=n_vocab) * exact.own[:, 0] / exact.other[:, 0, 1] - 1
+    said = ((K - 1) * np.expm1(overlap * height) + height * (exprel(overlap * height) - 1)) / n_vocab
+    np.testing.assert_allclose(off[said < 0.3], said[said < 0.3], rtol=0.25)
 
 
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda: theory.fast_plain_growth([0.0, 1.0], **SHAPE, **RATES), r"`t` must be finite, and after 1\.9"),
+        (lambda: theory.fast_plain_growth([0.0, 1.0], **SHAPE, **RATES), r"`t` must be finite, and after 5\.21"),
         (lambda: theory.fast_plain_growth([1e3, np.inf], **SHAPE, **RATES), "`t` must be finite"),
         (lambda: theory.fast_plain_growth([1e3], **(SHAPE | {"overlap": 0.0}), **RATES), "`overlap`"),
         (lambda: theory.fast_plain_growth([1e3], **(SHAPE | {"n_vocab": 5}), **RATES), "more tokens than classes"),

@@ -106,6 +106,10 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         at, predicted = case.but(rate=float(lr)), int(_predicted(record, rate, 0).argmax()) + 1
         title = "rank of the favoured distinct token, by theory"
         yield at.near(ADAM_LIMIT, title, _seen(record, rate, 0).favoured, predicted, within=2)
+    slowest, fastest = int(np.argmin(lrs)), int(np.argmax(lrs))
+    if lrs[fastest] >= 10 * lrs[slowest]:
+        other, at = int(_predicted(record, fastest, 0).argmax()) + 1, case.but(rate=float(lrs[slowest]))
+        yield at.breaking("theory is told the rate").near(ADAM_LIMIT, title, _seen(record, slowest, 0).favoured, other, within=2)
     for rate, lr in enumerate(lrs):
         if lr not in REPLICATED:
             continue
@@ -162,7 +166,7 @@ def panels(record: xr.Dataset) -> Layout:
             Line(ranks, _predicted(record, rate, 0), "theory, no noise", DASHES, rate),
             Line(ranks, mean, "after", POINTS, rate, low, high),
         ]
-        title = f"rate {lr:g}: common {seen.common_mass.mean():.3f}, H = {seen.entropy.mean():.2f}"
+        title = f"rate {lr:g}: {seen.common_mass.mean():.0%} on common tokens, entropy {seen.entropy.mean():.2f}"
         drawn.append(Lines(title, "distinct token, rarest first", "attention of class 1", lines, ylim=(0, 1.05 * highest)))
     return drawn
 

@@ -252,7 +252,7 @@ def _fate_panel(record: xr.Dataset) -> Lines:
             lines.append(Line(ratios, record[name].values[:, token], f"flow ({letter}), {said}", style, tone))
             if told:
                 lines.append(Line(ratios, record[told].values[:, token], "theory of plain descent" if which else "", LINE, tone))
-    marks = {border_ratio(record): "predicted"}
+    marks = {border_ratio(record): "predicted border"}
     title, y = "unequal classes: distinct tokens of class 2", "attention logit at the end"
     return Lines(title, "η_Y / η_Z", y, lines, "x", levels={0.0: "start"}, marks=marks)
 

@@ -159,12 +159,12 @@ def _ratio_panel(record: xr.Dataset) -> Lines:
         *_each_seed(ratios, record.sgd_wrong_way, "seed", "SGD, each seed", 2),
         Line(ratios, record.small_wrong_way.mean("seed"), "steps a tenth as large", POINTS, 3),
     ]
-    return Lines("either side of the limit of steps", "η_Y / η_Z", _WRONG, lines, "x", ylim=(-0.5, 10), marks=marks)
+    return Lines("SGD at five ratios of the rates", "η_Y / η_Z", _WRONG, lines, "x", ylim=(-0.5, 12), marks=marks)
 
 
 def _limit_panel(record: xr.Dataset) -> Lines:
     lines = _each_seed(record.limit.values, record.limit_wrong_way, "limit_seed", "SGD, each seed", 2)
-    return Lines("near the limit", "η_Z / limit", _WRONG, lines, "", ylim=(-0.5, 10), marks={1.0: "limit"})
+    return Lines("SGD near the limit of stable steps", "η_Z / limit", _WRONG, lines, "", ylim=(-0.5, 12), marks={1.0: "limit"})
 
 
 _WRONG = "tokens that go the wrong way"

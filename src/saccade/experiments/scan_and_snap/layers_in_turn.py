@@ -139,7 +139,7 @@ def panels(record: xr.Dataset) -> Layout:
         for layer, seed in np.ndindex(depth, record.sizes["seed"]):
             curve, label = record.entropy.sel(depth=depth).isel(seed=seed, layer=layer), f"layer {layer + 1}" if seed == 0 else ""
             lines.append(Line(record.time[1:], curve[1:], label, (LINE, DASHES)[seed > 0], layer))
-        drawn.append(Lines(f"{depth} layers", "time", "entropy of attention / at the start", lines, "x", ylim=(0, 1.05)))
+        drawn.append(Lines(f"model of {depth} layers", "time", "entropy of attention / at the start", lines, "x", ylim=(0, 1.05)))
     return drawn
 
 

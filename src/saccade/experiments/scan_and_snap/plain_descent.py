@@ -2,10 +2,9 @@
 
 Follows the plain flow (B) and compares it with a theory of plain descent (`theory/scan_and_snap/plain_growth.py`,
 `fast_attention.py`): the logits of every token, the slowest growth, and growth along the way. Beside it the printed Theorem 4,
-its corrected form and the theory's flow (C). Expect the theory with memory within 2 %, that of fast attention within 5 %, its
-closed form within 20 % while the overlap has hardly fallen, and Theorem 4 off by a factor of ten or more. 20 % and where "hardly"
-ends were set on classes that had been run; 5 % on (K, ρ, M) = (5, .04, 1000) and (10, .04, 1000), the other classes being held
-out.
+its corrected form and the theory's flow (C). Expect the theory with memory within 2 %, that of fast attention within 1 %, its
+closed form within 20 % while what it leaves out is small, and Theorem 4 off by a factor of ten or more. 1 %, 20 % and where
+"small" ends were set after runs of these classes and others.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from scipy.special import exprel
 
 import saccade
 from saccade.data.sequence_classes import SequenceClasses
@@ -29,15 +29,15 @@ from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_most
 from saccade.theory.scan_and_snap.open_statements import FAST_GROWTH, PLAIN_GROWTH, PLAIN_MEMORY, UNEQUAL_FATES
 
-_WITHIN, FAST_WITHIN, _CLOSED = 0.02, 0.05, 0.2  # of the theory with memory, of that of fast attention, and of its closed form
+_WITHIN, FAST_WITHIN, _CLOSED = 0.02, 0.01, 0.2  # of the theory with memory, of that of fast attention, and of its closed form
 _ALONG = "case time_place"
-# How far the overlap may fall for the closed form, which leaves that out: 2 ρL (z_l - z_c). It is off by about 1.5 times this.
-_HARDLY, _FALLEN = "the overlap has hardly fallen", 0.12
+# What the closed form leaves out: that the overlap falls, and that classes are taught of each other. It is off by up to twice this.
+_FIRST_ORDER, _LEFT_OUT = "what the closed form leaves out is small", 0.11
 _FAST, _WEAK = "attention is fast", "weak"
 _FAST_TITLE = "growth per unit of ln t from the theory of fast attention: largest relative error"
 # Other classes: number, overlap, vocabulary.
 _OTHERS = {
-    "few": (3, 0.02, 3000),
+    "two, few tokens": (2, 0.04, 200),
     "many": (10, 0.02, 1000),
     "overlap .08": (5, 0.08, 1000),
     "many, overlap .04": (10, 0.04, 1000),
@@ -135,7 +135,7 @@ def followed(one: Followed, n_times: int, on_progress: Progress) -> dict[str, An
 
 
 def _law(task: SequenceClasses, t: Array, gap: Array, lr_attention: float) -> dict[str, Array]:
-    """Growth with fast attention, in the flow, by theory and in closed form; by how much the overlap has fallen, by theory."""
+    """Growth with fast attention, in the flow, by theory and in closed form; how much the last leaves out, by theory."""
     overlap = float(theory.class_overlap(theory.normalised_feature(task.token_prob))[0, 1])
     sizes, height = {"n_classes": task.n_classes, "n_vocab": task.n_vocab}, np.log(task.n_vocab * t / task.n_classes)
     late = t >= 100 * theory.snap_time(**sizes, lr_decoder=1.0)
@@ -144,7 +144,7 @@ def _law(task: SequenceClasses, t: Array, gap: Array, lr_attention: float) -> di
         "rate": np.gradient(gap, np.log(t))[late],
         "law_rate": law.rate,
         "closed_rate": theory.fast_plain_growth_rate(height[late], overlap=overlap, **sizes),
-        "fallen": 2 * overlap * height[late] * law.gap,
+        "left_out": height[late] * (2 * overlap * law.gap + (exprel(overlap * height[late]) - 1) / task.n_vocab),
     }
     return {name: np.append(np.full((~late).sum(), np.nan), value) for name, value in found.items()}
 
@@ -262,18 +262,18 @@ def _growth_claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _law_claims(case: Case, record: xr.Dataset) -> Iterator[Claim]:
-    """Growth from 100 t0 on, by the theory of fast attention and in closed form, the latter where the overlap has hardly fallen."""
+    """Growth from 100 t0 on, by the theory of fast attention and in closed form, the latter where it leaves out little."""
     at = record.dropna("time_place").isel(time_place=slice(None, -1))  # the slope at the end is one-sided
     yield case.at_most(FAST_GROWTH, _FAST_TITLE, np.abs(at.rate / at.law_rate - 1).values, FAST_WITHIN)
     title, error = (
         "growth per unit of ln t from the overlap alone, largest relative error",
         np.abs(at.rate / at.closed_rate - 1).values,
     )
-    hardly = at.fallen.values <= _FALLEN
-    for part, where in ((hardly, "has hardly fallen"), (~hardly, "has fallen")):
+    little = at.left_out.values <= _LEFT_OUT
+    for part, where in ((little, "little"), (~little, "more")):
         if part.any():
-            given = at_most(_HARDLY, at.fallen.values[part].max(), _FALLEN, "2 ρL (z_l - z_c)")
-            asked, expected = case.but([given], overlap=where), HOLDS if given.holds else OUTSIDE
+            given = at_most(_FIRST_ORDER, at.left_out.values[part].max(), _LEFT_OUT, "2 ρL (z_l - z_c) + (L/M) ((e^ρL - 1)/ρL - 1)")
+            asked, expected = case.but([given], **{"left out": where}), HOLDS if given.holds else OUTSIDE
             yield asked.at_most(PLAIN_GROWTH, title, error[part], _CLOSED, expected=expected)
 
 
@@ -310,7 +310,7 @@ def _rate_panel(record: xr.Dataset) -> Lines:
         Line(one.t[::4], one.rate[::4], "plain flow (B), fast attention", POINTS, 0),
     ]
     floor = theory.slowest_plain_growth(**shape).rate
-    title = "growth in theory fades, in plain descent it stays"
+    title = "growth stays in plain descent"
     return Lines(
         title, "t (steps)", "growth per unit of ln t", lines, "xy", xlim=(1, None), ylim=(3e-4, 3), levels={floor: "slowest"}
     )
@@ -334,7 +334,7 @@ _LAW = {
     "rate": Variable("classes time_place", "1", "growth per unit of ln t with fast attention, flow (B), from 100 t0 on"),
     "law_rate": Variable("classes time_place", "1", "the same by the theory of fast attention"),
     "closed_rate": Variable("classes time_place", "1", "the same by its closed form, with the overlap at the start"),
-    "fallen": Variable("classes time_place", "1", "2 ρL (z_l - z_c) by the theory of fast attention"),
+    "left_out": Variable("classes time_place", "1", "2 ρL (z_l - z_c) + (L/M) ((e^ρL - 1)/ρL - 1), by the same theory"),
 }
 EXPERIMENT = Experiment(
     "plain-descent",
@@ -346,7 +346,7 @@ EXPERIMENT = Experiment(
         "Panel 1: how far the common token has fallen. Printed Theorem 4 (dotted), its corrected form (dashed) and the theory's "
         "flow (C) are similar; plain descent (B, points, two attention rates) is far below, on the lines of its own theory. Panel "
         "2: growth per unit of ln t. In Theorem 4 it is larger and keeps falling; in plain descent it passes a minimum and rises "
-        "again, as the theory of fast attention says; its closed form (dashed) leaves out that the overlap falls."
+        "again, as the theory of fast attention says; its closed form (dashed) is of first order."
     ),
     finding=(
         "plain descent follows its own theory to 2 %; its common token falls {fall of the common token*:.2g} times as far as the "

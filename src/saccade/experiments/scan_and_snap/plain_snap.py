@@ -153,8 +153,9 @@ def _entropy_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
     lines = []
     for i, (roles, name) in enumerate(((BOTH, "both rates scaled"), (DECODERS, "η_Y alone scaled"))):
         three = [flows["rates", role] for role in roles]
-        lines.append(Line([one.lr_decoder for one in three], [one.entropy_lost for one in three], name, POINTS, i))
-    return Lines("entropy that distinct tokens have lost", "η_Y (per step)", "entropy lost by the end (nats), flow (B)", lines, "x")
+        lines.append(Line([one.lr_decoder for one in three], [1e5 * one.entropy_lost for one in three], name, POINTS, i))
+    title, y = "entropy that distinct tokens have lost", "entropy lost by the end (10⁻⁵ nats), flow (B)"
+    return Lines(title, "η_Y (per step)", y, lines, "x")
 
 
 CAPTION = (

@@ -54,8 +54,9 @@ def fast_plain_growth(
     for another class's, $-Q\cos\theta - KR\sin\theta$ for an unused one; q and r are their shares of the error, and
     $\dot A = \frac{\eta_Y}{K}(1-p_n)$. `fast_plain_growth_rate` is its limit for $q \ll 1/K$ and $\theta$ at rest: a fall of the
     common token lowers the overlap in $e^{\rho L}$, by a factor $e^{-2\rho L(z_l-z_c)}$ at first order, and so slows it.
-    The attention rate matters only for where to start: by `linear_plain_logits` growth $\ln L$ counts from
-    $L_0 = e^{-.635}/\sqrt{K\rho(1-\rho)\eta_Z/\eta_Y}$. Domain: $L$ well above $L_0$, one common token, $2 \le K < M$.
+    The attention rate matters only for where to start: by `linear_plain_logits` the gap is at first $\Delta(\ln s + .635)$,
+    $s = L\sqrt{K\rho(1-\rho)\eta_Z/\eta_Y}$, and attention that is at rest from $L_0$ on has $\Delta(1 + \ln(L/L_0))$, so that
+    $L_0 = e^{.365}L/s$. Domain: $L$ well above $L_0$, one common token, $2 \le K < M$.
 
     | ours    | theirs                  |
     |---------|-------------------------|
@@ -67,7 +68,7 @@ def fast_plain_growth(
     if K >= M or rho == 1:
         raise InputError(f"There must be more tokens than classes, and an overlap below 1; got {M}, {K} and {rho:g}.")
     angle_0, unused = math.asin(math.sqrt(rho)), M - K
-    A_0 = math.exp(-0.635) / math.sqrt(K * rho * (1 - rho) * lr_attention / lr_decoder)
+    A_0 = math.exp(0.365) / math.sqrt(K * rho * (1 - rho) * lr_attention / lr_decoder)
     start = math.log(K / lr_decoder * (A_0 + math.expm1(A_0) / M))  # Lemma 9
     if not (times.min() > math.exp(start) and times.max() < np.inf):
         raise InputError(f"`t` must be finite, and after {math.exp(start):.3g}, where attention at this rate begins to be fast.")
@@ -116,8 +117,9 @@ def fast_plain_growth_rate(log_height: ArrayLike, *, overlap: float, n_vocab: in
     $x = z_l - z_c$ must satisfy $x - \langle x\rangle = \Delta$, the mean taken over L; its derivative is the rate. The
     attention rate has dropped out, and so has the token's frequency: all distinct tokens rise alike. With
     `early_plain_coupling`, $\Delta'+\Delta/L = \frac{K-1}{M}[\frac1L + 3\rho + 2\rho^2L + \ldots]$: a $\ln\ln t$ that soon gives
-    way to $\ln t$ and then to $t^\rho$. It keeps $\rho$ at its start, while `fast_plain_growth` lets it fall: the error is
-    about $1.5\cdot2\rho Lx$. Domain: $\frac{\eta_Z}{\eta_Y}K\rho L^2 \gg 1$, and $2\rho Lx$ small.
+    way to $\ln t$ and then to $t^\rho$. It keeps $\rho$ at its start, while `fast_plain_growth` lets it fall, and the coupling of
+    first order: the error is 1.5 to 2 times $2\rho Lx + \frac LM(\frac{e^{\rho L}-1}{\rho L}-1)$. Domain:
+    $\frac{\eta_Z}{\eta_Y}K\rho L^2 \gg 1$, and that sum small (20 % off at .11).
 
     | ours       | theirs            |
     |------------|-------------------|

@@ -15,7 +15,7 @@ _PLAIN = "plain descent (eq. 7)"
 _MODIFIED = "the theory's flow (eq. 26 and Lemma 4)"
 _ZERO = "Y(0) = Z(0) = 0"
 _EQUAL = "equal overlaps ρ, one common token, one query"
-_BEFORE = "an overlap that has hardly fallen: 2 ρL (z_l - z_c) at most .12"
+_BEFORE = "first order: 2 ρL (z_l - z_c) + (L/M) ((e^x - 1)/x - 1) at most .11"
 
 PLAIN_MEMORY = _ours(
     "plain descent with memory",
@@ -36,7 +36,7 @@ UNEQUAL_COUPLING = _ours(
         r"\text{early: } \frac{\beta_{nn'}}{\iota_n} \approx \frac{1}{M} (e^x + \frac{e^x - 1}{x} - 1), \quad x = E_{nn'} L",
         r"\text{in the end: } \frac{\beta_{nn'}}{\iota_n} = -\frac{(A A^\top)_{nn'}}{(A A^\top)_{nn}}, \quad A = I - E'",
     ),
-    (_PLAIN, "features at rest", "Y(0) = 0"),
+    (_PLAIN, "features at rest", "Y(0) = 0", "early: (K - 1) (e^x - 1) + L ((e^x - 1)/x - 1) well below M"),
     "replaces tian2023, Theorem 1",
 )
 PLAIN_GROWTH = _ours(
@@ -92,7 +92,7 @@ UNEQUAL_FATES = _ours(
         r"\text{slow: } z = \frac{\eta_Z}{\eta_Y} \frac{L^2}{2} b \quad \text{fast: } z - \langle z \rangle = C^+ b,"
         r" \text{ of two classes } \frac{\rho}{M} (\frac{1}{c_n} - \frac{1}{N} \sum_k \frac{N_k}{c_k})",
     ),
-    (_PLAIN, _ZERO, "one query", "small logits", "coupling near 1/M: ρL up to about 1"),
+    (_PLAIN, _ZERO, "one query", "small logits", "coupling of order 1/M: ρL up to about 1 for signs, well below it for sizes"),
     "limits tian2023, Theorem 2(a), for eq. 7",
 )
 TURNING_HEIGHT = _ours(

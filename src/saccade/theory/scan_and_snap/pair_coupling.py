@@ -104,8 +104,8 @@ def early_plain_coupling(log_height: ArrayLike, overlap: ArrayLike, *, n_vocab: 
     $-a_{n'}[n] = \int p_{n'n} = \frac1M\int e^{\rho L}dL$, and $\gamma\beta_{nn'} = -a_{n'}[n](1-p_n) + a_{n'}[n']p_{nn'}
     - \ldots$ adds up to $\gamma\beta = \frac{K}{\eta_Yt}\frac1M[\frac{e^{\rho L}-1}{\rho} - L + Le^{\rho L}]$; $\beta$ is
     that over $\gamma\iota = KL/(\eta_Yt)$. Each pair has its own $\rho$: the most alike couple most, by a power of t.
-    Starts at 1/M whatever $\rho$. Domain: $t \ge t_0$, and $x$ well below $\ln(M/K)$, where other classes are still a small
-    part of the error.
+    Starts at 1/M whatever $\rho$. Domain: $t \ge t_0$, and $\frac1M[(K-1)(e^x-1) + L(\frac{e^x-1}{x}-1)]$ small, which is about
+    its relative error: the other classes' part of all errors, and how much less likely they have become by being taught.
 
     | ours       | theirs               |
     |------------|----------------------|
