@@ -20,21 +20,23 @@ const Recording = (() => {
   const WORDS = ".caption, .chart-title, .hill-name, .stage-name, .key-item, .ribbon-ticks span";
 
   const STYLED = /fill|stroke/; // colours that data give, beside those of classes
+
   function styles(element) {
     const look = getComputedStyle(element);
     return STYLES.map((name) => `${name}:${look.getPropertyValue(name)}`).join(";");
   }
 
-  /** An SVG as a file that looks as it does on the page. @param {Map<string, string>} looks of elements by their classes, asked for once a film */
+  /** An SVG as a file that looks as it does on the page. @param {Map<string, string>} looks of elements by the classes around them, asked for once a film */
   function standing(picture, looks) {
     const copy = picture.cloneNode(true);
     const { width, height } = picture.getBoundingClientRect();
     copy.setAttribute("width", width);
     copy.setAttribute("height", height);
     const copies = copy.querySelectorAll("*");
+    const stage = picture.closest(".picture")?.className; // at the snap outlines get another look
     picture.querySelectorAll("*").forEach((element, at) => {
       const own = element.getAttribute("style") ?? "";
-      const kind = [element.tagName, element.getAttribute("class"), element.parentElement.getAttribute("class"), own && STYLED.test(own) ? own : ""].join("|");
+      const kind = [element.tagName, element.getAttribute("class"), element.parentElement.getAttribute("class"), stage, own && STYLED.test(own) ? own : ""].join("|");
       if (!looks.has(kind)) looks.set(kind, styles(element));
       copies[at].setAttribute("style", `${looks.get(kind)};${own}`);
     });

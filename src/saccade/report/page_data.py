@@ -165,8 +165,8 @@ def _clocked(
 
 
 def _main_clock(found: list[Figure]) -> tuple[np.ndarray, list[str]]:
-    """The times of the figure that has most of them, and the axes before time if runs have clocks of their own."""
-    figure = max(found, key=lambda figure: figure["time"].shape[-1])
+    """The times of the figure that goes on longest, and the axes before time if runs have clocks of their own."""
+    figure = max(found, key=lambda figure: (np.nan_to_num(figure["time"]).max(), figure["time"].shape[-1]))
     return figure["time"], [choice["axis"] for choice in figure["choices"]] if figure["time"].ndim > 1 else []
 
 

@@ -161,18 +161,15 @@ const ChartLine = (() => {
         if (!(to - from > 0.5)) return;
         const parity = index % 2 ? " chart-band-odd" : "";
         svg("rect", { x: from, y: box.top, width: to - from, height: box.bottom - box.top, class: `chart-band${parity}` }, parent);
-        const room = Math.floor((to - from - 4) / ChartFrame.LETTER);
-        if (room < Math.min(6, band.label.length)) return; // of fewer letters no word can be guessed
-        const label = ChartFrame.shortened(band.label, room);
-        text(label, { x: from + 3, y: box.bottom - 5, class: "chart-text chart-halo" }, parent);
       });
     }
 
-    /** Marks in order, each with the place of its label: right of its line if it fits there, in a row where no label is yet. */
+    /** Marks, and where bands begin, in order, each with the place of its label: right of its line if it fits there, in a row where no label is yet. */
     function labelledMarks(x, box) {
       const ends = []; // right end of the labels in each row
       const within = ({ at }) => at >= box.left - 0.5 && at <= box.right + 0.5;
-      const shown = spec.marks.map((mark) => ({ ...mark, at: x(mark.x) })).filter(within).sort((a, b) => a.at - b.at);
+      const bands = spec.bands.filter((band) => x(band.to) > box.left).map(({ from, label }) => ({ label, at: Math.max(box.left, x(from)), isBand: true }));
+      const shown = [...spec.marks.map((mark) => ({ ...mark, at: x(mark.x) })), ...bands].filter(within).sort((a, b) => a.at - b.at);
       return shown.map((mark) => {
         const label = ChartFrame.shortened(mark.label, Math.floor((box.right - box.left) / ChartFrame.LETTER));
         const width = ChartFrame.widthOf(label);
@@ -186,9 +183,9 @@ const ChartLine = (() => {
 
     /** Labels stand above the plot, where no curve runs; each line goes up to its own. */
     function drawMarks(parent, marks, top, box) {
-      for (const { at, label, left, row } of marks) {
+      for (const { at, label, left, row, isBand } of marks) {
         const y = top + MARK_ROW * row;
-        svg("path", { d: `M${at.toFixed(1)} ${y}V${box.bottom}`, class: "chart-mark" }, parent);
+        svg("path", { d: `M${at.toFixed(1)} ${y}V${isBand ? box.top : box.bottom}`, class: "chart-mark" }, parent);
         text(label, { x: left, y: y + 8, class: "chart-text chart-name" }, parent);
       }
     }
