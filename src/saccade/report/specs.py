@@ -92,13 +92,13 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     values = variable.transpose(*runs, clock, *shown).values.astype(np.float64)
     told = str(variable.attrs.get("definition", ""))
     short = "" if len(told) > _LONGEST_TITLE or told.startswith("the same") else told  # as what, the chart before it need not say
-    times = times_of(record, clock, runs)
+    times, unit = times_of(record, clock, runs), str(variable.attrs.get("units", ""))
     figure = {
         "name": name,
         "clock": clock,
         "title": _capital(short or _without_curve(name, told).replace("_", " ")),
         "caption": "" if short else told,
-        "unit": str(variable.attrs.get("units", "")),
+        "unit": "" if unit == "1" else unit,
         "choices": [{"axis": str(axis), "labels": labels_of(record, axis)} for axis in runs],
         "time": np.arange(record.sizes[clock], dtype=np.float64) if times is None else times,
         "time_label": _time_label(record, clock, times is not None),
@@ -199,7 +199,7 @@ def _shaped(figure: Figure) -> Figure:
 def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np.ndarray) -> Figure:
     scale = scale_of(values, _without_curve(figure["name"], figure["caption"] or figure["title"]), figure["unit"])
     if not figure["caption"]:  # the title says what it is
-        scale["label"] = "" if figure["unit"] == "1" else figure["unit"]
+        scale["label"] = figure["unit"]
     return figure | {"kind": kind, "axes": axes, "names": [names], "values": values, "y": scale}
 
 

@@ -86,7 +86,7 @@ const ChartBars = (() => {
       drawn = { key: axesKey(limits), y, box, slot, bars };
     }
 
-    const labelRoom = (slot) => Math.max(slot, 26) - 2; // narrower and no name could be read
+    const labelRoom = (slot) => Math.max(slot, ChartFrame.roomAlong(spec.labels)) - 2;
     /** Names that are wider than their bars stand in two rows, where the axis' own name leaves room for them. */
     const staggered = (slot) => !spec.x.label && spec.labels.length > 1 && spec.labels.some((name) => 1.1 * ChartFrame.widthOf(name) > slot - 4);
     const labelled = (slot, room) => {
