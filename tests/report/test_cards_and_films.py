@@ -125,9 +125,7 @@ def test_an_opened_card_has_its_figure_its_time_view_and_its_own_claims(visit, r
 def test_a_card_opens_at_the_end_of_a_run_that_has_a_clock_of_its_own(visit, tmp_path):
     clock = np.array([[1.0, 2.0, 4.0], [1.0, 3.0, 9.0]])
     curves = {"curve": (("law", "sample"), clock**2), "curve_time": (("law", "sample"), clock)}
-    folders = [
-        written(tmp_path / name, growth_claims(), record=xr.Dataset(curves, {"law": ["a", "b"]})) for name in ("one", "two")
-    ]
+    folders = [written(tmp_path / name, growth_claims(), record=xr.Dataset(curves, {"law": ["a", "b"]})) for name in ("one", "two")]
     page = visit(write_report(folders, tmp_path / "page.html"))
     page.locator("#result-1 > summary").click()
     expect(page.locator("#result-1 [data-player=readout]")).to_have_text("4", use_inner_text=True)

@@ -185,7 +185,8 @@ def _written(part: Any) -> Any:
         return numerals_in(part).replace(" - ", " − ")
     if isinstance(part, dict):
         return {name: _written(inner) for name, inner in part.items()}
-    return [_written(inner) for inner in part] if isinstance(part, list) and part and isinstance(part[0], str | dict | list) else part
+    is_numbers = not isinstance(part, list) or not part or not isinstance(part[0], str | dict | list)
+    return part if is_numbers else [_written(inner) for inner in part]
 
 
 def table_rows(rows: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:

@@ -72,12 +72,12 @@ const Recording = (() => {
     let [line, y] = ["", box.top + parseFloat(look.paddingTop) + height / 2];
     for (const word of element.textContent.trim().split(/\s+/)) {
       const longer = line ? `${line} ${word}` : word;
-      if (line && context.measureText(longer).width > room + 1) {
+      if (line && look.whiteSpace !== "nowrap" && context.measureText(longer).width > room + 1) {
         context.fillText(line, start, y);
         [line, y] = [word, y + height];
       } else line = longer;
     }
-    context.fillText(line, start, y);
+    context.fillText(line, start, y, Math.max(room, 1));
     context.restore();
   }
 
@@ -89,7 +89,7 @@ const Recording = (() => {
     const seen = (selector) => [...stage.querySelectorAll(selector)].filter((element) => element.getClientRects().length && getComputedStyle(element).visibility !== "hidden");
 
     async function draw(looks) {
-      const pictures = await Promise.all(seen("svg").map(async (one) => [one, await imageOf(standing(one, looks))]));
+      const pictures = await Promise.all(seen("svg:not(svg svg)").map(async (one) => [one, await imageOf(standing(one, looks))]));
       const top = stage.getBoundingClientRect();
       const place = (element) => {
         const box = element.getBoundingClientRect();
@@ -101,8 +101,13 @@ const Recording = (() => {
       context.fillRect(-MARGIN, 0, top.width + 2 * MARGIN, canvas.height / scale);
       for (const element of seen(BOXES)) {
         const { left, top: up, width, height } = place(element);
-        context.fillStyle = getComputedStyle(element).backgroundColor;
+        const look = getComputedStyle(element);
+        context.fillStyle = look.backgroundColor;
         context.fillRect(left, up, width, height);
+        if (look.borderStyle !== "dashed") continue;
+        context.strokeStyle = look.borderColor;
+        context.setLineDash([3, 2]);
+        context.strokeRect(left, up, width, height);
       }
       for (const [element, image] of pictures) {
         const { left, top: up, width, height } = place(element);

@@ -131,7 +131,7 @@ def _records_data(place: int, result: Result, blobs: _Blobs) -> list[dict[str, A
         return []
     groups = [found] if is_watched(result.record) else _by_clock(found)
     rows = [row for row in result.rows("events.csv") if _is_number(row.get("time"))]
-    records = [_clocked(place, result, result.record, group, blobs, rows if index == 0 else []) for index, group in enumerate(groups)]
+    records = [_clocked(place, result, result.record, group, blobs, [] if index else rows) for index, group in enumerate(groups)]
     records[0]["text"] = None if text is None else _text_data(text, result.record, blobs)
     return records
 
