@@ -31,13 +31,12 @@ class Powers(LogFormatter):
 class Plain(ScalarFormatter):
     """Numbers along a plain axis, each whole: Matplotlib's own have a factor in common, `1e-5`, that stands apart from them."""
 
-    def __init__(self) -> None:
-        super().__init__(useOffset=False)
-        self.set_scientific(False)
-
     def __call__(self, value: float, place: int | None = None) -> str:
         largest = max(map(abs, self.axis.get_view_interval()))
         return super().__call__(value, place) if 1e-3 <= largest < 1e5 else numeral(value, ".6g")
+
+    def get_offset(self) -> str:
+        return ""
 
 
 def categorical(index: int) -> str:
