@@ -69,6 +69,12 @@ def _play_at_speed(page, speed):
     )
 
 
+@pytest.mark.parametrize("width, height", SCREENS.values(), ids=SCREENS)
+def test_nothing_of_the_picture_is_cut_off_when_the_page_opens(visit, width, height):
+    page = visit("#v=2&story=focus", width=width, height=height)
+    assert page.evaluate("(({ scrollHeight, clientHeight }) => scrollHeight <= clientHeight)(document.getElementById('picture'))")
+
+
 def test_it_plays_by_itself_and_the_picture_moves(screen):
     _tell(screen, "scanning")
     _play_from(screen, 130)

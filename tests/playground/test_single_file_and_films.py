@@ -124,23 +124,24 @@ def test_a_link_copied_on_loopback_says_that_others_cannot_open_it(browser):
         server.shutdown()
 
 
-def test_the_record_button_saves_a_film_that_moves(one_file, browser, tmp_path):
+def test_the_record_button_saves_a_film_that_moves_and_looks_like_the_page(one_file, browser, tmp_path):
+    Image = pytest.importorskip("PIL.Image")
     context = browser.new_context(accept_downloads=True, viewport={"width": 900, "height": 800})
     page = context.new_page()
-    page.goto(one_file.as_uri() + "#v=2&story=scanning")
+    page.goto(one_file.as_uri() + "#v=2&story=snapping")
     until(page, "Page.run.done")
     page.locator("#speed").select_option(index=page.locator("#speed option").count() - 1)
     seconds = 12 / float(page.locator("#speed").input_value())
     with page.expect_download(timeout=120_000) as found:
         page.get_by_role("button", name="Record film").click()
-    assert found.value.suggested_filename == "saccade-scanning.webm"
+    assert found.value.suggested_filename == "saccade-snapping.webm"
     content = found.value.path().read_bytes()
     assert content.startswith(bytes.fromhex("1a45dfa3"))  # Matroska's mark, of which WebM is a kind
     assert content.count(bytes.fromhex("a30100000000")) > 25 * seconds  # blocks of a frame each, with a size in eight bytes
     expect(page.get_by_role("button", name="Record film")).to_be_enabled()
     screen = context.new_page()
     film = f"data:video/webm;base64,{base64.b64encode(content).decode()}"
-    moved = screen.evaluate(
+    moved, last = screen.evaluate(
         """async (source) => {
       const video = Object.assign(document.createElement("video"), { muted: true, src: source }), pictures = [];
       const canvas = Object.assign(document.createElement("canvas"), { width: 60, height: 40 }), pen = canvas.getContext("2d");
@@ -150,9 +151,19 @@ def test_the_record_button_saves_a_film_that_moves(one_file, browser, tmp_path):
         video.requestVideoFrameCallback(kept);
       });
       await new Promise((resolve, reject) => { video.onended = resolve; video.onerror = reject; video.play(); });
-      return pictures[0].filter((value, at) => Math.abs(value - pictures.at(-1)[at]) > 40).length;
+      const whole = Object.assign(document.createElement("canvas"), { width: video.videoWidth, height: video.videoHeight });
+      whole.getContext("2d").drawImage(video, 0, 0);
+      return [pictures[0].filter((value, at) => Math.abs(value - pictures.at(-1)[at]) > 40).length, whole.toDataURL()];
     }""",
         film,
     )
     assert moved > 50  # of 9,600: bars that grow, a hill that fills
+    stage, picture = page.locator(".stage").bounding_box(), page.locator("#picture").bounding_box()
+    shown = Image.open(io.BytesIO(page.screenshot(clip=picture))).convert("L")
+    frame = Image.open(io.BytesIO(base64.b64decode(last.split(",")[1]))).convert("L")
+    scale, left = frame.width / (stage["width"] + 24), picture["x"] - stage["x"] + 12  # a margin of 12 on either side
+    top = picture["y"] - stage["y"]
+    box = [scale * one for one in (left, top, left + picture["width"], top + picture["height"])]
+    seen, filmed = ((np.asarray(one) < 60).sum() for one in (shown, frame.resize(shown.size, box=box)))
+    assert 0.75 < filmed / seen < 1.5  # ink: the outlines have locked
     context.close()

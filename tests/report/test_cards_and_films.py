@@ -6,13 +6,14 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from saccade.errors import InputError
 from saccade.lab.film import N_FRAMES, Film, frames
 from saccade.report.page import write_report
 from saccade.report.page_data import _rounded
 from tests.browser import expect, until_it_moves
-from tests.report.made_results import snap, turning, written
+from tests.report.made_results import growth_claims, snap, turning, written
 
 WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
 
@@ -102,7 +103,6 @@ def test_a_card_shows_the_finding_and_the_verdicts_under_its_theory(visit, repor
         "Focus and Dilution",
         "cycle",
         "All claims",
-        "↑ Top",
     ]
 
 
@@ -120,6 +120,29 @@ def test_an_opened_card_has_its_figure_its_time_view_and_its_own_claims(visit, r
     page.locator("#result-2 > summary").click()
     page.locator("#result-2 #over-time").wait_for()  # there is one, and it goes where it is asked for
     expect(card.locator("#over-time")).to_have_count(0)
+
+
+def test_a_card_opens_at_the_end_of_a_run_that_has_a_clock_of_its_own(visit, tmp_path):
+    clock = np.array([[1.0, 2.0, 4.0], [1.0, 3.0, 9.0]])
+    curves = {"curve": (("law", "sample"), clock**2), "curve_time": (("law", "sample"), clock)}
+    folders = [written(tmp_path / name, growth_claims(), record=xr.Dataset(curves, {"law": ["a", "b"]})) for name in ("one", "two")]
+    page = visit(write_report(folders, tmp_path / "page.html"))
+    page.locator("#result-1 > summary").click()
+    expect(page.locator("#result-1 [data-player=readout]")).to_have_text("4", use_inner_text=True)
+    page.locator("#result-1").get_by_label("law").select_option(label="b")
+    expect(page.locator("[data-player=readout]")).to_have_text("9", use_inner_text=True)
+
+
+@pytest.mark.parametrize("width, height", WIDTHS)
+def test_the_way_back_to_the_top_is_offered_where_the_top_is_out_of_sight(visit, report, width, height):
+    page = visit(report, viewport={"width": width, "height": height})
+    expect(page.locator(".to-top")).to_be_hidden()
+    page.evaluate("scrollTo(0, document.body.scrollHeight / 2)")
+    expect(page.locator(".to-top")).to_be_in_viewport()
+    page.locator(".to-top").click()
+    expect(page.locator("h1")).to_be_in_viewport()
+    menu = page.locator(".menu").bounding_box()
+    assert (menu["x"] + menu["width"] <= page.locator(".cards").first.bounding_box()["x"]) == (width > 960)  # beside it, or after
 
 
 def test_a_link_to_a_result_opens_its_card(visit, report):

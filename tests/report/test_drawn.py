@@ -194,3 +194,20 @@ def test_a_figure_over_time_goes_the_same_way() -> None:
     (axes,) = draw(spec, moment=5.0).axes
     assert len(axes.get_lines()) == 2
     assert axes.get_legend() is None
+
+
+def test_numbers_on_a_figure_are_written_as_people_do() -> None:
+    tiny, narrow = [6.4e-5, 7.2e-5], [0.992, 1.008]
+    words = Lines("start 1e-05, slope -0.5", "t - T", "E", [Line([1, 2], tiny, "ε = 1e-06")], levels={6.6e-5: "-1/2"})
+    (axes,) = drawn([words]).axes
+    assert axes.get_title(loc="left") == "start 10⁻⁵, slope −0.5"
+    assert axes.get_xlabel() == "t − T"
+    assert {text.get_text() for text in (*axes.get_legend().get_texts(), *axes.texts)} == {"ε = 10⁻⁶", "−1/2"}
+    ticks = [text.get_text() for text in axes.get_yticklabels()]
+    assert "7×10⁻⁵" in ticks
+    assert len(set(ticks)) == len(ticks)
+    assert axes.yaxis.get_offset_text().get_text() == ""
+    (axes,) = drawn([Lines("narrow", "t", "E", [Line([1, 2], narrow)])]).axes
+    assert "1.000" in [text.get_text() for text in axes.get_yticklabels()]
+    bar = drawn([Heat("Map", "key", "query", np.array([[1e-6, 2e-6]]), ["a", "b"], ["c"])]).axes[1]
+    assert "2×10⁻⁶" in [text.get_text() for text in bar.get_yticklabels()]

@@ -66,8 +66,8 @@ def test_the_slider_moves_attention_and_the_cursors_of_all_curves(visit, cycle, 
     record = load_record(results / "cycle" / "record.zarr").isel(seed=0, time=150)
     expect(page.locator('[data-player="readout"]')).to_have_text(f"{float(record.time):.6g}", use_inner_text=True)
     rows = numbers(page, page.locator('[data-figure="attention"]'))
-    saved = np.array([[float(value) for value in list(row.values())[1:]] for row in rows])  # token by query
-    np.testing.assert_allclose(saved, record.attention.values.T, atol=2e-5)  # sixteen bits of [0, 1]
+    saved = np.array([[float(value) for value in list(row.values())[1:]] for row in rows])  # query by token
+    np.testing.assert_allclose(saved, record.attention.values, atol=2e-5)  # sixteen bits of [0, 1]
 
 
 def test_a_step_is_one_look_by_button_and_by_key(visit, cycle):

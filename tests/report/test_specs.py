@@ -15,6 +15,7 @@ from saccade.report.drawn import draw
 from saccade.report.maps import text_map
 from saccade.report.notebook import show
 from saccade.report.packing import time_scale, unpacked
+from saccade.report.page_data import _by_clock, _main_clock
 from saccade.report.specs import choice_of, figures, still
 from saccade.report.specs_watched import layer_names
 from tests.report.watched_records import watched_record
@@ -179,7 +180,7 @@ def test_a_record_tells_the_assumptions_of_each_pair_of_rates():
 
 
 def test_a_short_definition_is_the_title_and_a_long_one_stands_below():
-    said = {"top_attention": "attention of a class on its most frequent token", "curve": "the loss" + ", in nats" * 9}
+    said = {"top_attention": "attention of a class on its most frequent token", "curve": "the loss" + ", in nats" * 11}
     record = xr.Dataset({name: ("time", np.arange(3.0), {"definition": told}) for name, told in said.items()}, {"time": [0, 1, 2]})
     assert [(figure["title"], figure["caption"]) for figure in figures(record)] == [
         ("Attention of a class on its most frequent token", ""),
@@ -202,3 +203,36 @@ def test_the_default_schedule_of_a_watched_run_is_drawn_in_powers_of_ten_with_st
     due = schedule("log")
     assert time_scale(np.array([*(step for step in range(n_steps) if due(step)), n_steps], np.float64)) == "zero"
     assert time_scale(np.arange(0.0, n_steps + 1, n_steps // 100)) is False
+
+
+@pytest.mark.parametrize(
+    "told, title",
+    [
+        ("z of W_Q, from the start", "z of W_Q, from the start"),  # a letter of a formula, and its index
+        ("η: strength", "η: strength"),
+        ("a share of attention", "A share of attention"),
+        ("the same along the plain flow", "Plain logits"),  # the same as what?
+        ("", "Plain logits"),
+    ],
+)
+def test_a_title_keeps_the_letters_of_formulas(told, title):
+    (figure,) = figures(xr.Dataset({"plain_logits": ("time", np.arange(3.0), {"definition": told})}, {"time": [0, 1, 2]}))
+    assert figure["title"] == title
+
+
+def test_attention_of_queries_on_tokens_is_a_map_and_that_of_classes_bars():
+    shares = np.full((3, 2, 2), 0.5)
+    axes = {"attention": ("time", "query", "token"), "class_attention": ("time", "class", "token")}
+    record = xr.Dataset({name: (one, shares) for name, one in axes.items()})
+    found = figures(record.assign_coords(time=[0, 1, 2]))
+    assert {figure["name"]: figure["kind"] for figure in found} == {"attention": "heat", "class_attention": "bars"}
+
+
+def test_samples_whose_times_are_not_known_are_numbered_apart_from_those_whose_are():
+    clock = np.array([[1.0, 2.0, 4.0], [1.0, 3.0, 9.0]])
+    record = xr.Dataset({"attention": ("sample", np.arange(3.0)), "curve": (("law", "sample"), clock**2)})
+    known, numbered = _by_clock(figures(record.assign(curve_time=(("law", "sample"), clock))))[::-1]
+    assert [known[0]["time_label"], numbered[0]["time_label"]] == ["time", "sample"]
+    np.testing.assert_array_equal(numbered[0]["time"], [0, 1, 2])
+    clocks, axes = _main_clock([*numbered, *known])
+    assert (axes, clocks.max()) == (["law"], 9)  # the one that goes on longest

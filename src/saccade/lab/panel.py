@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from saccade.errors import InputError, checked_choice, shortened
+from saccade.numerals import numerals_in
 
 Limits: TypeAlias = tuple[float | None, float | None]
 LINE, DASHES, DOTS, POINTS, RINGS = "line", "dashes", "dots", "points", "rings"
@@ -186,7 +187,17 @@ def specs(layout: Layout) -> list[list[dict[str, Any]]]:
     every = [spec for row in described for spec in row]
     for number, spec in enumerate(every if len(every) > 1 else (), 1):
         spec["title"] = f"{number}. {spec['title']}"  # by which a caption can name it wherever the panel ends up
-    return described
+    return _written(described)
+
+
+def _written(part: Any) -> Any:
+    """All words with numbers as people write them: a true minus, powers of ten."""
+    if isinstance(part, str):
+        return numerals_in(part).replace(" - ", " − ")
+    if isinstance(part, dict):
+        return {name: _written(inner) for name, inner in part.items()}
+    is_numbers = not isinstance(part, list) or not part or not isinstance(part[0], str | dict | list)
+    return part if is_numbers else [_written(inner) for inner in part]
 
 
 def table_rows(rows: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:

@@ -20,21 +20,23 @@ const Recording = (() => {
   const WORDS = ".caption, .chart-title, .hill-name, .stage-name, .key-item, .ribbon-ticks span";
 
   const STYLED = /fill|stroke/; // colours that data give, beside those of classes
+
   function styles(element) {
     const look = getComputedStyle(element);
     return STYLES.map((name) => `${name}:${look.getPropertyValue(name)}`).join(";");
   }
 
-  /** An SVG as a file that looks as it does on the page. @param {Map<string, string>} looks of elements by their classes, asked for once a film */
+  /** An SVG as a file that looks as it does on the page. @param {Map<string, string>} looks of elements by the classes around them, asked for once a film */
   function standing(picture, looks) {
     const copy = picture.cloneNode(true);
     const { width, height } = picture.getBoundingClientRect();
     copy.setAttribute("width", width);
     copy.setAttribute("height", height);
     const copies = copy.querySelectorAll("*");
+    const stage = picture.closest(".picture")?.className; // at the snap outlines get another look
     picture.querySelectorAll("*").forEach((element, at) => {
       const own = element.getAttribute("style") ?? "";
-      const kind = [element.tagName, element.getAttribute("class"), element.parentElement.getAttribute("class"), own && STYLED.test(own) ? own : ""].join("|");
+      const kind = [element.tagName, element.getAttribute("class"), element.parentElement.getAttribute("class"), stage, own && STYLED.test(own) ? own : ""].join("|");
       if (!looks.has(kind)) looks.set(kind, styles(element));
       copies[at].setAttribute("style", `${looks.get(kind)};${own}`);
     });
@@ -70,12 +72,12 @@ const Recording = (() => {
     let [line, y] = ["", box.top + parseFloat(look.paddingTop) + height / 2];
     for (const word of element.textContent.trim().split(/\s+/)) {
       const longer = line ? `${line} ${word}` : word;
-      if (line && context.measureText(longer).width > room + 1) {
+      if (line && look.whiteSpace !== "nowrap" && context.measureText(longer).width > room + 1) {
         context.fillText(line, start, y);
         [line, y] = [word, y + height];
       } else line = longer;
     }
-    context.fillText(line, start, y);
+    context.fillText(line, start, y, Math.max(room, 1));
     context.restore();
   }
 
@@ -87,7 +89,7 @@ const Recording = (() => {
     const seen = (selector) => [...stage.querySelectorAll(selector)].filter((element) => element.getClientRects().length && getComputedStyle(element).visibility !== "hidden");
 
     async function draw(looks) {
-      const pictures = await Promise.all(seen("svg").map(async (one) => [one, await imageOf(standing(one, looks))]));
+      const pictures = await Promise.all(seen("svg:not(svg svg)").map(async (one) => [one, await imageOf(standing(one, looks))]));
       const top = stage.getBoundingClientRect();
       const place = (element) => {
         const box = element.getBoundingClientRect();
@@ -99,8 +101,13 @@ const Recording = (() => {
       context.fillRect(-MARGIN, 0, top.width + 2 * MARGIN, canvas.height / scale);
       for (const element of seen(BOXES)) {
         const { left, top: up, width, height } = place(element);
-        context.fillStyle = getComputedStyle(element).backgroundColor;
+        const look = getComputedStyle(element);
+        context.fillStyle = look.backgroundColor;
         context.fillRect(left, up, width, height);
+        if (look.borderStyle !== "dashed") continue;
+        context.strokeStyle = look.borderColor;
+        context.setLineDash([3, 2]);
+        context.strokeRect(left, up, width, height);
       }
       for (const [element, image] of pictures) {
         const { left, top: up, width, height } = place(element);

@@ -11,7 +11,7 @@ const STORY_LIST = [
       {"from": "start", "say": "A model learns the next word. Each bar: how much attention a word gets."},
       {"from": "onset", "times": 0.09, "say": "“the” comes before both answers and tells nothing: attention leaves it."},
       {"from": "onset", "times": 0.3, "say": "It scans the words that tell the answer; the most frequent one gains fastest."},
-      {"from": "onset", "times": 8, "visitor": true, "say": "That was scanning. Drag a bar in the data, and the run follows."}
+      {"from": "onset", "times": 1, "visitor": true, "say": "That was scanning. Drag a bar in the data, and the run follows."}
     ]
   },
   {

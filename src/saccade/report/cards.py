@@ -41,7 +41,7 @@ def menu(results: list[Result]) -> str:
         for number, (name, members) in enumerate(parts(results).items())
     )
     claims = '<p><a href="#claims">All claims</a></p>' if any(result.claims for result in results) else ""
-    return f'<nav class="menu" aria-label="Experiments">{groups}{claims}<p><a href="#top">↑ Top</a></p></nav>'
+    return f'<nav class="menu" aria-label="Experiments">{groups}{claims}</nav>'
 
 
 def _link(place: int, result: Result) -> str:

@@ -15,7 +15,7 @@ from matplotlib import rcParams
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from saccade.report.style import COMMON, Powers, categorical, colour_of
+from saccade.report.style import COMMON, Plain, Powers, categorical, colour_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,6 +117,7 @@ def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
 def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     x, y = spec["x"], spec["y"]
     for axis, drawn, scale in ((x, axes.xaxis, axes.set_xscale), (y, axes.yaxis, axes.set_yscale)):
+        drawn.set_major_formatter(Plain(useOffset=False))
         if axis.get("log"):
             scale("symlog", linthresh=1, linscale=0.3) if axis["log"] == "zero" else scale("log")
             drawn.set_major_formatter(Powers())
@@ -170,7 +171,7 @@ def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     image = axes.imshow(cells, cmap=scale, vmin=spec["min"], vmax=spec["max"], aspect="auto", interpolation="nearest")
     _names(axes, "x", np.arange(spec["columns"]), spec["x"]["ticks"], cell)
     _names(axes, "y", np.arange(spec["rows"]), spec["y"]["ticks"], cell)
-    bar = axes.figure.colorbar(image, ax=axes)
+    bar = axes.figure.colorbar(image, ax=axes, format=Plain(useOffset=False))
     bar.ax.tick_params(labelsize=0.85 * cell.letters)
     unit = spec.get("unit") or ""
     bar.ax.set_ylabel("" if unit == "1" else unit, fontsize=cell.letters, parse_math=False)

@@ -129,11 +129,9 @@ def _records_data(place: int, result: Result, blobs: _Blobs) -> list[dict[str, A
     text = text_map(result.record)
     if not found and text is None:
         return []
-    groups = [found] if is_watched(result.record) else _by_clock(found)
+    groups = _by_clock(found) or [found]
     rows = [row for row in result.rows("events.csv") if _is_number(row.get("time"))]
-    records = [
-        _clocked(place, result, result.record, group, blobs, rows if index == 0 else []) for index, group in enumerate(groups)
-    ]
+    records = [_clocked(place, result, result.record, group, blobs, [] if index else rows) for index, group in enumerate(groups)]
     records[0]["text"] = None if text is None else _text_data(text, result.record, blobs)
     return records
 
@@ -141,7 +139,7 @@ def _records_data(place: int, result: Result, blobs: _Blobs) -> list[dict[str, A
 def _by_clock(found: list[Figure]) -> list[list[Figure]]:
     """Figures of one clock together, the plainest clock first."""
     groups: dict[str, list[Figure]] = {}
-    for figure in sorted(found, key=lambda figure: CLOCKS.index(figure["clock"])):
+    for figure in sorted(found, key=lambda figure: CLOCKS.index(figure.get("clock", "time"))):
         groups.setdefault(figure["time_label"], []).append(figure)
     return list(groups.values())
 
@@ -167,8 +165,8 @@ def _clocked(
 
 
 def _main_clock(found: list[Figure]) -> tuple[np.ndarray, list[str]]:
-    """The times of the figure that has most of them, and the axes before time if runs have clocks of their own."""
-    figure = max(found, key=lambda figure: figure["time"].shape[-1])
+    """The times of the figure that goes on longest, and the axes before time if runs have clocks of their own."""
+    figure = max(found, key=lambda figure: (np.nan_to_num(figure["time"]).max(), figure["time"].shape[-1]))
     return figure["time"], [choice["axis"] for choice in figure["choices"]] if figure["time"].ndim > 1 else []
 
 
@@ -224,6 +222,8 @@ def _freezing(record: xr.Dataset) -> list[dict[str, Any]]:
 
 def _bands_of(rows: list[dict[str, str]], end: float) -> list[dict[str, Any]]:
     """Stages as bands of time up to `end`."""
+    if not rows:
+        return []
     events = [Event(row["event"], None, float(row["time"]), math.nan, math.nan, "") for row in rows if row.get("event")]
     events.sort(key=lambda event: event.time)
     bands = [{"from": start, "to": stop, "label": name} for name, start, stop in stage_bands(events, end)]

@@ -20,6 +20,7 @@ and in `web/stills.js`: runs differ by orders, and one axis for all of them woul
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ _FIRST = ("attention", "singular", "loss", "entropy", "mass", "on_frequent")  # 
 _MOST_LINES = 10  # series that a line chart tells apart; of more, bars show one moment
 _MOST_GROUPS = 6  # classes side by side in a bar chart; more are a heat map
 _LONGEST_LABEL = 80
-_LONGEST_TITLE = 72  # letters: a shorter definition is the title of its chart, a longer one stands below it
+_LONGEST_TITLE = 90  # letters, two lines: a shorter definition is the title of its chart, a longer one stands below it
 _MOST_LABELS = 60  # bars or columns that are legible at the width of a page
 _MOST_VALUES = 1_500_000  # of one figure: 3 MB before they are deflated, a third of what a page may weigh
 _HIDDEN = frozenset({"embedding", "query_matrix", "key_matrix", "projection", "look_seconds", "stop_time", "gain_path"})
@@ -90,16 +91,17 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     runs, shown = [*variable.dims[:place], *after[:-2]], after[-2:]
     values = variable.transpose(*runs, clock, *shown).values.astype(np.float64)
     told = str(variable.attrs.get("definition", ""))
-    short = told if len(told) <= _LONGEST_TITLE else ""
+    short = "" if len(told) > _LONGEST_TITLE or told.startswith("the same") else told  # as what, the chart before it need not say
+    times, unit = times_of(record, clock, runs), str(variable.attrs.get("units", ""))
     figure = {
         "name": name,
         "clock": clock,
-        "title": titled(short or _without_curve(name, told)),
+        "title": _capital(short or _without_curve(name, told).replace("_", " ")),
         "caption": "" if short else told,
-        "unit": str(variable.attrs.get("units", "")),
+        "unit": "" if unit == "1" else unit,
         "choices": [{"axis": str(axis), "labels": labels_of(record, axis)} for axis in runs],
-        "time": times_of(record, clock, runs),
-        "time_label": _time_label(record, clock),
+        "time": np.arange(record.sizes[clock], dtype=np.float64) if times is None else times,
+        "time_label": _time_label(record, clock, times is not None),
         "axes": [str(axis) for axis in shown],
         "names": [labels_of(record, axis) for axis in shown],
         "values": values,
@@ -157,9 +159,9 @@ def label(value: Any) -> str:
     return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
 
 
-def titled(name: str) -> str:
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]
+def _capital(words: str) -> str:
+    """With a capital, unless the first word is a letter of a formula."""
+    return words[:1].upper() + words[1:] if re.match(r"a |[a-z]{2}", words) else words
 
 
 def _without_curve(name: str, definition: str) -> str:
@@ -168,15 +170,15 @@ def _without_curve(name: str, definition: str) -> str:
     return begins if name == "curve" else name.removeprefix("curve_").removesuffix("_path")
 
 
-def times_of(record: xr.Dataset, clock: str, runs: Sequence[Any]) -> np.ndarray:
-    """Times along a clock: its coordinate, or a variable of its own for each run, or mere numbers."""
+def times_of(record: xr.Dataset, clock: str, runs: Sequence[Any]) -> np.ndarray | None:
+    """Times along a clock: its coordinate, or a variable of its own for each run; None where neither tells those of these runs."""
     if clock in record.coords:
         return record[clock].values.astype(np.float64)
     for name, variable in record.data_vars.items():
         if _is_clock(record, str(name), clock) and set(variable.dims) <= {*runs, clock}:
             missing = {axis: record.sizes[axis] for axis in runs if axis not in variable.dims}
             return variable.expand_dims(missing).transpose(*runs, clock).values.astype(np.float64)
-    return np.arange(record.sizes[clock], dtype=np.float64)
+    return None
 
 
 def _shaped(figure: Figure) -> Figure:
@@ -191,11 +193,13 @@ def _shaped(figure: Figure) -> Figure:
     if n_shown == 1:
         grouped = figure | {"axes": ["", *figure["axes"]], "names": [[figure["title"]], *figure["names"]]}
         return _bars(grouped | {"values": figure["values"][..., None, :]})
-    return _bars(figure) if shape[-2] <= _MOST_GROUPS else _heat(figure)
+    return _heat(figure) if figure["axes"][0] == "query" or shape[-2] > _MOST_GROUPS else _bars(figure)
 
 
 def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np.ndarray) -> Figure:
     scale = scale_of(values, _without_curve(figure["name"], figure["caption"] or figure["title"]), figure["unit"])
+    if not figure["caption"]:  # the title says what it is
+        scale["label"] = figure["unit"]
     return figure | {"kind": kind, "axes": axes, "names": [names], "values": values, "y": scale}
 
 
@@ -223,9 +227,9 @@ def _tells_time(record: xr.Dataset, clock: str) -> bool:
     return clock in record.coords or any(_is_clock(record, str(name), clock) for name in record.data_vars)
 
 
-def _time_label(record: xr.Dataset, clock: str) -> str:
+def _time_label(record: xr.Dataset, clock: str, is_told: bool) -> str:
     unit = str(record[clock].attrs.get("units", "")) if clock in record.coords else ""
-    name = "time" if clock == "sample" else clock.replace("_", " ")
+    name = "time" if clock == "sample" and is_told else clock.replace("_", " ")
     return f"{name}, {unit}" if unit else name
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogFormatter, ScalarFormatter
 
 from saccade.numerals import numeral
 from saccade.records.writing import whole_file
 
 COMMON = "#b8b8b8"
-_CATEGORICAL = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito's palette
+_CATEGORICAL = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # Okabe and Ito's palette
 
 
 class Powers(LogFormatter):
@@ -26,6 +26,17 @@ class Powers(LogFormatter):
             return ""
         is_power = math.isclose(round(math.log10(value)), math.log10(value), abs_tol=1e-9)
         return numeral(value, ".0e" if is_power else ".3g")
+
+
+class Plain(ScalarFormatter):
+    """Numbers along a plain axis, each whole: Matplotlib's own have a factor in common, `1e-5`, that stands apart from them."""
+
+    def __call__(self, value: float, place: int | None = None) -> str:
+        largest = max(map(abs, self.axis.get_view_interval()))
+        return super().__call__(value, place) if 1e-3 <= largest < 1e5 else numeral(value, ".6g")
+
+    def get_offset(self) -> str:
+        return ""
 
 
 def categorical(index: int) -> str:

@@ -291,7 +291,7 @@ def _roots(record: xr.Dataset) -> Lines:
         names[tone] = ""
     lines.append(Line([1e-2, 2.0], [1e-2, 2.0], "equal", DASHES, None))
     title = f"every start ends on one line, width {int(record.width[1])}"
-    return Lines(title, "time left, T* - t", "E^(-1/3)", lines, log="xy", xlim=(1e-2, 2), ylim=(1e-2, 10))
+    return Lines(title, "time left, T* - t", "1 / ∛E", lines, log="xy", xlim=(1e-2, 2), ylim=(1e-2, 10))
 
 
 EXPERIMENT = Experiment(

@@ -154,7 +154,7 @@ def panels(record: xr.Dataset) -> Layout:
         Line(dense.height.values[fine], dense.expected_rate.values[fine], "theory of fast attention", tone=1),
         Line(long.height[after], law[after], "after the snap, closed form", DASHES, 0),
     ]
-    title, x = "strong overlap: it snaps in the end", "L = ln(M η_Y t / K); 30 is t = 10^10, 690 is 10^297"
+    title, x = "strong overlap: it snaps in the end", "L = ln(M η_Y t / K); 30 is t = 10¹⁰, 690 is 10²⁹⁷"
     return [Lines(title, x, "growth per unit of ln t", lines, "xy", marks={height: "ln(M/K)/ρ"})]
 
 

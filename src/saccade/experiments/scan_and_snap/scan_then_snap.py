@@ -330,7 +330,7 @@ def _attention_panel(flow: Flow) -> Lines:
     lines = [
         Line(flow.t, top, leader, tone=0),
         Line(flow.t, 1 - top - common, "other distinct tokens", tone=2),
-        Line(flow.t, common, "common token", tone=1),
+        Line(flow.t, common, "common token", tone=6),
     ]
     room = 1.5 * max(float(line.y.max()) for line in lines)  # for the legend
     marks = {flow.scan_time: "t0': scanned", flow.snap_time: "t0: snapped"}

@@ -8,6 +8,9 @@ const ChartBars = (() => {
   const { extent, scale, format } = ChartScales;
   const { svg, text, html } = ChartFrame;
   const MOST_BARS = 1500; // more than a wide screen's columns
+  const COMMON = 6; // the grey of what all share; ink would hide the other bars of a stack
+
+  const looks = (group, place) => ChartFrame.looks(group.tone === null ? { tone: COMMON } : group, place);
 
   /** Where each bar of a stacked group begins: on those before it, upwards above zero and downwards below. */
   function feet(groups) {
@@ -53,7 +56,7 @@ const ChartBars = (() => {
     }
 
     function entries() {
-      const shown = spec.groups.map((group, index) => ({ ...group, ...ChartFrame.looks(group, index), box: true, ghost: false }));
+      const shown = spec.groups.map((group, index) => ({ ...group, ...looks(group, index), box: true, ghost: false }));
       const groups = ChartFrame.named(shown, spec.title);
       if (spec.groups.some((group) => group.ghost)) groups.push({ name: ghostName(), index: 0, box: true, ghost: true });
       return groups;
@@ -78,12 +81,12 @@ const ChartBars = (() => {
       const places = labelled(slot, room);
       const row = (at) => (staggered(slot) ? places.indexOf(at) % 2 : 0);
       ChartFrame.xAxis(under, x, box, spec.x.label, places, (at) => ChartFrame.shortened(spec.labels[at], letters), row);
-      const bars = spec.groups.map((group, index) => shapes(picture, ChartFrame.looks(group, index)));
+      const bars = spec.groups.map((group, index) => shapes(picture, looks(group, index)));
       ChartFrame.levels(svg("g", {}, picture), spec.levels, y, box);
       drawn = { key: axesKey(limits), y, box, slot, bars };
     }
 
-    const labelRoom = (slot) => Math.max(slot, 26) - 2; // narrower and no name could be read
+    const labelRoom = (slot) => Math.max(slot, ChartFrame.roomAlong(spec.labels)) - 2;
     /** Names that are wider than their bars stand in two rows, where the axis' own name leaves room for them. */
     const staggered = (slot) => !spec.x.label && spec.labels.length > 1 && spec.labels.some((name) => 1.1 * ChartFrame.widthOf(name) > slot - 4);
     const labelled = (slot, room) => {

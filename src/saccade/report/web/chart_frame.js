@@ -6,6 +6,7 @@
 const ChartFrame = (() => {
   "use strict";
   const SVG = "http://www.w3.org/2000/svg";
+  const [SHORTEST, LONGEST] = [26, 64]; // pixels along an axis in which a name can be read, and to which it is not cut
   const LETTER = 6.3; // mean width of a letter at the charts' 11 px, for how many letters fit somewhere
   const FONT = '11px system-ui, -apple-system, "Segoe UI", sans-serif'; // as theme.css sets it
   const PAUSE = 800; // milliseconds without a change before a screen reader is told: a slider that is dragged would flood it
@@ -201,6 +202,9 @@ const ChartFrame = (() => {
     return sorted.filter((_, index) => index % step === 0).map(({ at, label }) => ({ at, label: shortened(label, letters) }));
   }
 
+  /** Pixels along an axis that each name needs: fewer names can be read, many that are cut cannot. */
+  const roomAlong = (names) => Math.min(LONGEST, Math.max(SHORTEST, ...names.map(widthOf)));
+
   /** Ticks and labels under the plot, each in its row, the axis' name at their right end. */
   function xAxis(parent, x, box, label, ticks, format, row = () => 0) {
     svg("path", { d: `M${box.left} ${box.bottom}H${box.right}`, class: "chart-axis" }, parent);
@@ -215,6 +219,6 @@ const ChartFrame = (() => {
 
   return Object.freeze({
     LETTER, svg, text, html, speaker, shortened, widthOf, create, looks, named, legend, lineClass, markerClass, coloured, isCloud, dot, marker,
-    roomFor, fitted, levels, xAxis, yAxis,
+    roomFor, roomAlong, fitted, levels, xAxis, yAxis,
   });
 })();

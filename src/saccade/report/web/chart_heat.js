@@ -88,7 +88,7 @@ const ChartHeat = (() => {
 
     function drawAxes() {
       const every = (size, room) => Math.max(1, Math.ceil(room / size));
-      const [across, down] = [every(box.cellWidth, 34), every(box.cellHeight, 14)];
+      const [across, down] = [every(box.cellWidth, ChartFrame.roomAlong(spec.x.ticks ?? []) + 4), every(box.cellHeight, 14)];
       const letters = Math.max(3, Math.floor((across * box.cellWidth) / ChartFrame.LETTER));
       for (let at = 0; at < spec.columns; at += across) {
         const label = ChartFrame.shortened(tickLabel(spec.x, at), letters);

@@ -13,6 +13,7 @@ const ChartLine = (() => {
 
   const EDGE = 5; // pixels beyond the plot that a line at its edge or a marker may use
   const MARK_ROW = 14; // pixels for a row of marks' labels
+  const BAND_ROWS = 2; // of the names of bands: more would leave no room to the curves
 
   /** A little wider at both ends, so that a point there is seen whole. */
   function roomy([low, high], log) {
@@ -117,11 +118,13 @@ const ChartLine = (() => {
       box.left = ChartFrame.roomFor(rough.map((tick) => format(tick)));
       const x = scale(domain.x, [box.left, box.right], spec.x.log);
       const marks = labelledMarks(x, box);
+      const bands = labelledBands(x, box);
       const nameTop = box.top;
-      box.top += MARK_ROW * Math.max(0, ...marks.map((mark) => mark.row + 1));
+      const bandTop = box.top + MARK_ROW * Math.max(0, ...marks.map((mark) => mark.row + 1));
+      box.top = bandTop + MARK_ROW * Math.max(0, ...bands.map((band) => (band.row ?? -1) + 1));
       const y = scale(domain.y, [box.bottom, box.top], spec.y.log);
       const under = svg("g", {}, picture);
-      drawBands(under, x, box);
+      drawBands(under, bands, bandTop, box);
       ChartFrame.yAxis(under, y, { ...box, nameTop }, spec.y.label, rough, format);
       drawTicks(under, x, box);
       const plot = inside(picture, box);
@@ -155,17 +158,26 @@ const ChartLine = (() => {
       return { band, line, markers };
     }
 
-    function drawBands(parent, x, box) {
-      spec.bands.forEach((band, index) => {
-        const [from, to] = [band.from, band.to].map((value) => Math.min(box.right, Math.max(box.left, x(value))));
-        if (!(to - from > 0.5)) return;
-        const parity = index % 2 ? " chart-band-odd" : "";
-        svg("rect", { x: from, y: box.top, width: to - from, height: box.bottom - box.top, class: `chart-band${parity}` }, parent);
-        const room = Math.floor((to - from - 4) / ChartFrame.LETTER);
-        if (room < Math.min(6, band.label.length)) return; // of fewer letters no word can be guessed
-        const label = ChartFrame.shortened(band.label, room);
-        text(label, { x: from + 3, y: box.bottom - 5, class: "chart-text chart-halo" }, parent);
+    /** Bands with their ends in pixels; a name begins with its band, in the first of a few rows that has room for it. */
+    function labelledBands(x, box) {
+      const ends = Array(BAND_ROWS).fill(-Infinity); // right end of the names in each row
+      const within = (value) => Math.min(box.right, Math.max(box.left, x(value)));
+      const placed = spec.bands.map((band, index) => ({ label: band.label, from: within(band.from), to: within(band.to), isOdd: index % 2 === 1 }));
+      return placed.filter(({ from, to }) => to - from > 0.5).map((band) => {
+        const width = ChartFrame.widthOf(band.label);
+        const left = Math.min(band.from + 2, box.right - width);
+        const row = ends.findIndex((end) => end < left);
+        if (row < 0) return band;
+        ends[row] = left + width + 6;
+        return { ...band, left, row };
       });
+    }
+
+    function drawBands(parent, bands, top, box) {
+      for (const { label, from, to, isOdd, left, row } of bands) {
+        svg("rect", { x: from, y: box.top, width: to - from, height: box.bottom - box.top, class: `chart-band${isOdd ? " chart-band-odd" : ""}` }, parent);
+        if (row !== undefined) text(label, { x: left, y: top + MARK_ROW * row + 8, class: "chart-text chart-name" }, parent);
+      }
     }
 
     /** Marks in order, each with the place of its label: right of its line if it fits there, in a row where no label is yet. */

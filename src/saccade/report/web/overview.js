@@ -13,7 +13,7 @@ const Overview = (() => {
     control: { name: "control fails as it must", look: "chart-ring chart-stroke-2", shape: (x, y) => `${filled(1)(x, y)}M${x + 1} ${y + 1}l${SIDE - 2} ${SIDE - 2}` },
     outside: { name: "outside its assumptions", look: "chart-fill-6", shape: filled(3) },
     cannot: { name: "cannot be told at this size", look: "chart-ring chart-stroke-6", shape: filled(3) },
-    surprise: { name: "surprise", look: "chart-fill-3", shape: diamond },
+    surprise: { name: "surprise", look: "chart-fill-1", shape: diamond },
   };
 
   function rowsOf(claims) {

@@ -42,7 +42,7 @@
   }
 
   /** The clock of a run: all runs of a record have one, or each has its own, perhaps with fewer moments than others. */
-  async function useClock(record, choice, stay = false) {
+  async function useClock(record, choice = {}, stay = false) {
     const [clocks, paces] = await Promise.all([Packed.array(record.clock), Packed.array(record.pace)]);
     const { shape } = record.clock;
     const first = shape.at(-1) * record.clockAxes.reduce((at, axis, index) => at * shape[index] + (choice[axis] ?? 0), 0);
@@ -69,7 +69,7 @@
     if (!data.records.length) return undefined;
     place("over-time").hidden = !isAlone && data.claims.length > 0;
     Player.attach(place("player"));
-    await useClock(data.records[0], {});
+    await useClock(data.records[0]);
     const first = View.create(place("views"), data.records, { record: 0, choice: {} }, useClock);
     let second = null;
     const button = place("compare");
@@ -94,7 +94,14 @@
     view.show(index);
   }
 
+  /** The way back is offered where the top is out of sight. */
+  function offerTop() {
+    const link = document.querySelector(".to-top");
+    new IntersectionObserver((entries) => { link.hidden = entries.at(-1).isIntersecting; }).observe(place("top"));
+  }
+
   async function start() {
+    offerTop();
     if (!Packed.works()) {
       html("p", "warning", "This browser cannot unpack the figures; Chrome 80, Firefox 113, Safari 16.4 or later can.", place("story"));
       return;
