@@ -13,7 +13,7 @@ from saccade.theory.focus_and_dilution import contexts
 from tests.experiments.default_runs import record_of
 from tests.experiments.outcomes import assert_as_in_the_readme
 
-ENDS = {"gradient_gap": "length", "frequency_gap": "length", "bias_gap": "step"}
+ENDS = {"gradient_gap": "length", "frequency_gap": "length", "bias_gap": "place"}
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,8 @@ class Powers(LogFormatter):
 class Plain(ScalarFormatter):
     """Numbers along a plain axis, each whole: Matplotlib's own have a factor in common, `1e-5`, that stands apart from them."""
 
+    axis: Any  # set by Matplotlib before it asks for a number
+
     def __call__(self, value: float, place: int | None = None) -> str:
         largest = max(map(abs, self.axis.get_view_interval()))
         return super().__call__(value, place) if 1e-3 <= largest < 1e5 else numeral(value, ".6g")

@@ -73,12 +73,12 @@ VARIABLES = {
     "gradient_gap": Variable("law length", "1", "|gradient over drawn contexts - population gradient| over the latter's norm"),
     "gradient_fall_error": Variable("law", "1", "standard error of how much that gap falls from the first length to the last"),
     "bias": Variable("chain", "tokens", "length times the same of the expected gradient, as the length grows: theory"),
-    "bias_length": Variable("chain step", "tokens", "lengths at which the expected gradient is compared with it"),
-    "bias_visits": Variable("chain step", "1", "independent visits to the rarest token then"),
-    "bias_gap": Variable("chain step", "1", "|expected gradient - population gradient| over the latter's norm"),
-    "bias_ratio": Variable("chain step", "1", "length times the gap along the predicted one, over the predicted one"),
-    "bias_off": Variable("chain step", "1", "|length times the gap - predicted| over the norm of the predicted one"),
-    "bias_error": Variable("chain step", "1", "root mean square of the sampling error of that, by the spread over contexts"),
+    "bias_length": Variable("chain place", "tokens", "lengths at which the expected gradient is compared with it"),
+    "bias_visits": Variable("chain place", "1", "independent visits to the rarest token then"),
+    "bias_gap": Variable("chain place", "1", "|expected gradient - population gradient| over the latter's norm"),
+    "bias_ratio": Variable("chain place", "1", "length times the gap along the predicted one, over the predicted one"),
+    "bias_off": Variable("chain place", "1", "|length times the gap - predicted| over the norm of the predicted one"),
+    "bias_error": Variable("chain place", "1", "root mean square of the sampling error of that, by the spread over contexts"),
 }
 
 
@@ -124,7 +124,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     n = checked_count("n_sequences", settings.n_sequences, low=1000)
     found = grid(partial(_at_law, lengths=lengths, n=n, seed=settings.seed), stretch(on_progress, 0, 0.9), law=settings.chains)
     found |= grid(partial(_expected, seed=settings.seed), stretch(on_progress, 0.9, 1), chain=settings.rated)
-    axes = {"law": list(settings.chains), "length": lengths, "chain": list(settings.rated), "step": list(range(N_LENGTHS))}
+    axes = {"law": list(settings.chains), "length": lengths, "chain": list(settings.rated), "place": list(range(N_LENGTHS))}
     return Measured(found, axes)
 
 
@@ -304,13 +304,13 @@ def _fall(gap: xr.DataArray, error: xr.DataArray) -> Interval:
 
 def _of_rate(record: xr.Dataset, case: Case) -> Iterator[Claim]:
     """At the published length too, where the rarest token is hardly seen: that claim is outside. Entry by entry of the matrix."""
-    ends = record.isel(step=[0, -1])
+    ends = record.isel(place=[0, -1])
     errors = ends.bias_error * record.bias / ends.bias_length
     title = "the expected gradient comes closer to its limit: fall of the gap from the shortest to the longest contexts"
     yield case.at_least(PROPOSITION_2_3, title, _fall(ends.bias_gap, errors.sum()), 0, strict=True)
     title = "length times the expected gradient's gap to its limit, distance to the predicted matrix over its norm"
-    for place in range(2):
-        at = ends.isel(step=place)
+    for end in range(2):
+        at = ends.isel(place=end)
         often = at_least("rarest token seen often", at.bias_visits, VISITS, "independent visits to it in a context, s π²/C")
         sentence = "In long contexts the gradient is off its limit by 1/length times a matrix that chain and weights tell."
         asked = case.but(given=[often], length=int(at.bias_length))
