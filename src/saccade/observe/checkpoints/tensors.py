@@ -65,7 +65,7 @@ def _read(file: Path) -> Tensors:
     if not file.is_file():  # a pipe would be waited for
         raise UnreadableError(f"{_shown(file)} was left out: it is not a regular file.")
     try:
-        tensors = _read_safetensors(file) if file.suffix == ".safetensors" else _state(_read_pickle(file))
+        tensors = _read_safetensors(file) if file.suffix == ".safetensors" else _state(read_pickle(file))
         check_expansion(
             _shown(file), sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()), file.stat().st_size
         )
@@ -100,7 +100,8 @@ def _read_safetensors(file: Path) -> Tensors:
         raise UnreadableError(f"{_shown(file)} was left out: it is truncated or damaged ({error}).") from None
 
 
-def _read_pickle(file: Path) -> Any:
+def read_pickle(file: Path) -> Any:
+    """What a file of PyTorch holds, on the CPU; an `UnreadableError` if it would run anything, or take memory without end."""
     if _is_zip(file):
         try:
             check_archive(_shown(file), file)
