@@ -263,7 +263,7 @@ def test_checkpoints_of_another_run_and_damaged_ones_get_a_sentence(tmp_path):
         trained(checkpoints=tmp_path)
     torch.save({"step": 2, "optimiser": bytearray(10)}, newest)  # which could be of any size
     seal(newest.parent)
-    with pytest.raises(InputError, match="wants to use .*bytearray"):
+    with pytest.raises(InputError, match=r"wants to use .*bytearray"):
         trained(checkpoints=tmp_path)
     with pytest.raises(InputError, match="is a file"):
         trained(checkpoints=newest)

@@ -28,7 +28,7 @@ from saccade.records.expansion import check_archive, check_expansion
 Tensors = dict[str, Tensor]
 
 _STATES = ("state_dict", "model_state_dict", "model", "module", "weights")  # where a training script puts the weights in its file
-_ALLOCATES = ("bytearray", "encode")  # PyTorch allows them; they make any number of bytes from nothing, or from a few again and again
+_ALLOCATES = ("bytearray", "encode")  # PyTorch allows them, and they make any number of bytes from a few
 _MOST_HEADER = 2**24  # bytes of a list of tensors, also of one that is a pickle: some hundred thousand
 _MOST_INSTRUCTIONS = 2**21  # of pickles: each may make a container of 200 bytes
 _MOST_PARTS = 64  # in the name of a tensor
