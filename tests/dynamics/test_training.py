@@ -17,6 +17,7 @@ from saccade.dynamics.training import train_text  # noqa: E402
 from saccade.dynamics.training_batches import Windows  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
 from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
+from saccade.records.checksums import seal  # noqa: E402
 from saccade.records.store import damaged_records  # noqa: E402
 from tests.dynamics.text_runs import BATCH, CONTEXT, CORPUS, N_VOCAB, SETTINGS, SMALL, ArrayCorpus  # noqa: E402
 
@@ -259,6 +260,10 @@ def test_checkpoints_of_another_run_and_damaged_ones_get_a_sentence(tmp_path):
     weights.write_bytes(whole)
     newest.write_bytes(newest.read_bytes()[:100])
     with pytest.raises(InputError, match="cannot be read"):
+        trained(checkpoints=tmp_path)
+    torch.save({"step": 2, "optimiser": bytearray(10)}, newest)  # which could be of any size
+    seal(newest.parent)
+    with pytest.raises(InputError, match=r"wants to use .*bytearray"):
         trained(checkpoints=tmp_path)
     with pytest.raises(InputError, match="is a file"):
         trained(checkpoints=newest)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import os
+import pickle
+import pickletools
+import warnings
 import zipfile
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +57,51 @@ def many_tensors(path: Path) -> None:
     path.write_bytes(len(header).to_bytes(8, "little") + header)
 
 
+class Grows:
+    """Four bytes, each time as many again: PyTorch reads no protocol above 2, in which bytes are made so."""
+
+    def __reduce__(self):
+        return codecs.encode, (reduce(lambda made, _: Encoded(made, "hex"), range(28), Encoded("abcd", "latin1")), "hex")
+
+
+class Encoded:
+    def __init__(self, *arguments):
+        self.arguments = arguments
+
+    def __reduce__(self):
+        return codecs.encode, self.arguments
+
+
+def archive_of(*pickles: tuple[str, bytes]):
+    """A file of PyTorch with these members in its archive, packed."""
+
+    def make(path: Path) -> None:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of two members with one name
+            for name, content in (*pickles, ("archive/version", b"3\n"), ("archive/byteorder", b"little")):
+                archive.writestr(name, content)
+
+    return make
+
+
+def in_its_fifth_pickle(path: Path) -> None:
+    """A file of PyTorch before 1.6."""
+    old = io.BytesIO()
+    torch.save({"w": torch.zeros(7)}, old, _use_new_zipfile_serialization=False)
+    old.seek(0)
+    for _ in range(4):
+        list(pickletools.genops(old))
+    path.write_bytes(old.getvalue()[: old.tell()] + ALLOCATES)
+
+
+NOTHING, ALLOCATES = pickle.dumps({}, 2), pickle.dumps(Allocates(), 2)
 CHECKPOINTS = {
+    "capitals.pt": archive_of(("archive/DATA.PKL", ALLOCATES)),
+    "twice.pt": archive_of(("archive/data.pkl", ALLOCATES), ("archive/data.pkl", NOTHING)),
+    "containers.pt": archive_of(("archive/data.pkl", NOTHING[:2] + b"\x8f" * 2**23 + b".")),  # each an empty set
+    "long.pt": archive_of(("archive/data.pkl", NOTHING[:2] + b"}" * 2**25 + b".")),
+    "grows.pt": archive_of(("archive/data.pkl", pickle.dumps(Grows(), 2))),
+    "fifth.pt": in_its_fifth_pickle,
     "packed.pt": packed,
     "expanded.pt": lambda path: torch.save({"w": torch.zeros(1).expand(LARGE)}, path),
     "allocates.pt": lambda path: torch.save({"w": torch.zeros(7), "b": Allocates()}, path),
@@ -192,9 +241,17 @@ def test_an_observation_that_packs_tightly_is_written_so_that_it_can_be_read(tmp
     assert saccade.watched(tmp_path / "run").sizes == {"time": 3, "key": 10**6}
 
 
-@pytest.mark.parametrize("config", [{"num_hidden_layers": 10**7}, {"text_config": {"n_layer": 10**9}}])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"num_hidden_layers": 10**7},
+        {"text_config": {"n_layer": 10**9}},
+        {"num_labels": 10**5},
+        {"attention_types": [[["global", "local"], 10**5]]},
+    ],
+)
 def test_layers_without_number_are_refused_before_a_configuration_lists_them(config, tmp_path):
-    """Those of some models hold a list with an entry for each."""
+    """Those of some models hold a list with an entry for each, or for each label."""
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma3", **config}))
     with pytest.raises(InputError, match="no model of more than 10,000 is built"):
         models._config(tmp_path, trust_remote_code=False)

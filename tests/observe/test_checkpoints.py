@@ -159,6 +159,7 @@ def test_one_checkpoint_is_in_memory_at_a_time(runs, monkeypatch):
         ("global_step77", 77),
         ("gpt-70m", None),
         ("best.pt", None),
+        ("step-1" + 20 * "0", None),  # fits no array
     ],
 )
 def test_steps_are_the_numbers_in_names(name, step):

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 from saccade import InputError
 from saccade.records import json_files
-from saccade.records.json_files import json_ready, read_json, read_sealed, write_json, write_sealed
+from saccade.records.json_files import json_ready, parsed_json, read_json, read_sealed, write_json, write_sealed
 
 
 def test_numbers_that_json_does_not_have_are_null_or_text_and_those_of_numpy_are_plain():
@@ -43,6 +44,14 @@ def test_damaged_and_hostile_files_are_refused_in_a_sentence(tmp_path, content, 
     (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(InputError, match=f"a.json cannot be read: it .*{sentence}|a.json cannot be read: it {sentence}"):
         read_json(tmp_path / "a.json")
+
+
+def test_what_is_said_twice_is_found_at_once_among_many_fields():
+    fields = ",".join(f'"{number}":0' for number in range(10**5))
+    begun = time.process_time()
+    with pytest.raises(InputError, match="says '99999' twice"):
+        parsed_json(f'{{{fields},"99999":1}}')
+    assert time.process_time() - begun < 10  # s; minutes if every field is looked for among all
 
 
 def test_a_file_at_the_depth_that_is_read_is_read(tmp_path):

@@ -229,6 +229,17 @@ def test_a_forged_attribute_that_xarray_chokes_on_is_refused_in_a_sentence(tmp_p
         load_record(tmp_path / "r.zarr")
 
 
+def test_a_file_of_a_record_that_is_far_larger_than_its_numbers_is_refused(tmp_path, monkeypatch):
+    """It may be all holes, which take no room on disk."""
+    monkeypatch.setattr("saccade.records.expansion._ANY", 2**16)
+    save_record(xr.Dataset({"loss": ("time", np.arange(2.0))}), tmp_path / "record.zarr")
+    load_record(tmp_path / "record.zarr")
+    os.truncate(tmp_path / "record.zarr" / "loss" / "0", 2**20)
+    seal(tmp_path / "record.zarr")
+    with pytest.raises(InputError, match="was refused: it has"):
+        load_record(tmp_path / "record.zarr")
+
+
 def test_how_a_record_was_packed_elsewhere_is_not_kept(tmp_path):
     record = numbered(1)
     record.loss.encoding = {"chunks": (1,), "compressors": Zlib(level=1), "filters": None}

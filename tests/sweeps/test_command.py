@@ -76,6 +76,14 @@ def test_status_does_not_count_by_a_damaged_manifest(swept, tmp_path, place):
     assert "(1 of its lines), so finished runs are unknown" in err
 
 
+def test_status_does_not_count_without_a_manifest(swept, tmp_path):
+    out = shutil.copytree(swept[0], tmp_path / "sweep")
+    (out / "manifest.jsonl").unlink()
+    code, printed, err = called("sweep", "--status", out)
+    assert (code, printed) == (2, "")
+    assert "are not in its manifest, so finished runs are unknown" in err
+
+
 def test_a_plan_times_a_sample_and_writes_nothing(tmp_path, swept):
     code, printed, _ = called(*small_arguments(tmp_path / "new", 50, "--plan", "--json"))
     found = json.loads(printed)

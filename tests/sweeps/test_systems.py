@@ -136,6 +136,28 @@ def test_a_file_of_somebody_else_is_not_written_over(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["summary.csv"]
 
 
+@pytest.mark.parametrize("place", ["gathering.write_summary", "gathering.save_figure", "gathering.seal"])
+def test_after_a_kill_while_results_are_written_the_same_call_does_the_rest(tmp_path, monkeypatch, place):
+    def killed(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"saccade.sweeps.{place}", killed)
+        with pytest.raises(KeyboardInterrupt):
+            saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3)
+    assert not (tmp_path / "checksums.json").exists()
+    saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3)
+    assert main(["verify", str(tmp_path)]) == 0
+
+
+def test_a_damaged_run_is_named_with_what_to_do(tmp_path):
+    saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3)
+    (run,) = kept(tmp_path)
+    (run / ".zattrs").write_text("{}")
+    with pytest.raises(InputError, match=rf"{run.name} .* \.zattrs is not what was written. Move it away"):
+        saccade.sweep(Well, {"steepness": [1.0]}, out=tmp_path, t1=2.0, n_times=3)
+
+
 def test_one_system_at_a_time_is_held_and_a_mistake_in_the_last_costs_no_run():
     alive = weakref.WeakSet()
 

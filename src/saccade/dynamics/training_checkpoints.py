@@ -100,17 +100,21 @@ class Checkpoints:
     def _restored(self, path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Resumed:
         from safetensors.torch import load_model
 
+        from saccade.observe.checkpoints.tensors import UnreadableError, read_pickle
+
         wrong = damage(path)
         if wrong:
             raise InputError(f"{path} cannot be read ({wrong}); move it away to start from the beginning.")
         try:
             self._check_settings(read_json(path / "settings.json"))
             load_model(model, str(path / "model.safetensors"))
-            state = torch.load(path / "state.pt", weights_only=True)
+            state = read_pickle(path / "state.pt")
             optimiser.load_state_dict(state["optimiser"])
             return Resumed(int(state["step"]), load_record(path / "record.zarr"))
         except InputError:
             raise
+        except UnreadableError as error:
+            raise InputError(f"{error} Move {path} away to start from the beginning.") from None
         except Exception as error:  # damaged files fail in any way: SafetensorError, EOFError, RuntimeError, KeyError, ...
             raise InputError(f"{path} cannot be read ({shortened(error)}); move it away to start from the beginning.") from None
 

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,8 +157,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object that says nothing twice: of two values under one name a reader would have to choose."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise InputError(f"it says {shortened(twice)} twice.")
     return found
 

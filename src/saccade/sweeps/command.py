@@ -274,6 +274,11 @@ def _say_status(folder: SweepFolder, as_json: bool) -> int:
             f"{folder.path / 'manifest.jsonl'} is damaged ({folder.n_unreadable} of its lines), so finished runs are unknown. "
             "Run the sweep's command again: it keeps all intact files of runs."
         )
+    if (unlisted := folder.unlisted()) and not folder.is_being_written():
+        raise InputError(
+            f"{len(unlisted)} files of runs in {folder.path} are not in its manifest, so finished runs are unknown. "
+            "Run the sweep's command again: it takes up all intact files of runs."
+        )
     asked = Asked.read(folder.path)
     runs = asked.identities(asked.code_now())
     counts = _counts(runs, folder)

@@ -127,6 +127,10 @@ class SweepFolder:
         there = {path.name for path in _run_files(self.path)}
         return set(self.file_of.values()) - there
 
+    def unlisted(self) -> list[str]:
+        """Files of runs that no line tells of: lines were lost, or a process was killed before it wrote one."""
+        return [path.name for path in _run_files(self.path) if path.name not in self.checksums]
+
     def present(self) -> dict[str, dict[str, Any]]:
         """Entries of the runs whose files are there."""
         lost = self.lost()
@@ -134,9 +138,7 @@ class SweepFolder:
 
     def damaged(self) -> dict[str, str]:
         """Files of runs whose content is not what was written, with what is wrong, all read and hashed again; and the manifest."""
-        found = {
-            f"runs/{path.name}": "it is not in the manifest" for path in _run_files(self.path) if path.name not in self.checksums
-        }
+        found = {f"runs/{name}": "it is not in the manifest" for name in self.unlisted()}
         if self.n_unreadable:
             found["manifest.jsonl"] = f"{self.n_unreadable} of its lines cannot be read"
         listed = {f"runs/{file}": self.checksums[file] for file in sorted(set(self.file_of.values()))}

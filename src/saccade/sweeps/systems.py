@@ -59,7 +59,7 @@ def sweep_systems(
     deque(systems, maxlen=0)
     names = [] if out is None else [_name(_made(make, cell), cell, engine, settings) for cell in cells]
     records = []
-    with nullcontext() if out is None else _alone(Path(out)):
+    with nullcontext() if out is None else _alone(Path(out), names):
         if out is not None and not replace:
             check_held(Path(out), _earlier(Path(out)), names)
         for done, cell in enumerate(cells, 1):
@@ -78,9 +78,12 @@ def sweep_systems(
 
 
 @contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """The right to write to a folder, for one process at a time."""
-    check_unclaimed(out, RESULTS)
+def _alone(out: Path, names: Sequence[str]) -> Iterator[None]:
+    """The right to write to a folder, for one process at a time. One that holds a run of these names is ours, also if the process
+    that wrote there was killed before its results had their checksums.
+    """
+    if not any((out / name).is_dir() for name in names):
+        check_unclaimed(out, RESULTS)
     try:
         make_folder(out)
     except OSError as error:
@@ -141,7 +144,10 @@ def _kept(run: Callable[[], xr.Dataset], path: Path) -> xr.Dataset:
     """The record of one cell, computed or as it was kept."""
     if not path.exists():
         save_record(run(), path)
-    return load_record(path)
+    try:
+        return load_record(path)
+    except InputError as error:
+        raise InputError(f"{str(error).removesuffix('.')}. Move it away, and the same call computes it again.") from None
 
 
 def _name(system: System, cell: dict[str, Any], engine: Callable[..., xr.Dataset], settings: dict[str, Any]) -> str:

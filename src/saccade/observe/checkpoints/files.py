@@ -24,6 +24,7 @@ _BESIDE = ("optimizer", "scheduler", "rng_state", "training_args", "scaler")  # 
 _SHARD = re.compile(r"-\d+-of-\d+\.\w+$")
 _STEP = re.compile(r"(?:step|iter|iteration|checkpoint|ckpt)s?[^0-9a-z]*(\d+)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?![0-9a-z])", re.IGNORECASE)  # not the 70 of 70m
+_MOST_DIGITS = 17  # of a step: more do not fit its place in an array
 
 
 class UnreadableError(Exception):
@@ -79,7 +80,7 @@ def in_order(named: Iterable[tuple[str, Callable[[], Path]]]) -> tuple[list[Chec
     said = []
     for step, (name, place) in zip(steps, given, strict=True):
         if step is None:
-            said.append(f"{name} was left out: its name has no number, so its step is not known.")
+            said.append(f"{name} was left out: its name has no number that can be a step.")
         elif step in found:
             said.append(f"{name} was left out: {found[step].name} is of step {step} too.")
         else:
@@ -91,7 +92,7 @@ def step_of(name: str) -> int | None:
     """The number after "step", "iter" or "checkpoint" in a name, else its last number; None if it has none."""
     stem = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
     told = _STEP.findall(stem) or _NUMBER.findall(stem)
-    return int(told[-1]) if told else None
+    return int(told[-1]) if told and len(told[-1]) <= _MOST_DIGITS else None
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:

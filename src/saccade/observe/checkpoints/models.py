@@ -28,6 +28,7 @@ from saccade.observe.undisturbed import unwrapped
 from saccade.records.expansion import check_expansion
 from saccade.records.json_files import read_json
 
+_COUNTS = ("layer", "num_labels", "attention_types", "dense_replace", "num_blocks", "out_indices")  # in names of settings
 _MOST_LAYERS = 10_000
 _ANY_PARTS, _PARTS_OF_A_TENSOR = 10_000, 16  # modules, parameters and buffers of a model
 _REGISTRATIONS = (
@@ -186,15 +187,15 @@ def _unusable(folder: Path, error: Exception) -> str:
     return f"Transformers cannot use {folder / 'config.json'}: {_first_line(error)}"
 
 
-def _check_counts(stored: Any, folder: Path) -> None:
-    """Refuse numbers of layers that configurations of some models would make lists of before a model is built."""
-    for name, value in stored.items():
-        if isinstance(value, dict):
-            _check_counts(value, folder)
-        elif "layer" in name and isinstance(value, int) and value > _MOST_LAYERS:
-            raise InputError(
-                f"{folder / 'config.json'} says `{name}`: {shortened(value)}; no model of more than {_MOST_LAYERS:,} is built."
-            )
+def _check_counts(stored: Any, folder: Path, name: str = "") -> None:
+    """Refuse numbers, of layers say, that configurations of some models would make lists of before a model is built."""
+    if isinstance(stored, dict | list):
+        for inner, value in stored.items() if isinstance(stored, dict) else ((name, value) for value in stored):
+            _check_counts(value, folder, inner)
+    elif isinstance(stored, int) and stored > _MOST_LAYERS and any(count in name for count in _COUNTS):
+        raise InputError(
+            f"{folder / 'config.json'} says `{name}`: {shortened(stored)}; no model of more than {_MOST_LAYERS:,} is built."
+        )
 
 
 def _model_class(config: Any, folder: Path, trust_remote_code: bool) -> Any:

@@ -8,13 +8,12 @@ is read as it is; if they matter, the checkpoint is off the path of its neighbou
 
 from __future__ import annotations
 
-import contextlib
 import io
 import pickletools
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,11 @@ from saccade.records.expansion import check_archive, check_expansion
 Tensors = dict[str, Tensor]
 
 _STATES = ("state_dict", "model_state_dict", "model", "module", "weights")  # where a training script puts the weights in its file
-_ALLOCATES = "bytearray"  # PyTorch allows it, and it makes any number of bytes from nothing
-_MOST_HEADER = 2**24  # bytes: some hundred thousand tensors
+_ALLOCATES = ("bytearray", "encode")  # PyTorch allows them, and they make any number of bytes from a few
+_MOST_HEADER = 2**24  # bytes of a list of tensors, also of one that is a pickle: some hundred thousand
+_MOST_INSTRUCTIONS = 2**21  # of pickles: each may make a container of 200 bytes
 _MOST_PARTS = 64  # in the name of a tensor
-_PICKLES = 4  # one after the other in a file of PyTorch before 1.6: a number, a version, the system, the content
+_PICKLES = 5  # one after the other in a file of PyTorch before 1.6: a number, a version, the system, the content, what is stored
 
 
 def read_tensors(path: Path) -> Tensors:
@@ -65,7 +65,7 @@ def _read(file: Path) -> Tensors:
     if not file.is_file():  # a pipe would be waited for
         raise UnreadableError(f"{_shown(file)} was left out: it is not a regular file.")
     try:
-        tensors = _read_safetensors(file) if file.suffix == ".safetensors" else _state(_read_pickle(file))
+        tensors = _read_safetensors(file) if file.suffix == ".safetensors" else _state(read_pickle(file))
         check_expansion(
             _shown(file), sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()), file.stat().st_size
         )
@@ -100,14 +100,16 @@ def _read_safetensors(file: Path) -> Tensors:
         raise UnreadableError(f"{_shown(file)} was left out: it is truncated or damaged ({error}).") from None
 
 
-def _read_pickle(file: Path) -> Any:
+def read_pickle(file: Path) -> Any:
+    """What a file of PyTorch holds, on the CPU; an `UnreadableError` if it would run anything, or take memory without end."""
     if _is_zip(file):
         try:
             check_archive(_shown(file), file)
         except zipfile.BadZipFile:  # PyTorch might find its way in it all the same, to any size
             raise UnreadableError(_damaged(file)) from None
-    if any(name.endswith(_ALLOCATES) for name in _names_in(file)):
-        raise UnreadableError(_refused(file, _ALLOCATES))
+    for name in _names_in(file):
+        if name.endswith(_ALLOCATES):
+            raise UnreadableError(_refused(file, name))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickles that are refused in a moment
@@ -146,28 +148,37 @@ def _is_zip(file: Path) -> bool:
 
 def _names_in(file: Path) -> list[str]:
     """Functions and classes that a pickle names, from its instructions, none of which is carried out; as far as it can be read."""
-    names: list[str] = []
-    with contextlib.suppress(Exception):  # a damaged file again
-        if _is_zip(file):
-            with zipfile.ZipFile(file) as archive:
-                for inside in (name for name in archive.namelist() if name.endswith("data.pkl")):
-                    _note_names(io.BytesIO(archive.read(inside)), names)
-        else:
-            with file.open("rb") as opened:
-                for _ in range(_PICKLES):
-                    _note_names(opened, names)
+    names, texts = [], ["", ""]
+    try:
+        for number, (instruction, argument, _) in enumerate(_instructions(file)):
+            if number > _MOST_INSTRUCTIONS:
+                raise UnreadableError(f"{_shown(file)} was refused: its pickle has more than {_MOST_INSTRUCTIONS:,} instructions.")
+            if instruction.name in ("GLOBAL", "INST"):
+                names.append(str(argument).replace(" ", "."))
+            elif instruction.name == "STACK_GLOBAL":
+                names.append(".".join(texts))
+            elif isinstance(argument, str):
+                texts = [texts[1], argument]
+    except UnreadableError:
+        raise
+    except Exception:  # a damaged file again
+        pass
     return names
 
 
-def _note_names(stream: Any, names: list[str]) -> None:
-    texts = ["", ""]
-    for instruction, argument, _ in pickletools.genops(stream):
-        if instruction.name in ("GLOBAL", "INST"):
-            names.append(str(argument).replace(" ", "."))
-        elif instruction.name == "STACK_GLOBAL":
-            names.append(".".join(texts))
-        elif isinstance(argument, str):
-            texts = [texts[1], argument]
+def _instructions(file: Path) -> Iterator[Any]:
+    """Of all pickles that PyTorch may read; in an archive it asks neither for capitals nor which of two is meant."""
+    if not _is_zip(file):
+        with file.open("rb") as opened:
+            for _ in range(_PICKLES):
+                yield from pickletools.genops(opened)
+        return
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if member.filename.lower().endswith("data.pkl"):
+                if member.file_size > _MOST_HEADER:
+                    raise UnreadableError(f"{_shown(file)} was refused: {member.filename} has more than {_MOST_HEADER:,} bytes.")
+                yield from pickletools.genops(io.BytesIO(archive.read(member)))
 
 
 def _state(content: Any) -> Tensors:
