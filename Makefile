@@ -2,7 +2,7 @@
 PYTHON ?= python3
 OUT ?= results
 BIN := .venv/bin
-COMPILED := hatch_build.py $(wildcard src/saccade/dynamics/*_kernel.c)
+COMPILED := hatch_build.py $(wildcard src/saccade/*/*_kernel.c)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 unexport PYTHONDONTWRITEBYTECODE  # or every process would compile the tests again

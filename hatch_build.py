@@ -1,4 +1,4 @@
-"""Builds the C code of `saccade.dynamics` into the wheel, or into the source folder of an editable install.
+"""Builds the C code of Saccade into the wheel, or into the source folder of an editable install.
 
 Without a C compiler, or where it fails, one line says so and the package is installed without it: training and the flow of the
 embedded model are slower then, and their numbers agree to rounding and to the solver's tolerance.
@@ -18,19 +18,19 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path("src", "saccade", "dynamics")
-KERNELS = ("descent", "flow")
+KERNELS = ("dynamics/descent", "dynamics/flow", "model/rows")
 FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-Wno-psabi")  # not -ffast-math: it would change all of Python
 
 
 class CompiledKernels(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        folder, libraries = Path(self.root, FOLDER), [f"lib{name}.so" for name in KERNELS]
+        kernels = [Path(self.root, "src", "saccade", f"{kernel}_kernel.c") for kernel in KERNELS]
+        libraries = [kernel.with_name(f"lib{kernel.stem.removesuffix('_kernel')}.so") for kernel in kernels]
         for library in libraries:
-            (folder / library).unlink(missing_ok=True)
-        if not all(compiled(folder / f"{name}_kernel.c", folder / f"lib{name}.so") for name in KERNELS):
+            library.unlink(missing_ok=True)
+        if not all(map(compiled, kernels, libraries)):
             return
-        build_data["artifacts"] += [f"/{(FOLDER / library).as_posix()}" for library in libraries]
+        build_data["artifacts"] += [f"/{library.relative_to(self.root).as_posix()}" for library in libraries]
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data |= {"pure_python": False, "tag": f"py3-none-{platform}"}  # they know nothing of Python's version
 

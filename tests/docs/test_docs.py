@@ -216,7 +216,7 @@ def test_a_reading_is_not_called_printed():
 
 def test_figures_are_there_and_small():
     made = {f"{make.__name__}.svg" for make in docs_figures.FIGURES}
-    kept = {f"{name}.svg" for name in (*REAL_TEXT, "long_sparse_then_dense")}  # from long runs on text
+    kept = {f"{name}.svg" for name in (*REAL_TEXT, "long_sparse_then_dense", "long_wikitext_entropy")}  # from long runs on text
     kept |= {"windows.svg", "focus_dilution_tokens.svg"}  # of `make bench`
     found = {path.name: path.stat().st_size for path in (DOCS / "figures").iterdir()}
     assert found.keys() == made | kept

@@ -178,3 +178,16 @@ def test_training_on_windows_tells_of_its_progress_step_by_step():
     heard = []
     saccade.train(drawn(n_windows=40), steps=4, on_progress=heard.append)
     np.testing.assert_allclose(heard, [0.2, 0.4, 0.6, 0.8, 1.0])
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_compiled_sums_are_scipys_to_the_last_bit_and_gains_to_rounding(options, monkeypatch):
+    if window_pass.compiled("pairs") is None:
+        pytest.skip("the C code is not built")
+    by_c = drawn(**options).one_pass(point(11), "float32")
+    monkeypatch.setattr(window_pass, "compiled", lambda name: None)
+    by_scipy = drawn(**options).one_pass(point(11), "float32")
+    assert by_c.loss == by_scipy.loss
+    np.testing.assert_array_equal(by_c.decoder, by_scipy.decoder)
+    assert not np.array_equal(by_c.attention, by_scipy.attention)  # the compiled code was used: its products are summed in lanes
+    np.testing.assert_allclose(by_c.attention, by_scipy.attention, atol=5e-6 * np.abs(by_scipy.attention).max())

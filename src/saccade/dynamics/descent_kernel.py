@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from saccade.compiled import built_from
 from saccade.dynamics.batches import draw
-from saccade.dynamics.compiled import built_from
 from saccade.dynamics.descent_scan import Plan, Saved, starting, stretches
 from saccade.dynamics.optimiser import DIVERGED
 from saccade.dynamics.randomness import Purpose

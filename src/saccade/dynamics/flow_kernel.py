@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.dynamics.compiled import built_from
+from saccade.compiled import built_from
 from saccade.model import embedded
 from saccade.model.embedded import Setting, Weights
 

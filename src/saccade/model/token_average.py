@@ -8,8 +8,7 @@ A window needs one product with $W_K$, not one for each token. For a gradient $g
 
 $$\partial x_j = a_j g + s_j u, \qquad \partial u = \sum_j s_j x_j.$$
 
-For a small vocabulary it is cheaper to count tokens, $a_l \propto N_l e^{u\cdot x_l}$ over the vocabulary: dense products, with
-PyTorch's own derivatives.
+In float32 compiled code reads the embeddings where they are (`rows_kernel.py`); PyTorch gathers them first.
 Limits: the query is always the last token, and no second derivatives. `Attention` in `transformer.py` is the same for any position.
 """
 
@@ -22,32 +21,48 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_COUNTED = 4  # tokens of the vocabulary for each of a window: below, counting takes a third of the time; at 8 no less
+from saccade.model.rows_kernel import compiled
 
 
 def token_average(table: Tensor, sought: Tensor, ids: Tensor) -> Tensor:
     """h (window, width) from embeddings `table` (token, width), u `sought` (window, width) and token ids (window, position)."""
-    if len(table) > _COUNTED * ids.shape[1]:
-        return _TokenAverage.apply(table, sought, ids)
-    counts = sought.new_zeros(len(ids), len(table)).scatter_add_(1, ids, sought.new_ones(ids.shape))
-    return torch.softmax(torch.addmm(counts.log_(), sought, table.T), 1) @ table
+    return _TokenAverage.apply(table, sought.contiguous(), ids.contiguous())
 
 
 class _TokenAverage(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, sought: Tensor, ids: Tensor) -> Tensor:
-        x = F.embedding(ids, table)
-        attention = torch.softmax((x * sought[:, None]).sum(-1), 1)
-        average = torch.bmm(attention[:, None], x)[:, 0]
-        ctx.save_for_backward(x, attention, average, sought, ids)
-        ctx.n_vocab = len(table)
+        if (attend := _compiled("attend", table)) is not None:
+            attention, average = sought.new_empty(ids.shape), torch.empty_like(sought)
+            attend(*ids.shape, *sought.shape[1:], *_places(ids, table, sought, attention, average))
+        else:
+            x = F.embedding(ids, table)
+            attention = torch.softmax((x * sought[:, None]).sum(-1), 1)
+            average = torch.bmm(attention[:, None], x)[:, 0]
+        ctx.save_for_backward(table, attention, average, sought, ids)
         return average
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, None]:
-        x, attention, average, sought, ids = ctx.saved_tensors
+        table, attention, average, sought, ids = ctx.saved_tensors
+        to_table = torch.zeros_like(table)
+        if (attend_back := _compiled("attend_back", table)) is not None:
+            to_sought, slope = torch.empty_like(sought), slope.contiguous()
+            arrays = (ids, table, sought, attention, average, slope, to_table, to_sought)
+            attend_back(*ids.shape, *sought.shape[1:], *_places(*arrays))
+            return to_table, to_sought, None
+        x = F.embedding(ids, table)
         by_score = ((x * slope[:, None]).sum(-1) - (average * slope).sum(-1, keepdim=True)) * attention
         by_x = torch.bmm(torch.stack([attention, by_score], 2), torch.stack([slope, sought], 1))
-        to_table = slope.new_zeros(ctx.n_vocab, slope.shape[1]).index_add_(0, ids.flatten(), by_x.flatten(0, 1))
+        to_table.index_add_(0, ids.flatten(), by_x.flatten(0, 1))
         return to_table, torch.bmm(by_score[:, None], x)[:, 0], None
+
+
+def _compiled(name: str, table: Tensor) -> Any:
+    fits = table.dtype == torch.float32 and table.device.type == "cpu" and table.is_contiguous()
+    return compiled(name) if fits else None
+
+
+def _places(*arrays: Tensor) -> list[int]:
+    return [array.data_ptr() for array in arrays]

@@ -10,8 +10,9 @@ A window reads only the rows of Y that its tokens name, so the work is windows x
 logits, and for the sums $\sum f_l \epsilon$ over the windows of each pair (query, token). Those sums give both gradients: added up
 over queries they are $\dot Y$, and $\sum f_l g_l$ is row l of Y times the sum of its pair, so g is never formed for a window.
 Windows are sorted by query and cut into parts that fit a core's cache; parts are spread over threads, in an order that does not
-depend on how many there are, so that results are the same to the last bit on every machine. Large arrays live in a workspace that
-each thread reuses: asking the system for fresh memory in every part took a quarter of the time.
+depend on how many there are, and with it no bit of the result. Large arrays live in a workspace that each thread reuses: asking the
+system for fresh memory in every part took a quarter of the time. Sums in float32 are made by compiled code where it was built
+(`rows_kernel.py`); without it $\dot Y$ is the same to the last bit and $\dot z$ to rounding.
 Not here: what a window is (`data/text/windows.py`), the model as a System (`pairwise_text.py`).
 """
 
@@ -30,6 +31,7 @@ from scipy import sparse
 from scipy.sparse._sparsetools import csr_matvecs
 
 from saccade.data.text.windows import Windows
+from saccade.model.rows_kernel import compiled
 from saccade.processes import cores
 
 Array = NDArray[np.floating]
@@ -213,13 +215,10 @@ def _of_part(
     feature = raw / norm[row]
     f = feature.astype(Y.dtype)
     logits, error = workspace.logits[:n_windows], workspace.error[:n_windows]
-    sums, Y_rows = workspace.sums[:n_pairs], workspace.decoder_rows[:n_pairs]
     _product(f, part.token, part.first, Y, out=logits)
     reach = largest * max(2.0, np.sqrt(np.diff(part.first).max()))  # |f|_1 <= sqrt(its tokens) |f|_2; without the norm, 1 or 2
     loss, along, scale = _error(part, logits, unshifted=reach < _SAFE, out=error)
-    _product(f[part.order] * scale[part.order_row], part.order_row, part.pair_first, error, out=sums)
-    gained = np.vecdot(sums, np.take(Y, part.pair_token, axis=0, out=Y_rows, mode="clip"))  # without `mode`, take makes a copy
-    _add_product(part.rows_of.data, part.rows_of.indices, part.rows_of.indptr, sums, to=Y_dot)
+    gained = _gained(part, f[part.order] * scale[part.order_row], error, Y, workspace, Y_dot)
     pull: Array
     if not options.residual:
         pull = feature * (feature if options.normalise else 1.0) * along[row]
@@ -229,16 +228,32 @@ def _of_part(
     return loss, gained - np.bincount(part.pair, pull, n_pairs)
 
 
+def _gained(part: Part, values: Array, error: Array, Y: Array, workspace: Workspace, Y_dot: Array) -> Array:
+    """Of each pair, the sum of its rows of `error`, times its row of Y; the sums are added to `Y_dot`. `values`: sorted by pair."""
+    n_pairs, by_pair = len(part.pair_place), compiled("pairs") if Y.dtype == np.float32 else None
+    if by_pair is not None:
+        gained = np.empty(n_pairs)
+        arrays = (part.pair_first, part.order_row, values, error, part.pair_token, Y, Y_dot, workspace.sums, gained)
+        by_pair(n_pairs, len(Y), *(array.ctypes.data for array in arrays))
+        return gained
+    sums, Y_rows = workspace.sums[:n_pairs], workspace.decoder_rows[:n_pairs]
+    _product(values, part.order_row, part.pair_first, error, out=sums)
+    _add_product(part.rows_of.data, part.rows_of.indices, part.rows_of.indptr, sums, to=Y_dot)
+    return np.vecdot(sums, np.take(Y, part.pair_token, axis=0, out=Y_rows, mode="clip"))  # without `mode`, take makes a copy
+
+
 def _product(values: Array, column: NDArray, first: NDArray, dense: Array, *, out: Array) -> None:
-    out.fill(0)
-    _add_product(values, column, first, dense, to=out)
+    """A sparse matrix (values and columns, row after row, each from `first`) times a dense one, both in C order."""
+    product = compiled("product") if out.dtype == np.float32 else None
+    if product is not None:
+        product(len(out), dense.shape[1], *(array.ctypes.data for array in (first, column, values, dense, out)))
+    else:
+        out.fill(0)
+        _add_product(values, column, first, dense, to=out)
 
 
 def _add_product(values: Array, column: NDArray, first: NDArray, dense: Array, *, to: Array) -> None:
-    """Add a sparse matrix (values and columns, row after row, each from `first`) times a dense one, both in C order.
-
-    SciPy's operator `@` calls the same function, with memory of its own for the result.
-    """
+    """SciPy's operator `@` calls the same function, with memory of its own for the result."""
     csr_matvecs(len(to), len(dense), dense.shape[1], first, column, values, dense.ravel(), to.ravel())
 
 
