@@ -3,10 +3,9 @@
 Draws contexts of the lazy chain and holds them against Definition 2.1 and Proposition B.1; computes the transformer of Definition
 2.2 position by position and compares it with the table that the theory uses; and compares the gradient over drawn contexts with the
 population gradient of Proposition 2.3 as contexts become longer, also of a Metropolis chain and of a cycle with each law.
-Expect: powers of P and times of return exactly, the model to rounding, a gradient's gap that falls with the length. Ours: the
-distance of token frequencies to π and the law of the last token at finite length (at the paper's own settings its rarest token is
-43 % too frequent), and the gap itself where even the rarest token is visited often, 1/length times a matrix of the chain and the
-weights. The paper states no rate, and its own contexts are too short for this one.
+Expect: powers of P and times of return exactly, the model to rounding, a gradient's gap that falls with the length. Ours: token
+frequencies and the law of the last token at finite length, and the gap itself, 1/length times a known matrix, where even the rarest
+token is visited often. The paper states no rate, and its own contexts are too short for this one.
 """
 
 from __future__ import annotations

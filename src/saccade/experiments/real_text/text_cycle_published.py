@@ -1,13 +1,10 @@
 """One epoch of text at the published settings: of Fig. 3's four phases the first two appear, and on WikiText-2 with another word.
 
 The model of [chen2026] with Adam at 1.5e-4, width 256, entries from N(0, 1/m²), scores not scaled, one pass over WikiText-2 and
-TinyStories as words and as byte pairs. The paper does not say the batch, the length of windows or the vocabulary: each is varied,
-with the tokens that have all words of the text's probe. Nor does it say what an epoch is: here as many windows as cover the text
-once, drawn anywhere in it, each predicting its last token.
-The query of a probe, its last word, is *diluted* when no word has half of its attention, else on the word that has. Fig. 3 says:
-diluted, on one frequent word (whitespace on WikiText-2), diluted, on itself; the event detector finds the turns. It is asked only
-where all words of the probe are tokens; words that a vocabulary lacks are named in the record.
-Nothing here was known before it was run: which claims are expected to fail was set from the run itself.
+TinyStories as words and as byte pairs. Batch, windows and vocabulary, which the paper does not give, are varied; an epoch is as
+many windows as cover the text once. The query of a probe, its last word, is *diluted* when no word has half of its attention, else
+on the word that has. Fig. 3 says: diluted, on one frequent word (whitespace on WikiText-2), diluted, on itself; the event detector
+finds the turns, where all words of the probe are tokens. Which claims are expected to fail was set from the run itself.
 """
 
 from __future__ import annotations

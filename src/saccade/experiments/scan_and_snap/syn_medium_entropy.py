@@ -1,12 +1,10 @@
 """A higher attention rate makes attention sparser; a moderate ratio of the two rates makes it sparsest.
 
 Figs. 6, 11 and 12 of Scan and Snap: 1, 3, 5 and 10 query tokens with two classes each, four attention rates, four ratios of decoder
-to attention rate and ten seeds, 640 runs of 100 steps from the uniform start of the paper's code. Fig. 6 is the entropy of
-attention among distinct tokens: expect the 32 published means within 0.03 or three combined standard errors, less entropy at a
-higher attention rate, and for 3 and more queries least at ratio 2. Figs. 11 and 12: a query marks the tokens whose attention,
-softmax(z) over the whole vocabulary, is above a threshold near one over the number of context tokens; recall is the share of the
-distinct tokens of its classes that are marked. Sparse attention is clear-cut, so its recall falls little over the range of
-thresholds: expect the fall to shrink with the attention rate in all comparisons.
+to attention rate and ten seeds, 640 runs of 100 steps from the uniform start of the paper's code. Fig. 6, the entropy of attention
+among distinct tokens: expect the 32 published means within 0.03 or three combined standard errors, less entropy at a higher
+attention rate, and for 3 and more queries least at ratio 2. Figs. 11 and 12, recall, the share of a query's distinct tokens with
+softmax(z) above a threshold: expect it to fall less from the lowest threshold to the highest where the attention rate is higher.
 """
 
 from __future__ import annotations
