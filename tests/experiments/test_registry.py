@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment, finding_of
+from saccade.experiments import EXPERIMENTS, REAL_TEXT, experiment, finding_of, module_of
 from saccade.lab.experiment import Experiment
 
 
@@ -18,6 +18,7 @@ def test_an_experiment_states_its_finding_first(name):
     assert isinstance(asked, Experiment)
     assert asked.name == name
     assert finding_of(name).endswith(".")
+    assert len(sys.modules[module_of(name)].__doc__.strip().splitlines()) <= 8  # what is asked, how, and what to expect
     assert asked.caption
     assert asked.settings() == asked.settings()  # settings have values that can be compared, and defaults for all
 

@@ -38,8 +38,8 @@ from saccade.theory.scan_and_snap.open_statements import PLAIN_MEMORY, TURNING_H
 # Relative errors allowed to the height of a turn. The theory with memory has 2 % in `plain-descent`. The closed form leaves out how
 # the coupling grows; it has what the closed forms of plain descent have there, set after 10 % had failed on these classes.
 _MEMORY, _CLOSED = 0.02, 0.2
-# How far memory is asked for other classes, in units of the height of the snap: set after runs of the first two threes, where 4 % up
-# to ten had failed (4.5 %). The last three are held out.
+# How far memory is asked for other classes, in units of the height of the snap: set after runs of the first two threes, where 4 %
+# up to ten had failed (4.5 %). The last three are held out.
 _REACH = 5.0
 _TWO, _NOT_LONG_SNAPPED = "two classes", "plain descent has not snapped long ago"
 _STILL = "the coupling is still of order 1/M"  # ρL up to 1: at most 3.4/M
