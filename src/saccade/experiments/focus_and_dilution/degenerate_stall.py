@@ -243,8 +243,8 @@ def _of_points(record: xr.Dataset, case: Case) -> Iterator[Claim]:
 def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
     """A flow leaves after ln(1/start) e-folds of the first two stages and N = ln(threshold/start) of the opening. To the next order
     s₂ grows as s₁(B) (1 ± s₂²/S²) with S² ~ asymmetry, which changes the opening by ∓ ½ ln(1 ± s₂²/S²) e-folds: by at most ½ for
-    each e-fold of the asymmetry, unless s₂ slows down towards a plateau S within √2 of the threshold, which a condition excludes. So the
-    power of the asymmetry in the escape time is that of the predicted times within 1 / (2N). The other tolerances are ours.
+    each e-fold of the asymmetry, unless s₂ slows down towards a plateau S within √2 of the threshold, which a condition excludes.
+    So the power of the asymmetry in the escape time is that of the predicted times within 1 / (2N). The other tolerances are ours.
     """
     asymmetry, (larger, smaller) = record.asymmetry.values, record.init_scale.values
     ordered = record.escape_rate.sortby("asymmetry")
