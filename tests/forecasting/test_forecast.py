@@ -107,7 +107,7 @@ def test_the_page_of_a_forecast_tells_its_sentences_attention_and_named_times(sm
     assert result.about["caption"].count("\n") == len(told_of(small)) - 1
     assert [row["event"] for row in result.rows("events.csv")] == ["scanning ends"] * 2 + ["snap"] * 2
     (shown,) = figures(result.record)
-    assert shown["title"] == "Attention"
+    assert shown["title"].startswith("Predicted attention of the query")
     np.testing.assert_allclose(shown["values"].sum(axis=-1), 1.0)
     np.testing.assert_array_equal(shown["values"][-1], small.attention_end.values)
 
