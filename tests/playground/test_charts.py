@@ -119,7 +119,8 @@ def test_extreme_numbers_and_many_bars_draw_finite_paths(page):
 
 def test_of_many_shades_only_the_ends_are_named(page):
     names = page.evaluate("""() => {
-      const groups = ["grey", ..."abcdef"].map((name, at) => ({ name: `group ${name}`, values: [0.1], ...(at && { shade: at / 6 }) }));
+      const shade = (at) => (at ? { shade: at / 6 } : {});
+      const groups = ["grey", ..."abcdef"].map((name, at) => ({ name: `group ${name}`, values: [0.1], ...shade(at) }));
       const spec = { title: "t", x: { label: "x" }, y: { label: "y" }, labels: ["one"], stacked: true, groups };
       const { element } = Charts.bars(document.getElementById("chart"), spec);
       return [...element.querySelectorAll("text")].map((one) => one.textContent).filter((word) => word.startsWith("group"));
