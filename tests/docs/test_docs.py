@@ -57,6 +57,20 @@ def test_the_home_page_holds_the_playground_with_a_link_for_each_story(site):
     assert (site / "playground.html").read_text("utf-8") == playground_page()
 
 
+@pytest.mark.parametrize("name", ["findings", "errata", "theory/scan_and_snap"])
+def test_a_phone_shows_claims_in_full_and_says_where_there_is_more_at_the_side(site, browser, name):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((site / f"{name}.html").as_uri())
+    cells = "[...document.querySelectorAll('tr:has(td:nth-child(3)) td:first-child')]"
+    wide = f"{cells}.map((cell) => cell.getBoundingClientRect().width)"
+    assert min(page.evaluate(wide), default=165) >= 165
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    scrolling = """[...document.querySelectorAll("article *")].filter((one) => one.scrollWidth > one.clientWidth + 1
+        && one.clientWidth && getComputedStyle(one).overflowX === "auto").map((one) => getComputedStyle(one).backgroundImage)"""
+    assert all("gradient" in sign for sign in page.evaluate(scrolling))
+    page.close()
+
+
 def test_a_link_that_leads_nowhere_stops_the_build(tmp_path):
     """A site of one page with the settings of ours: all others would be built for nothing."""
     config = re.sub(r"^nav:.*", "", (ROOT / "mkdocs.yml").read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)

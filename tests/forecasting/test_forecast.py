@@ -90,6 +90,19 @@ def test_every_statement_names_its_method_its_source_and_its_assumptions(small):
     assert "Assumption 2, classes overlap little" in unmet  # Syn-Small overlaps by .72 where 1/K = .5 is allowed
 
 
+def test_the_names_of_times_stand_above_the_lines(small):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from saccade.forecasting.figure import figure
+
+    drawn = figure(small)
+    FigureCanvasAgg(drawn).draw()
+    axes = drawn.axes[0]
+    highest = max(axes.transData.transform(line.get_xydata())[:, 1].max() for line in axes.lines if len(line.get_xydata()) > 2)
+    assert {name.get_text() for name in axes.texts} == {"scanning ends", "snap"}
+    assert all(name.get_window_extent().y0 > highest for name in axes.texts)
+
+
 def test_the_folder_holds_record_table_page_and_figure(small, tmp_path):
     folder = write_forecast(small, tmp_path)
     assert folder == tmp_path / "forecast" / "syn-small"
@@ -107,7 +120,7 @@ def test_the_page_of_a_forecast_tells_its_sentences_attention_and_named_times(sm
     assert result.about["caption"].count("\n") == len(told_of(small)) - 1
     assert [row["event"] for row in result.rows("events.csv")] == ["scanning ends"] * 2 + ["snap"] * 2
     (shown,) = figures(result.record)
-    assert shown["title"].startswith("Predicted attention of the query")
+    assert shown["title"].startswith("Predicted attention of the query on each token")
     np.testing.assert_allclose(shown["values"].sum(axis=-1), 1.0)
     np.testing.assert_array_equal(shown["values"][-1], small.attention_end.values)
 

@@ -117,6 +117,17 @@ def test_extreme_numbers_and_many_bars_draw_finite_paths(page):
     assert not [path for path in paths if "NaN" in path or "Infinity" in path or "undefined" in path]
 
 
+def test_of_many_shades_only_the_ends_are_named(page):
+    names = page.evaluate("""() => {
+      const shade = (at) => (at ? { shade: at / 6 } : {});
+      const groups = ["grey", ..."abcdef"].map((name, at) => ({ name: `group ${name}`, values: [0.1], ...shade(at) }));
+      const spec = { title: "t", x: { label: "x" }, y: { label: "y" }, labels: ["one"], stacked: true, groups };
+      const { element } = Charts.bars(document.getElementById("chart"), spec);
+      return [...element.querySelectorAll("text")].map((one) => one.textContent).filter((word) => word.startsWith("group"));
+    }""")
+    assert names == ["group grey", "group a", "group f"]
+
+
 def test_a_heat_map_can_be_read_with_the_arrow_keys(page):
     page.evaluate("""() => { Charts.heat(document.getElementById("chart"), {
       title: "h", x: { label: "head", ticks: ["h0", "h1", "h2"] }, y: { label: "layer", ticks: ["l0", "l1"] },

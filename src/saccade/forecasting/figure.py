@@ -44,7 +44,8 @@ def _scanned(axes: Any, query: xr.Dataset) -> None:
     axes.plot(time, path[:, others], color=COMMON, lw=0.8)
     for colour, name in enumerate(ranked(query, distinct=True)[:_NAMED]):
         axes.plot(time, path[:, place[name]], color=categorical(colour), ls=_DASHES[colour], label=_plain(name))
-    axes.set(xscale="log", xlabel="step", ylabel="attention", ylim=(0, None), title=_titled(query))
+    axes.set(xscale="log", xlabel="step", ylabel="attention", title=_titled(query))
+    axes.set_ylim(0, 1.6 * axes.get_ylim()[1])  # room for the names of times
     for event, name in (("scan_time", "scanning ends"), ("snap_time", "snap")):
         _mark(axes, float(query[event]), name)
     if others:
@@ -55,7 +56,7 @@ def _scanned(axes: Any, query: xr.Dataset) -> None:
 def _mark(axes: Any, at: float, name: str) -> None:
     """A time with its name, along its line."""
     axes.axvline(at, color="black", lw=0.8, ls=":")
-    along: dict[str, Any] = {"rotation": 90, "fontsize": 6, "ha": "right", "va": "top"}
+    along: dict[str, Any] = {"rotation": 90, "fontsize": 8, "ha": "right", "va": "top"}
     axes.annotate(name, (at, 0.98), (-2, 0), ("data", "axes fraction"), "offset points", **along)
 
 

@@ -57,7 +57,9 @@ const ChartBars = (() => {
 
     function entries() {
       const shown = spec.groups.map((group, index) => ({ ...group, ...looks(group, index), box: true, ghost: false }));
-      const groups = ChartFrame.named(shown, spec.title);
+      const shaded = spec.groups.flatMap(({ shade }, index) => (shade === undefined ? [] : [index]));
+      const between = shaded.length > 4 ? shaded.slice(1, -1) : []; // of many from light to dark the first and the last are named
+      const groups = ChartFrame.named(shown.filter((_, index) => !between.includes(index)), spec.title);
       if (spec.groups.some((group) => group.ghost)) groups.push({ name: ghostName(), index: 0, box: true, ghost: true });
       return groups;
     }
