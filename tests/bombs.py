@@ -9,6 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 LARGE = 1_300_000_000  # bytes a bomb unpacks to: above the gigabyte that nothing may take
 _BLOCK = bytes(2**24)
 
@@ -38,7 +40,7 @@ def opened(*codes: str) -> tuple[list[str], int]:
         input=json.dumps(codes),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         cwd=Path(__file__).parents[1],
     )

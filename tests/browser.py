@@ -18,21 +18,19 @@ import numpy as np
 import pytest
 
 from tests.leaks import shared
+from tests.patience import ANSWER
 
 try:
     from playwright.sync_api import expect
 except ImportError:  # then every test that would ask is skipped
     expect: Any = None
 else:
-    expect.set_options(timeout=30_000)  # a page may take its time to answer; asked at once, a busy machine makes the answer wrong
+    expect.set_options(timeout=1000 * ANSWER)  # asked at once, a busy machine makes the answer wrong
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-PATIENCE = 120.0  # s: what takes longer does not come; a busy machine takes ten
-
-
-def until(page: Any, expression: str, seconds: float = PATIENCE) -> None:
+def until(page: Any, expression: str, seconds: float = ANSWER) -> None:
     """Wait for an expression to be true. Playwright's own wait evaluates strings in the page, which the page's policy forbids."""
     end = time.monotonic() + seconds
     while not page.evaluate(expression):
@@ -47,9 +45,9 @@ def until_it_moves(page: Any, box: dict[str, float], share: float, go_on: Callab
     def pixels() -> Any:
         return np.asarray(Image.open(io.BytesIO(page.screenshot(clip=box))).convert("L"), int)
 
-    first, end = pixels(), time.monotonic() + PATIENCE
+    first, end = pixels(), time.monotonic() + ANSWER
     while (abs(pixels() - first) > 20).mean() < share:
-        assert time.monotonic() < end, f"nothing moved within {PATIENCE} s"
+        assert time.monotonic() < end, f"nothing moved within {ANSWER} s"
         go_on()
 
 
@@ -85,6 +83,17 @@ def playwright() -> Any:
     return sync_playwright()
 
 
+def _patient(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Pages wait half a minute unless told otherwise, which a busy machine may take to open one."""
+
+    def made(**settings: Any) -> Any:
+        opened = make(**settings)
+        opened.set_default_timeout(1000 * ANSWER)
+        return opened
+
+    return made
+
+
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     path = browser_path()
@@ -92,6 +101,8 @@ def browser() -> Iterator[Any]:
         with shared():
             driver = stack.enter_context(playwright())
             # --no-sandbox: Chromium refuses to run as root with its sandbox, and containers run tests as root.
-            opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+            opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=1000 * ANSWER)
+            for name in ("new_page", "new_context"):
+                setattr(opened, name, _patient(getattr(opened, name)))
         yield opened
         opened.close()

@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -45,7 +46,29 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_WAITING = ("playground", "report")  # for a browser: one for each folder, in one process, beside others that compute
+_LONGEST = ("experiments", "sweeps", "examples")
+
+
+def _folder_of(path: Path) -> str:
+    return path.relative_to(Path(__file__).parent).parts[0]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Folders with the longest files come first, so that no process of pytest-xdist gets one of them when the other is done."""
-    here, longest = Path(__file__).parent, ("experiments", "sweeps", "examples")
-    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in longest)
+    """Folders that wait, then those with the longest files, so that no process gets one of them when the others are done."""
+    first = (*_WAITING, *_LONGEST)
+    items.sort(key=lambda item: first.index(folder) if (folder := _folder_of(item.path)) in first else len(first))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """All tests of a file run in one process; those of a folder that waits for a browser too."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            folder = _folder_of(config.rootpath / file)
+            return folder if folder in _WAITING else file
+
+    return Scheduling(config, log)

@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 import zarr
 
+from tests.patience import ANSWER
+
 # Not files: one that nobody holds warns when it is collected, and one that is mapped into memory is open as long as its array.
 _KINDS = ("socket:", "pipe:", "anon_inode:[event")  # the last are event loops
-_PATIENCE = 60.0  # seconds for threads that are closing theirs: a server's, when the browser has gone
 
 
 def open_descriptors() -> dict[str, str]:
@@ -35,11 +36,14 @@ def open_descriptors() -> dict[str, str]:
 
 
 def child_processes() -> dict[str, str]:
-    """Processes that this one started, with their commands, until they have ended and were waited for."""
+    """Processes that this one started, with their commands, until they have ended and were waited for.
+
+    From the parents of all processes: the system's list of our children leaves some out while others come and go.
+    """
     found = {}
-    for thread in _listed("/proc/self/task"):
-        with suppress(OSError):  # a thread that has ended
-            for number in Path(f"/proc/self/task/{thread}/children").read_text().split():
+    for number in filter(str.isdigit, _listed("/proc")):
+        with suppress(OSError):  # one that has ended
+            if Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[1] == str(os.getpid()):
                 found[f"process {number}"] = Path(f"/proc/{number}/cmdline").read_text().replace("\0", " ")
     return found
 
@@ -59,7 +63,7 @@ def nothing_is_left_open(long_lived: None) -> Iterator[None]:
     yield
     unclosed = collected()
     assert unclosed == []
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + ANSWER
     while left := {name: what for name, what in (open_descriptors() | child_processes()).items() if name not in before | _SHARED}:
         assert time.monotonic() < end, f"left open by this module: {left}"
         time.sleep(0.02)
@@ -77,10 +81,7 @@ def shared() -> Iterator[None]:
 
 
 def outlives_its_module(process: int, descriptor: int) -> None:
-    """A process that waits for the next module, and the descriptor that it is spoken to through.
-
-    By their numbers: the system's list of children may leave one out while others come and go.
-    """
+    """A process that waits for the next module, and the descriptor that it is spoken to through."""
     _SHARED[f"process {process}"] = "kept"
     with suppress(OSError):  # a system that does not list them
         _SHARED[f"descriptor {descriptor} {os.readlink(f'/proc/self/fd/{descriptor}')}"] = "kept"

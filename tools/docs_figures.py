@@ -130,9 +130,9 @@ def _mark_events(top: Any, bottom: Any, run: Any, values: np.ndarray) -> None:
     for name, label in named.items():
         for axes in (top, bottom):
             axes.axvline(first[name], color="grey", lw=0.8)
-        side = "left" if name == "dilution" else "right"  # it follows the focus closely
-        place = {"xy": (first[name], 0.97), "xycoords": ("data", "axes fraction"), "va": "top", "ha": side}
-        bottom.annotate(f" {label} ", rotation=90, fontsize=8, **place)
+        side = {"focus_peak": "right", "condensation": "center"}.get(name, "left")  # the one follows the other closely
+        place = {"xy": (first[name], 1.02), "xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side}
+        top.annotate(label, fontsize=8, **place)  # above all curves
 
 
 def focus_and_dilution_maps() -> Figure:
@@ -155,7 +155,7 @@ def focus_and_dilution_maps() -> Figure:
     top, bottom = drawing.subplots(2, len(steps), sharex=True, sharey=True)
     for place, (step, label) in enumerate(steps.items()):
         looked = top[place].imshow(attention[place], vmin=0, vmax=1, cmap="viridis")
-        alike = bottom[place].imshow(cosines(run.embedding.values[place]), vmin=-1, vmax=1, cmap="PuOr_r")
+        alike = bottom[place].imshow(cosines(run.embedding.values[place]), vmin=-1, vmax=1, cmap="PRGn")
         top[place].set_title(f"{label}\nstep {step}", fontsize=9)
         bottom[place].set(xlabel="token", xticks=range(4), yticks=range(4))
     top[0].set_ylabel("query")

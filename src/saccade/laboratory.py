@@ -11,13 +11,11 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
-import xarray as xr
 
 from saccade.data.markov import MarkovChain
 from saccade.data.sequence_classes import SequenceClasses
@@ -30,6 +28,7 @@ from saccade.dynamics.flow import flow as followed
 from saccade.dynamics.linearise import CriticalPoint, Spectrum
 from saccade.dynamics.train import train as trained
 from saccade.errors import InputError, checked_kind, shortened
+from saccade.later import jax, xr
 from saccade.model.embedded import Embedded
 from saccade.model.pairwise import OnClasses, Pairwise
 from saccade.model.pairwise_start import pairwise_start, reduced_start
@@ -337,6 +336,8 @@ def _parameters(name: str, system: System, given: Any) -> Any:
 
 def _begun(system: System, start: Any) -> tuple[System, Any]:
     """The system, and parameters from what stands for them: a record at one time, or the whole matrices of the pairwise model."""
+    if start is None:
+        return system, start
     if isinstance(start, xr.Dataset):
         return system, system.parameters_of(start)
     if isinstance(start, Mapping) and isinstance(system, Pairwise):
@@ -371,7 +372,7 @@ def assumptions_of(system: System, record: xr.Dataset, start: Any = None) -> lis
             "lr_decoder": float(lr_decoder),
             "lr_attention": float(lr_attention),
             "conditions": [
-                asdict(condition) | {"holds": condition.holds}
+                vars(condition) | {"holds": condition.holds}
                 for condition in check(record, config, float(lr_decoder), float(lr_attention))
             ],
         }

@@ -29,6 +29,7 @@ import pytest
 
 from saccade.cli import entry
 from tests.attack.seed import IS_FULL
+from tests.patience import PATIENCE
 
 NOBODY = 65534  # who attacks, if we are root
 _KEEP_CAPABILITIES, _AMBIENT, _RAISE, _VERSION_3, _READ_ALL = 8, 47, 2, 0x20080522, 2  # numbers of Linux
@@ -49,7 +50,6 @@ SMALL, FULL = Sizes(20, 15, 7, 1, 1, False, 0.3), Sizes(520, 200, 35, 40, 6, Tru
 SIZES = FULL if IS_FULL else SMALL
 GIGABYTE = 2**30
 FUSE = 4 * GIGABYTE  # memory of those who are handed bombs: what goes off is seen, and harms nobody else
-_GRACE = 600.0  # s that anything has to end: by itself if it reads, after Ctrl-C if it computes
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def _ended(process: Any, interrupt: float | None, kill: float | None) -> int | N
         if patience is not None:
             _wait(process, patience)
             _send(process, sent)
-    _wait(process, _GRACE)
+    _wait(process, PATIENCE)
     code = process.exitcode
     if code is None:
         _send(process, signal.SIGUSR1)  # it says where it is
@@ -204,7 +204,7 @@ def _starved(pid: int) -> float:
 
 def wait_until_deserted(folder: Path) -> None:
     """Until no process works there: those of a sweep end with the one that started them, however that ended."""
-    end = time.monotonic() + _GRACE
+    end = time.monotonic() + PATIENCE
     while left := [process for process in Path("/proc").glob("[0-9]*") if _is_in(process, folder)]:
         assert time.monotonic() < end, f"still running: {[(process / 'cmdline').read_text() for process in left]}"
         time.sleep(0.05)

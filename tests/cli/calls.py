@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from saccade.cli import main
+from tests.patience import PATIENCE
 
 MEDIUM = ("run", "syn-medium-entropy", "--n-queries", "1", "3", "--lr-attention", "1", "2", "--ratios", "1", "5")
 SHORT = (*MEDIUM, "--steps", "3", "--batch", "2", "--context", "5")
@@ -46,7 +47,7 @@ def finished(*command: object) -> tuple[int, str, str]:
     """Long enough for a busy machine; what hangs is ended, so that it is not another test's."""
     with started(*command) as process:
         try:
-            out, err = process.communicate(timeout=600)
+            out, err = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     return process.returncode, out, err

@@ -16,6 +16,7 @@ import pytest
 
 from saccade.cli import _COMMANDS, main
 from saccade.experiments import EXPERIMENTS
+from tests.patience import PATIENCE
 
 ENTRY = [sys.executable, "-m", "saccade"]
 
@@ -62,7 +63,7 @@ def typed_in_zsh(folder: Path, setup: str, lines: list[str]) -> list[str]:
 
 def _shown_until(terminal: int, is_done: Callable[[], bool]) -> None:
     """Read what a terminal shows, or its program waits, until something has come about."""
-    end = time.monotonic() + 300
+    end = time.monotonic() + PATIENCE
     while not is_done():
         assert time.monotonic() < end, "zsh does not answer"
         if select.select([terminal], [], [], 0.02)[0]:

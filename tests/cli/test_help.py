@@ -19,6 +19,7 @@ import pytest
 from saccade.cli import _COMMANDS, main
 from saccade.experiments import EXPERIMENTS, experiment, finding_of
 from tests.cli.calls import called, strictly
+from tests.patience import PATIENCE
 
 
 def example_of(command: str, capsys: pytest.CaptureFixture) -> str:
@@ -62,7 +63,7 @@ def test_the_example_works_when_it_is_pasted(command, capsys, tmp_path, monkeypa
             assert called(*shlex.split(part)[1:])[0] == 0
     if re.search("[|<>~$]", last):
         with pasted(last, tmp_path) as shell:
-            _, err = shell.communicate(timeout=600)
+            _, err = shell.communicate(timeout=PATIENCE)
         assert shell.returncode == 0, err
         assert (tmp_path / ".bash_completion").stat().st_size > 0
     else:
@@ -74,10 +75,10 @@ def test_the_example_of_play_serves_its_page_until_ctrl_c(capsys, tmp_path):
     with pasted(f"exec {example_of('play', capsys)}", tmp_path) as server:
         try:
             address = re.search(r"http://\S+", server.stdout.readline())[0]
-            with urllib.request.urlopen(address, timeout=300) as page:
+            with urllib.request.urlopen(address, timeout=PATIENCE) as page:
                 assert "<html" in page.read().decode()
             server.send_signal(signal.SIGINT)
-            assert server.wait(300) == 0
+            assert server.wait(PATIENCE) == 0
         finally:
             server.kill()  # or the block would wait for a server that Ctrl-C did not end
 

@@ -15,12 +15,13 @@ from saccade.data.text.cache import cache_folder
 from saccade.errors import InputError
 from saccade.places import user_path
 from tests.cli.calls import called, one_sentence
+from tests.patience import PATIENCE
 
 
 def process(code: str, **streams: object) -> subprocess.CompletedProcess:
     """`saccade ...` as a shell starts it."""
     command = f"unset PYTHONUNBUFFERED; exec {sys.executable} -m saccade {code}"  # what is printed waits, as it does for most users
-    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=600, check=False, **streams)
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE, check=False, **streams)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
@@ -41,7 +42,7 @@ def test_closed_standard_streams_do_no_harm(tmp_path):
 
 def test_a_file_never_takes_the_number_of_a_closed_stream():
     code = "import os; from saccade.cli import _open_streams; _open_streams(); os._exit(os.open(os.devnull, os.O_RDONLY))"
-    ended = subprocess.run(["bash", "-c", f"exec {sys.executable} -c '{code}' <&- >&- 2>&-"], timeout=600, check=False)
+    ended = subprocess.run(["bash", "-c", f"exec {sys.executable} -c '{code}' <&- >&- 2>&-"], timeout=PATIENCE, check=False)
     assert ended.returncode >= 3
 
 

@@ -12,6 +12,7 @@ import pytest
 from saccade import load_record
 from saccade.experiments import finding_of
 from saccade.experiments.scan_and_snap import syn_small_attention
+from saccade.lab.claim import UNDECIDED, Claim
 from tests.cli.calls import SHORT, called, strictly
 
 FILES = {"about.json", "claims.json", "table.csv", "panels.json", "figure.svg", "figure.png", "record.zarr", "checksums.json"}
@@ -37,6 +38,12 @@ def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected_and_prints_eve
     for claim in claims:
         (line,) = [line for line in lines if line.endswith(f"{claim['label']}: {claim['says']}")]
         assert line.startswith(claim["verdict"])
+
+
+@pytest.mark.parametrize("verdict", UNDECIDED)
+def test_reproduce_exits_with_0_where_claims_that_should_hold_cannot_be_decided(tmp_path, monkeypatch, verdict):
+    monkeypatch.setattr(Claim, "verdict", property(lambda claim: verdict))
+    assert called("reproduce", "syn-small-attention", "--out", tmp_path)[0] == 0
 
 
 def test_a_claim_outside_its_assumptions_is_an_answer_to_a_run_with_other_settings(medium):

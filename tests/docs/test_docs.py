@@ -20,6 +20,7 @@ from saccade.playground.stories import stories
 from saccade.report.mathml import mathml
 from saccade.theory.statements import STATEMENTS
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, shown_commands
+from tests.patience import PATIENCE
 from tools import docs_figures, docs_parts, docs_screens
 
 # Not scale.md: its blocks are for clusters.
@@ -33,7 +34,7 @@ def build(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     environment = os.environ | nowhere | {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
-    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")

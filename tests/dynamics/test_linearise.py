@@ -160,3 +160,19 @@ def test_fields_of_a_dict_are_blocks_too():
     found = spectrum(lambda state, setting: {"x": 2 * state["x"], "y": -state["y"]}, {"x": np.ones(2), "y": np.ones(3)}, None)
     np.testing.assert_allclose(found.shares["x"], [1, 1, 0, 0, 0])
     np.testing.assert_allclose(found.block_eigenvalues["y"], [-1, -1, -1])
+
+
+def test_a_spectrum_prints_its_growing_modes_with_rates_and_blocks_and_no_arrays():
+    matrix = np.diag([2.0, 0.5, -1.0])
+
+    def velocity(state, setting):
+        return dict(zip(state, matrix @ jnp.stack(list(state.values())), strict=True))
+
+    told = repr(spectrum(velocity, {"a": 0.0, "b": 0.0, "c": 0.0}, None))
+    assert told == "Spectrum: 2 of 3 modes grow\n  rate 2: a 100 %\n  rate 0.5: b 100 %"
+
+
+def test_a_critical_point_prints_how_the_search_ended():
+    found = critical_point(lambda state, setting: -state, np.ones(3), None)
+    assert repr(found).startswith(f"CriticalPoint: converged ({found.n_steps} Newton steps); the speed there is ")
+    assert "[" not in repr(found)

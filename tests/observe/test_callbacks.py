@@ -19,6 +19,7 @@ pytest.importorskip("lightning")
 import saccade  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
+from tests.patience import PATIENCE  # noqa: E402
 
 TEXTS = ["the eye scans the line", "then it snaps to the word that matters", "and rests"]
 
@@ -223,7 +224,7 @@ def two_processes(tmp_path_factory) -> Path:
         env=os.environ | {"SACCADE_TEST_CODE": textwrap.dedent(code)},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
     return folder

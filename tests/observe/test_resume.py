@@ -20,6 +20,7 @@ import saccade  # noqa: E402
 from saccade.cli import main  # noqa: E402
 from saccade.errors import InputError  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
+from tests.patience import PATIENCE  # noqa: E402
 
 STEPS, CHECKPOINT, KILLED = 24, 9, 13
 
@@ -51,7 +52,7 @@ def killed(tmp_path_factory) -> Path:
     code = (
         f"from pathlib import Path; from tests.observe.test_resume import train; train(Path({str(folder)!r}), 0, 24, killed=True)"
     )
-    ended = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, timeout=240)
+    ended = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, timeout=PATIENCE)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
     return folder
 

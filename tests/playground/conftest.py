@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import saccade
-from tests.browser import PATIENCE, browser, until
+from tests.browser import browser, until
 
 PAGE = Path(saccade.__file__).parent / "playground" / "index.html"
 STILL = "#v=2&model=scan-and-snap"  # the defaults, without a story: nothing plays by itself
@@ -31,7 +31,6 @@ class Visit:
 
     def __call__(self, link: str = STILL, *, width: int = 1280, height: int = 900, **settings: Any) -> Any:
         context = self._browser.new_context(viewport={"width": width, "height": height}, **settings)
-        context.set_default_timeout(1000 * PATIENCE)
         self._contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: message.type in ("error", "warning") and self.errors.append(message.text))

@@ -12,8 +12,7 @@ import pytest
 from saccade.errors import InputError
 from saccade.playground import server as server_module
 from saccade.playground.server import make_server, served_files
-
-PATIENCE = 60.0  # s: an answer that takes longer does not come
+from tests.patience import ANSWER
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,7 @@ def server():
 
 
 def asked(server, path, method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=ANSWER)
     connection.request(method, path, headers={"Host": f"127.0.0.1:{server.server_port}"} | headers)
     answer = connection.getresponse()
     return answer, answer.read()
@@ -110,7 +109,7 @@ def test_loopback_names_are_answered(server, host):
 
 def test_no_host_or_two_of_them_are_refused(server):
     for hosts in (b"", f"Host: localhost:{server.server_port}\r\nHost: evil.example\r\n".encode()):
-        with socket.create_connection(("127.0.0.1", server.server_port), timeout=PATIENCE) as connection:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=ANSWER) as connection:
             connection.sendall(b"GET /playground/integrate.js HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n")
             assert b" 421 " in connection.recv(4096).split(b"\r\n")[0]
 
@@ -164,6 +163,6 @@ def test_a_request_that_comes_a_byte_at_a_time_is_cut_off(server, monkeypatch, c
     with monkeypatch.context() as patch:
         patch.setattr(server_module._Handler, "timeout", 1.0)
         with socket.create_connection(("127.0.0.1", server.server_port), timeout=0.1) as slow:
-            assert cut_off(slow, seconds=PATIENCE)
+            assert cut_off(slow, seconds=ANSWER)
     assert asked(server, "/playground/integrate.js")[0].status == 200
     assert capfd.readouterr().err == ""

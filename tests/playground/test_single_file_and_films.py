@@ -132,7 +132,7 @@ def test_the_record_button_saves_a_film_that_moves_and_looks_like_the_page(one_f
     until(page, "Page.run.done")
     page.locator("#speed").select_option(index=page.locator("#speed option").count() - 1)
     seconds = 12 / float(page.locator("#speed").input_value())
-    with page.expect_download(timeout=120_000) as found:
+    with page.expect_download() as found:
         page.get_by_role("button", name="Record film").click()
     assert found.value.suggested_filename == "saccade-snapping.webm"
     content = found.value.path().read_bytes()

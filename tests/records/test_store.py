@@ -28,6 +28,7 @@ from saccade.records.json_files import write_json
 from saccade.records.schema import make_record, with_settings
 from saccade.report.sources import results_of
 from saccade.theory.scan_and_snap.statements import THEOREM_2B
+from tests.patience import PATIENCE
 
 PROB = [[0.5, 0.5, 0, 0, 0], [0.25, 0, 0.75, 0, 0], [0.125, 0, 0, 0.375, 0.5]]
 
@@ -335,7 +336,7 @@ def test_a_process_killed_at_any_write_leaves_the_old_record_and_nothing_that_re
     for kill_at in range(1, 40, 3):  # beside some of the kills there is an old record
         save_record(numbered(1), tmp_path / f"killed-{kill_at}" / "r.zarr")
     command = [sys.executable, "-c", _KILLED, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     n_writes = int(done.stdout)
     assert 5 < n_writes < 38  # group, three arrays and their chunks, consolidated metadata
@@ -517,7 +518,7 @@ def test_the_draft_of_a_killed_process_is_no_damage(small, tmp_path):
 def test_a_record_shows_itself_in_a_process_that_has_only_loaded_it(small, tmp_path):
     save_record(small, tmp_path / "r.zarr")
     code = f"import saccade; print(saccade.load_record({str(tmp_path / 'r.zarr')!r}).saccade.figures())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (0, "['loss']\n"), done.stderr
 
 

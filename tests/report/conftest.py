@@ -10,7 +10,7 @@ import pytest
 
 from saccade.report.notebook import show
 from saccade.report.page import write_report
-from tests.browser import PATIENCE, browser
+from tests.browser import browser
 from tests.report.made_results import write_all
 from tests.report.watched_records import small_run
 
@@ -27,7 +27,6 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
 
     def opened(path: Path, *, ready: bool = True, stands: bool = False, **settings: Any) -> Any:
         page = browser.new_page(**({"viewport": {"width": 1280, "height": 900}} | settings))
-        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))

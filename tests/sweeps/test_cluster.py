@@ -25,22 +25,22 @@ from saccade.experiments import experiment
 from saccade.sweeps import cluster
 from saccade.sweeps.outcome_file import FINISHED
 from saccade.sweeps.units import unit_of
+from tests.patience import PATIENCE
 
 distributed = pytest.importorskip("distributed")
 
 NAME = "growth-figures"  # a sixth of a second for a run, and no JAX to load
 CONSTANTS = [0.1 * number for number in range(1, 8)]
 OVER = {"overlap_constant": CONSTANTS}
-LONGEST = 1200  # seconds: what takes longer hangs
 
 
 @pytest.fixture(autouse=True)
 def nothing_hangs() -> Iterator[None]:
     def hangs(*_: Any) -> None:
-        raise AssertionError(f"not done after {LONGEST} s")
+        raise AssertionError(f"not done after {PATIENCE} s")
 
     before = signal.signal(signal.SIGALRM, hangs)
-    signal.alarm(LONGEST)
+    signal.alarm(int(PATIENCE))
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
@@ -68,8 +68,8 @@ class Processes:
         self.workers += [_dask("worker", self.address, "--nthreads", "1", "--no-nanny") for _ in range(n_workers)]
 
     def wait(self, n_workers: int) -> None:
-        with distributed.Client(self.address, timeout=LONGEST, set_as_default=False) as client:
-            client.wait_for_workers(n_workers, timeout=LONGEST)
+        with distributed.Client(self.address, timeout=PATIENCE, set_as_default=False) as client:
+            client.wait_for_workers(n_workers, timeout=PATIENCE)
 
     def kill(self) -> None:
         """All of them, as a power cut would."""
@@ -245,7 +245,7 @@ def test_an_interrupted_sweep_ends_soon_and_goes_on_where_it_was(
 ) -> None:
     over = f"overlap_constant={','.join(map(repr, CONSTANTS))}"
     command = ["sweep", NAME, "--over", over, "--out", str(tmp_path), "--cluster", two_workers.address]
-    done = subprocess.run([sys.executable, "-c", _CTRL_C, *command], capture_output=True, text=True, timeout=LONGEST, check=False)
+    done = subprocess.run([sys.executable, "-c", _CTRL_C, *command], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.stderr.splitlines()[1:] == [  # the first warns of the cluster
         "saccade: interrupted; what was finished before is kept, nothing half-written is left."
     ]
@@ -312,7 +312,7 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path, two_workers: Proces
 def test_without_dask_the_sentence_says_what_to_install(tmp_path: Path) -> None:
     arguments = ["sweep", NAME, "--over", "overlap_constant=1", "--out", str(tmp_path), "--cluster", "tcp://127.0.0.1:1"]
     code = f"import sys; sys.modules['distributed'] = None; from saccade.cli import main; sys.exit(main({arguments!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LONGEST, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "saccade: this needs distributed, which is not installed: pip install '.[cluster]' in the folder of Saccade"

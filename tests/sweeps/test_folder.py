@@ -18,6 +18,7 @@ from saccade.sweeps.folder import SweepFolder
 from saccade.sweeps.grid import MOST_RUNS, Grid
 from saccade.sweeps.outcome_file import FAILED, Outcome
 from saccade.sweeps.sweep import missing
+from tests.patience import PATIENCE
 from tests.sweeps.small_sweeps import (
     NAME,
     called,
@@ -143,7 +144,7 @@ def test_a_second_process_is_told_so_and_changes_nothing(tmp_path, path):
     before = {file: (path / file).read_bytes() for file in os.listdir(path) if (path / file).is_file()}
     with SweepFolder(path).writing():
         second = started(*small_arguments(path))
-        _, err = second.communicate(timeout=600)
+        _, err = second.communicate(timeout=PATIENCE)
     assert (second.returncode, one_sentence(err)) == (2, True), err
     assert "another process is using" in err
     assert {file: (path / file).read_bytes() for file in before} == before

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.sweeps.small_sweeps import called, children, is_running, manifest_runs, one_sentence, small_arguments, started
 
 LONG = ("sweep", "syn-medium-entropy", "--over", "steps=1000000,2000000", "--seeds", "2")  # a run of minutes
 SOON = 4.0  # seconds of a processor: without waiting for the units under way it takes .3 s, with it 5 to 30 s
-PATIENCE = 600.0  # s: what takes longer hangs
 MEANS = [
     ("--workers", "2"),
     pytest.param(

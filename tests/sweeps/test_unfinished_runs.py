@@ -23,6 +23,7 @@ from saccade.sweeps.processes import outcomes_of
 from saccade.sweeps.sweep import sweep
 from saccade.sweeps.units import units_of
 from tests.kept_processes import Kept
+from tests.patience import PATIENCE
 from tests.sweeps.small_sweeps import (
     NAME,
     SETTINGS,
@@ -107,14 +108,14 @@ def test_a_process_killed_from_outside_is_replaced_and_its_run_can_be_tried_agai
     n_seeds = 60
     sweeping = started(*small_arguments(tmp_path / "killed", n_seeds, "--workers", 1))
     manifest = tmp_path / "killed" / "manifest.jsonl"
-    end = time.monotonic() + 600
+    end = time.monotonic() + PATIENCE
     while not manifest.exists() and sweeping.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
     (worker,) = children(sweeping.pid)
     os.kill(worker, signal.SIGSTOP)
     time.sleep(1)  # if it had just answered, the next run has reached it by now
     os.kill(worker, signal.SIGKILL)
-    out, err = sweeping.communicate(timeout=600)
+    out, err = sweeping.communicate(timeout=PATIENCE)
     assert sweeping.returncode == 1, err
     assert out.startswith(f"{2 * n_seeds - 1} finished, 1 failed\n")
     assert "its process was ended by signal 9" in out

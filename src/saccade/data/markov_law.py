@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy  # its parts load when they are used
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from saccade.errors import InputError, shortened
 
@@ -31,7 +31,7 @@ def stationary_law(transition: NDArray[np.float64], labels: Sequence[str]) -> ND
 
 def _check_one_class(transition: NDArray[np.float64], labels: Sequence[str]) -> None:
     """Every token can be reached from every other; otherwise say which cannot."""
-    n_groups, group = connected_components(transition > 0, directed=True, connection="strong")
+    n_groups, group = scipy.sparse.csgraph.connected_components(transition > 0, directed=True, connection="strong")
     if n_groups == 1:
         return
     source, target = np.nonzero(transition)

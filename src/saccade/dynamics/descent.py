@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from saccade.dynamics import descent_kernel, descent_scan
 from saccade.dynamics.descent_scan import Plan, Saved
@@ -23,6 +22,7 @@ from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.train import MOST_STEPS, train
 from saccade.dynamics.trajectory import trajectory
 from saccade.errors import InputError, checked_choice, checked_count, checked_number, checked_size, is_list_like
+from saccade.later import xr
 from saccade.model.pairwise import Pairwise, Rows, attention_seen
 from saccade.model.system import Seen
 from saccade.model.token_blocks import TokenBlocks
@@ -30,7 +30,7 @@ from saccade.model.token_blocks import TokenBlocks
 _MOST_SEQUENCES, _MOST_TOKENS = 1e7, 1e15  # beyond these is a typing error, not an experiment
 
 
-@train.register
+@train.register(Pairwise)
 def _train(
     system: Pairwise,
     *,

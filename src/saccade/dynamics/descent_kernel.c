@@ -14,6 +14,7 @@
 #define LANES 8
 #define TILE_ROWS 6 /* of a tile of products; the more rows, the fewer columns, so that AVX2's 16 registers hold its sums */
 #define TILE_VECTORS 8
+#define UNROLLED _Pragma("GCC unroll 8")
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -179,11 +180,18 @@ INLINE float losses(const struct run *run, const struct pass *pass, int64_t n) {
     return total(sum);
 }
 
+/* Where the tile of rows from `begin` on ends: tiles are as even as can be, for a single row left over would cost as much as three. */
+INLINE int64_t end_of_tile(int64_t begin, int64_t end) {
+    int64_t left = end - begin, tiles = (left + TILE_ROWS - 1) / TILE_ROWS;
+    return begin + (left + tiles - 1) / tiles;
+}
+
 /* The gradient of `rows` decoder rows from slot `slot` on: summed up for later if they are shared, else applied at once. Its product
-   with the decoder is what attention gains. */
+   with the decoder is what attention gains. `rows`, `vectors` and `is_shared` are constants in every call. */
 INLINE void gradient_tile(
-    const struct run *run, const struct pass *pass, int rows, int vectors, int64_t slot, int64_t column, vector *gained
+    const struct run *run, const struct pass *pass, int rows, int vectors, int is_shared, int64_t slot, int64_t column, vector *gained
 ) {
+    const float momentum = run->momentum, rate = run->lr_decoder, *per_token = run->per_token + column;
     vector sum[TILE_ROWS][TILE_VECTORS];
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++) sum[i][v] = (vector){0};
@@ -192,28 +200,44 @@ INLINE void gradient_tile(
             vector error = load(pass->logits + r * pass->n_columns + column + v * LANES);
             for (int i = 0; i < rows; i++) sum[i][v] += pass->feature[r * pass->n_padded + slot + i] * error;
         }
-    for (int i = 0; i < rows; i++)
-        for (int v = 0; v < vectors; v++) {
-            float *decoder = pass->decoder[slot + i] + column + v * LANES, *memory = pass->memory[slot + i] + column + v * LANES;
-            vector y = load(decoder), moved = load(memory);
+    UNROLLED for (int i = 0; i < rows; i++) {
+        float *decoder = pass->decoder[slot + i] + column, *memory = pass->memory[slot + i] + column;
+        UNROLLED for (int v = 0; v < vectors; v++) {
+            vector y = load(decoder + v * LANES), moved = load(memory + v * LANES);
             gained[i] += y * sum[i][v];
-            if (slot < run->n_shared) {
-                store(memory, moved + sum[i][v]);
+            if (is_shared) {
+                store(memory + v * LANES, moved + sum[i][v]);
             } else {
-                moved = run->momentum * moved + sum[i][v] * load(run->per_token + column + v * LANES);
-                store(memory, moved);
-                store(decoder, y + run->lr_decoder * moved);
+                moved = momentum * moved + sum[i][v] * load(per_token + v * LANES);
+                store(memory + v * LANES, moved);
+                store(decoder + v * LANES, y + rate * moved);
             }
         }
+    }
 }
 
-INLINE void gradient_of(const struct run *run, const struct pass *pass, int rows, int vectors, int64_t slot) {
+INLINE void gradient_of(const struct run *run, const struct pass *pass, int rows, int vectors, int is_shared, int64_t slot) {
     vector gained[TILE_ROWS] = {{0}};
     int64_t column = 0;
     for (; column + vectors * LANES <= pass->n_columns; column += vectors * LANES)
-        gradient_tile(run, pass, rows, vectors, slot, column, gained);
-    for (; column < pass->n_columns; column += LANES) gradient_tile(run, pass, rows, 1, slot, column, gained);
+        gradient_tile(run, pass, rows, vectors, is_shared, slot, column, gained);
+    for (; column < pass->n_columns; column += LANES) gradient_tile(run, pass, rows, 1, is_shared, slot, column, gained);
     for (int i = 0; i < rows; i++) pass->slot_gradient[slot + i] += total(gained[i]);
+}
+
+/* Of the slots from `slot` to `end`. */
+INLINE void gradients(const struct run *run, const struct pass *pass, int is_shared, int64_t slot, int64_t end) {
+    for (int64_t s = slot, next; s < end; s = next) {
+        next = end_of_tile(s, end);
+        switch (next - s) {
+            case 1: gradient_of(run, pass, 1, 8, is_shared, s); break;
+            case 2: gradient_of(run, pass, 2, 6, is_shared, s); break;
+            case 3: gradient_of(run, pass, 3, 4, is_shared, s); break;
+            case 4: gradient_of(run, pass, 4, 3, is_shared, s); break;
+            case 5: gradient_of(run, pass, 5, 2, is_shared, s); break;
+            default: gradient_of(run, pass, 6, 2, is_shared, s);
+        }
+    }
 }
 
 INLINE void step_of_momentum(float *part, float *memory, const float *gradient, int64_t n, float momentum, float rate) {
@@ -231,12 +255,6 @@ INLINE void coast(const struct run *run, int64_t n) {
     if (run->momentum == 0) return;
     for (int64_t i = 0; i < size; i++) decoder_m[i] *= run->momentum, decoder[i] += run->lr_decoder * decoder_m[i];
     for (int64_t i = 0; i < run->n_own; i++) z_m[i] *= run->momentum, z[i] += run->lr_attention * z_m[i];
-}
-
-/* Where the tile of rows from `begin` on ends: tiles are as even as can be, for a single row left over would cost as much as three. */
-INLINE int64_t end_of_tile(int64_t begin, int64_t end) {
-    int64_t left = end - begin, tiles = (left + TILE_ROWS - 1) / TILE_ROWS;
-    return begin + (left + tiles - 1) / tiles;
 }
 
 /* All contexts of class n in one step, forward and back; returns their part of the loss. */
@@ -276,17 +294,8 @@ INLINE float of_class(const struct run *run, const struct pass *pass, const floa
             store(pass->slot_gradient + s, load(pass->slot_gradient + s) - f * f * pass->along[r]);
             store(at, f * pass->scale[r]);
         }
-    for (int64_t s = 0, end; s < n_slots; s = end) {
-        end = end_of_tile(s, s < n_shared ? n_shared : n_slots);
-        switch (end - s) {
-            case 1: gradient_of(run, pass, 1, 8, s); break;
-            case 2: gradient_of(run, pass, 2, 6, s); break;
-            case 3: gradient_of(run, pass, 3, 4, s); break;
-            case 4: gradient_of(run, pass, 4, 3, s); break;
-            case 5: gradient_of(run, pass, 5, 2, s); break;
-            default: gradient_of(run, pass, 6, 2, s);
-        }
-    }
+    gradients(run, pass, 1, 0, n_shared);
+    gradients(run, pass, 0, n_shared, n_slots);
     for (int64_t s = 0; s < n_shared; s++) of_query[s] += pass->slot_gradient[s];
     float *z = run->attention_own + n * n_own, *z_m = run->attention_own_m + n * n_own;
     step_of_momentum(z, z_m, pass->slot_gradient + n_shared, n_own, run->momentum, run->lr_attention);
@@ -351,7 +360,7 @@ static int has_avx2(void) { return 0; }
 static int64_t descend_anywhere(const struct run *run, struct pass *pass) { return descend(run, pass); }
 
 /* As `descend`; -1 if there is no memory for it. */
-int64_t saccade_descend(const struct run *run) {
+static int64_t descended(const struct run *run) {
     int64_t n_slots = run->n_shared + run->n_own, n_padded = (n_slots + LANES - 1) / LANES * LANES, n_columns = run->n_columns;
     struct pass pass = {.n_slots = n_slots, .n_padded = n_padded, .n_columns = n_columns};
     int64_t n_rows = (run->most_contexts + LANES - 1) / LANES * LANES;
@@ -380,6 +389,13 @@ int64_t saccade_descend(const struct run *run) {
     free(numbers);
     free(rows);
     return reached;
+}
+
+/* Runs in turn, and how many steps each took; not 0 if there is no memory for one. */
+int64_t saccade_descend(const struct run *runs, int64_t n_runs, int64_t *taken) {
+    for (int64_t i = 0; i < n_runs; i++)
+        if ((taken[i] = descended(runs + i)) < 0) return -1;
+    return 0;
 }
 
 /* Philox 4x64-10, as in `numpy.random.Philox`: the draws of a step are those of a counter that starts at (0, 0, 0, step). */

@@ -29,6 +29,7 @@ from saccade.model.pairwise import Rows
 from saccade.model.token_blocks import TokenBlocks
 
 SOURCE, LIBRARY = (Path(__file__).with_name(name) for name in ("descent_kernel.c", "libdescent.so"))
+_PRODUCTS_AT_ONCE = 5e8  # of features and decoder entries, in one call: some 50 ms
 _LANES = 8  # columns are padded to a multiple of it
 _COUNTS = ("n_steps", "n_classes", "n_shared", "n_own", "n_queries", "n_columns", "most_contexts", "step_stride")
 _TABLES = ("counts", "order", "first", "weight", "query", "target", "log_size", "per_token")
@@ -62,7 +63,8 @@ def _library() -> ctypes.CDLL | None:
     if library is None:
         return None
     sizes, tables = [ctypes.c_int64] * 7, [ctypes.c_void_p] * 4
-    library.saccade_descend.argtypes, library.saccade_descend.restype = [ctypes.POINTER(_Run)], ctypes.c_int64
+    runs = [ctypes.POINTER(_Run), ctypes.c_int64, ctypes.c_void_p]
+    library.saccade_descend.argtypes, library.saccade_descend.restype = runs, ctypes.c_int64
     library.saccade_draw.argtypes, library.saccade_draw.restype = [ctypes.c_void_p, *sizes, *tables], ctypes.c_int64
     return library
 
@@ -76,31 +78,44 @@ def is_for(plan: Plan) -> bool:
 def descend(plan: Plan, on_progress: Callable[[float], None]) -> tuple[Saved, TokenBlocks]:
     """Run the plan; every array of the result has the leading axes rate and seed."""
     blocks = plan.model.blocks(plan.task)
-    tables, runs = _tables(plan, blocks), [(rate, seed) for seed in range(len(plan.seeds)) for rate in range(len(plan.rates))]
-    saved, states = _nothing_saved(plan, blocks), dict.fromkeys(runs)
+    tables, groups = _tables(plan, blocks), _groups(plan, blocks)
+    saved, states = _nothing_saved(plan, blocks), dict[tuple[int, int], dict[str, np.ndarray]]()
     starts = [_start(plan, blocks, seed) for seed in plan.seeds]
     diverged_at = np.full((len(plan.rates), len(plan.seeds)), plan.steps + 1)
 
-    def advance(steps: range, streams: list[_Contexts], run: tuple[int, int]) -> None:
-        rate, seed = run
-        if diverged_at[run] <= plan.steps:
-            return
-        state = states[run] or _begun(starts[seed])
-        reached = _advance(plan, steps, streams[seed], tables, state, plan.rates[rate], {k: v[run] for k, v in saved.items()})
-        diverged_at[run] = steps.start + reached if reached < len(steps) else plan.steps + 1
-        states[run] = state if steps.stop <= plan.steps else None
+    def advance(steps: range, streams: list[_Contexts], group: tuple[int, range]) -> None:
+        seed, rates = group
+        runs = [(rate, seed) for rate in rates if diverged_at[rate, seed] > plan.steps]
+        for run in runs:
+            states.setdefault(run, _begun(starts[seed]))
+        arrays = [tables | states[run] | {name: part[run] for name, part in saved.items()} for run in runs]
+        own_rates = [plan.rates[rate] for rate, _ in runs]
+        for run, taken in zip(runs, _advanced(plan, steps, streams[seed], arrays, own_rates), strict=True):
+            diverged_at[run] = steps.start + taken if taken < len(steps) else plan.steps + 1
+            if steps.stop > plan.steps:
+                del states[run]
 
     with workers(os.cpu_count()) as pool:
         for steps in stretches(plan, blocks):
             streams = _streams(plan, blocks, steps, pool)
             saved_as = np.where(np.isin(steps, plan.saves), np.searchsorted(plan.saves, steps), -1)
             tables["saved_as"] = saved_as.astype(np.int32)
-            for done, _ in enumerate(pool.map(lambda run: advance(steps, streams, run), runs), 1):  # noqa: B023  # used at once
-                on_progress((steps.start + len(steps) * done / len(runs)) / (plan.steps + 1))
+            for done, _ in enumerate(pool.map(lambda group: advance(steps, streams, group), groups), 1):  # noqa: B023  # used at once
+                on_progress((steps.start + len(steps) * done / len(groups)) / (plan.steps + 1))
     attention, decoder = (Rows(*(saved.get(f"saved_{part}_{rows}") for rows in Rows._fields)) for part in ("attention", "decoder"))
     n_columns = len(blocks.columns)
     shown = Rows(*(part[..., :n_columns] for part in decoder)) if plan.keep_decoder else None
     return Saved(saved["loss"], attention, shown, diverged_at), blocks
+
+
+def _groups(plan: Plan, blocks: TokenBlocks) -> list[tuple[int, range]]:
+    """Seeds and some of their rates, whose runs one call does in turn: the fewer calls, the less they wait for Python's lock."""
+    rows = plan.task.n_classes if math.isinf(plan.batch) else plan.batch
+    of_run = min(plan.steps + 1, 250) * rows * blocks.token_prob.shape[1] * len(blocks.columns)
+    for_all_cores = len(plan.seeds) * len(plan.rates) // (4 * (os.cpu_count() or 1))
+    size = int(np.clip(_PRODUCTS_AT_ONCE // of_run, 1, max(for_all_cores, 1)))
+    rates = range(len(plan.rates))
+    return [(seed, rates[i : i + size]) for seed in range(len(plan.seeds)) for i in range(0, len(rates), size)]
 
 
 def _at(array: np.ndarray) -> int:
@@ -185,26 +200,20 @@ def _drawn(plan: Plan, blocks: TokenBlocks, seed: int, steps: range) -> tuple[np
     return classes, counts
 
 
-def _advance(
-    plan: Plan,
-    steps: range,
-    contexts: _Contexts,
-    tables: dict[str, np.ndarray],
-    state: dict[str, np.ndarray],
-    rates: np.ndarray,
-    saved: dict[str, np.ndarray],
-) -> int:
-    """One run through a stretch of steps; how many it took before it diverged."""
-    arrays = contexts._asdict() | tables | state | saved
-    n_classes, n_own, n_columns = state["decoder_own"].shape
-    n_queries, n_shared = state["attention_shared"].shape
+def _advanced(plan: Plan, steps: range, contexts: _Contexts, arrays: list[dict[str, np.ndarray]], rates: np.ndarray) -> list[int]:
+    """Some runs of one seed through a stretch of steps; how many each took before it diverged."""
     most_contexts = int(np.diff(contexts.first, axis=1).max())
     stride = 0 if math.isinf(plan.batch) else int(plan.batch)
-    counts = (len(steps), n_classes, n_shared, n_own, n_queries, n_columns, most_contexts, stride)
-    run = _Run(*counts, **{name: _at(part) for name, part in arrays.items()})
-    run.lr_decoder, run.lr_attention = rates
-    run.momentum, run.largest_loss = plan.optimiser.momentum, DIVERGED * math.log(plan.task.n_vocab)
-    taken = _library().saccade_descend(ctypes.byref(run))  # type: ignore[union-attr]  # `is_for` has seen that it is there
-    if taken < 0:
+    runs, taken = (_Run * len(arrays))(), np.zeros(len(arrays), np.int64)
+    for run, own, (lr_decoder, lr_attention) in zip(runs, arrays, rates, strict=True):
+        n_classes, n_own, n_columns = own["decoder_own"].shape
+        n_queries, n_shared = own["attention_shared"].shape
+        counts = (len(steps), n_classes, n_shared, n_own, n_queries, n_columns, most_contexts, stride)
+        named = dict(zip(_COUNTS, counts, strict=True)) | {name: _at(part) for name, part in (contexts._asdict() | own).items()}
+        for name, value in named.items():
+            setattr(run, name, value)
+        run.lr_decoder, run.lr_attention = lr_decoder, lr_attention
+        run.momentum, run.largest_loss = plan.optimiser.momentum, DIVERGED * math.log(plan.task.n_vocab)
+    if _library().saccade_descend(runs, len(runs), _at(taken)):  # type: ignore[union-attr]  # `is_for` has seen that it is there
         raise MemoryError
-    return taken
+    return taken.tolist()

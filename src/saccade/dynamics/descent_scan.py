@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
-from jax import Array, lax
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.dynamics.batches import Batches, arrange, draw, population, rows_needed
 from saccade.dynamics.optimiser import DIVERGED, Optimiser
 from saccade.dynamics.randomness import Purpose, generator
 from saccade.dynamics.workers import workers
+from saccade.later import Array, jax, jnp, optax
 from saccade.model.pairwise import Pairwise, Parameters, Rows, forward, gradients, mean_loss
 from saccade.model.token_blocks import TokenBlocks
 
@@ -187,8 +184,8 @@ def _scan(
     def one_run(carry: tuple[DescentState, Saved], data: Batches, rate: Array) -> tuple[DescentState, Saved]:
         if population_only:  # one batch for all steps
             batch = Batches(data.counts[0], data.weight[0], None)
-            return lax.scan(lambda c, x: (step(c, rate, *x, batch), None), carry, (steps, saved_as))[0]
-        return lax.scan(lambda c, x: (step(c, rate, *x), None), carry, (steps, saved_as, data))[0]
+            return jax.lax.scan(lambda c, x: (step(c, rate, *x, batch), None), carry, (steps, saved_as))[0]
+        return jax.lax.scan(lambda c, x: (step(c, rate, *x), None), carry, (steps, saved_as, data))[0]
 
     return jax.vmap(one_run, in_axes=(0, None if one_stream else 0, 0))(carry, data, rates)
 
@@ -228,7 +225,7 @@ def _observed_step(
     """Look at the state, then update it."""
     state, saved = carry
     new_state, loss = descent_step(state, batch, rate, blocks=blocks, model=model, optimiser=optimiser)
-    put = partial(lax.dynamic_update_index_in_dim, index=saved_as, axis=0)
+    put = partial(jax.lax.dynamic_update_index_in_dim, index=saved_as, axis=0)
     beyond = ~(loss <= DIVERGED * jnp.log(blocks.n_vocab))  # true for NaN as well
     return new_state, Saved(
         loss=put(saved.loss, loss),

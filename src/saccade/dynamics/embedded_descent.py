@@ -14,11 +14,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import xarray as xr
-from jax import Array
 
 from saccade.data.markov import MarkovChain
 from saccade.dynamics.optimiser import DIVERGED, checked_optimiser
@@ -26,6 +22,7 @@ from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.train import MOST_STEPS, Plan, descend, descent_record, train
 from saccade.errors import InputError, checked_choice, checked_count, checked_size
+from saccade.later import Array, jax, jnp, xr
 from saccade.model.embedded import Embedded, Weights, composite, context_log_prob, context_loss, population_loss
 
 _MOST_SEQUENCES, _MOST_TOKENS = 1e7, 1e6  # beyond these is a typing error, not an experiment
@@ -58,7 +55,7 @@ class Law(NamedTuple):
     transition: Any
 
 
-@train.register
+@train.register(Embedded)
 def _train(
     system: Embedded,
     *,

@@ -16,16 +16,13 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts load when they are used
-from jax import Array
-from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
 from saccade.dynamics import flow_kernel
 from saccade.errors import InputError, checked_choice
+from saccade.later import Array, jax, jnp
 from saccade.model.system import Equations
 
 _METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
@@ -131,8 +128,8 @@ def moving(velocity: Velocity, loss: Callable[[Any, Any], Any]) -> Compiled:
     """
 
     def evaluated(point: Array, state: Any, setting: Any) -> Array:
-        parameters = ravel_pytree(state)[1](point)
-        return jnp.append(ravel_pytree(velocity(parameters, setting))[0], loss(parameters, setting))
+        parameters = jax.flatten_util.ravel_pytree(state)[1](point)
+        return jnp.append(jax.flatten_util.ravel_pytree(velocity(parameters, setting))[0], loss(parameters, setting))
 
     return Compiled(evaluated)
 
@@ -142,7 +139,8 @@ def bending(velocity: Velocity) -> Compiled:
     """The Jacobian."""
 
     def moved(point: Array, state: Any, setting: Any) -> Array:
-        return ravel_pytree(velocity(ravel_pytree(state)[1](point), setting))[0]
+        parameters = jax.flatten_util.ravel_pytree(state)[1](point)
+        return jax.flatten_util.ravel_pytree(velocity(parameters, setting))[0]
 
     return Compiled(jax.jacfwd(moved))
 

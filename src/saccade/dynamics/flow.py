@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
-import xarray as xr
 
 from saccade.dynamics.flat_flow import integrate
 from saccade.dynamics.randomness import Purpose, checked_seeds, generator
 from saccade.dynamics.trajectory import trajectory
 from saccade.errors import InputError, checked_count, checked_list, checked_number
+from saccade.later import jax, xr
 from saccade.model.system import Solver, System, rates_by_leaf
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import expm
@@ -22,6 +20,7 @@ from scipy.linalg import expm
 from saccade.dynamics.flat_flow import Velocity, integrate, no_loss
 from saccade.dynamics.linearise import is_symmetric, jacobian, modes
 from saccade.errors import InputError, checked_number
+from saccade.later import jax, jnp
 from saccade.model.system import Equations
 
 _RTOL = 1e-12

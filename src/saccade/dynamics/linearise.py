@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.tree_util import tree_flatten_with_path
 from numpy.typing import NDArray
 
 from saccade.dynamics.flat_flow import FlatFlow, Velocity, no_loss
 from saccade.errors import checked_choice, checked_count, checked_number
+from saccade.later import jax
 from saccade.model.system import Equations, leaf_name
 
 _MOST_HALVINGS = 40  # of a step; 2^-40 of it is below what moves a state of size one by more than rounding
+_MOST_SHOWN = 5  # growing modes that are printed
 _ASYMMETRY = 1e-12  # of the largest entry; rounding leaves about 1e-15 of it in the Jacobian of a gradient flow
 
 
@@ -31,6 +32,12 @@ class CriticalPoint(NamedTuple):
     converged: bool
     n_steps: int
     stop_reason: str
+
+    def __repr__(self) -> str:
+        steps = "1 Newton step" if self.n_steps == 1 else f"{self.n_steps} Newton steps"
+        return (
+            f"CriticalPoint: {self.stop_reason} ({steps}); the speed there is {self.residual:.3g}, the parameters are in `.state`"
+        )
 
 
 class Spectrum(NamedTuple):
@@ -50,6 +57,21 @@ class Spectrum(NamedTuple):
     shares: dict[str, NDArray[np.float64]]
     block_eigenvalues: dict[str, NDArray]
     n_unstable: int
+
+    def __repr__(self) -> str:
+        growing = [self._told(mode) for mode in range(min(self.n_unstable, _MOST_SHOWN))]
+        if left := self.n_unstable - len(growing):
+            growing.append(f"  and {left} slower; all are in `.growth_rates`")
+        heading = f"Spectrum: {self.n_unstable} of {len(self.eigenvalues)} modes grow"
+        return "\n".join([heading, *growing])
+
+    def _told(self, mode: int) -> str:
+        """One growing mode: its rate and the blocks it lives in, largest share first."""
+        value = self.eigenvalues[mode]
+        turning = f" ± {abs(value.imag):.4g}i" if value.imag else ""
+        shares = sorted(((share[mode], name) for name, share in self.shares.items()), reverse=True)
+        seen = ", ".join(f"{name} {100 * share:.0f} %" for share, name in shares if share >= 0.005)
+        return f"  rate {value.real:.4g}{turning}: {seen}"
 
     @property
     def growth_rates(self) -> NDArray[np.float64]:
@@ -141,7 +163,9 @@ def modes(J: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
 
 def _masks(state: Any, blocks: Mapping[str, Sequence[str]] | None) -> dict[str, NDArray[np.bool_]]:
     """Which entries of the flat state belong to each block."""
-    owner = np.concatenate([np.full(np.size(leaf), leaf_name(path[:1])) for path, leaf in tree_flatten_with_path(state)[0]])
+    owner = np.concatenate(
+        [np.full(np.size(leaf), leaf_name(path[:1])) for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]]
+    )
     fields = list(dict.fromkeys(owner.tolist()))
     groups = {name: [name] for name in fields} if blocks is None else {name: list(parts) for name, parts in blocks.items()}
     for part in (part for parts in groups.values() for part in parts):

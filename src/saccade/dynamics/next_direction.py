@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from saccade.errors import checked_number
+from saccade.later import jax
 from saccade.model.embedded import Composite, Setting, Weights, composite, population_loss
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import optax
-from jax import Array
-
 from saccade.errors import InputError, checked_choice, checked_number
+from saccade.later import Array, optax
 
 # Times ln(n_vocab), the loss of guessing uniformly. Gradients are bounded, so a rate far too high shows as a huge loss long
 # before anything overflows; rates that learn stay below ten times it (tests/dynamics/test_descent.py).

@@ -13,12 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial, singledispatch
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
-import xarray as xr
-from jax import Array, lax
 
 from saccade.dynamics.flat_flow import Compiled
 from saccade.dynamics.flow import checked_parameters
@@ -28,6 +23,7 @@ from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.trajectory import trajectory
 from saccade.dynamics.workers import workers
 from saccade.errors import InputError, checked_count
+from saccade.later import Array, jax, jnp, optax, xr
 from saccade.model.system import System, rates_by_leaf
 
 MOST_STEPS = 1e12  # beyond it is a typing error, not an experiment
@@ -199,12 +195,12 @@ def _advance(
             before, kept = carried
             after, info = descent_step(before, _at(batches, at), data, rates, loss, optimiser)
             return after, jax.tree.map(
-                lambda all_kept, one: lax.dynamic_update_index_in_dim(all_kept, one, places[at], 0), kept, info
+                lambda all_kept, one: jax.lax.dynamic_update_index_in_dim(all_kept, one, places[at], 0), kept, info
             )
 
         value = jax.eval_shape(lambda *given: loss(*given), state.parameters, _at(batches, 0), data)
         nothing = jax.tree.map(lambda part: jnp.zeros((n_saved + 1, *part.shape), part.dtype), DescentInfo(state.parameters, value))
-        return lax.fori_loop(0, count, step, (state, nothing))
+        return jax.lax.fori_loop(0, count, step, (state, nothing))
 
     if len(jax.tree.leaves(state)[0]) > 1:
         return jax.vmap(one_seed)(state, data, batches)
@@ -213,7 +209,7 @@ def _advance(
 
 
 def _at(tree: Any, place: Any) -> Any:
-    return jax.tree.map(lambda part: lax.dynamic_index_in_dim(part, place, keepdims=False), tree)
+    return jax.tree.map(lambda part: jax.lax.dynamic_index_in_dim(part, place, keepdims=False), tree)
 
 
 def descent_step(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
+from saccade.later import xr
 from saccade.model.system import Seen, System
 from saccade.records.schema import make_record
 

@@ -10,10 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
-import optax
-import xarray as xr
 
 from saccade.dynamics.flow import checked_parameters
 from saccade.dynamics.optimiser import DIVERGED, Optimiser, checked_optimiser
@@ -21,11 +18,12 @@ from saccade.dynamics.schedule import save_steps
 from saccade.dynamics.train import MOST_STEPS, train
 from saccade.dynamics.trajectory import trajectory
 from saccade.errors import checked_choice, checked_count
+from saccade.later import jax, optax, xr
 from saccade.model.pairwise_text import PairwiseText, TextParameters
 from saccade.model.system import Seen
 
 
-@train.register
+@train.register(PairwiseText)
 def _train(
     system: PairwiseText,
     *,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import saccade
 from saccade.errors import InputError
+from saccade.laboratory import train
 from saccade.records.json_files import parsed_json
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def train_together(task: saccade.SequenceClasses, shares: Sequence[Share], **set
     pairs = dict.fromkeys(pair for share in shares for pair in share.pairs)
     seeds = dict.fromkeys(seed for share in shares for seed in share.seeds)
     rates: dict[str, Any] = {"lr_decoder": [decoder for decoder, _ in pairs], "lr_attention": [attention for _, attention in pairs]}
-    return saccade.train(task, **rates, seeds=list(seeds), **settings)
+    return train(task, **rates, seeds=list(seeds), **settings)
 
 
 def parts(record: xr.Dataset, shares: Sequence[Share]) -> list[xr.Dataset]:

@@ -8,6 +8,7 @@ or it gives a record itself. `saccade reproduce NAME` and `saccade run ./mine.py
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import time
@@ -17,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from saccade.errors import InputError, shortened
 from saccade.lab.claim import Claim
 from saccade.lab.film import Film, made_film
 from saccade.lab.panel import Layout, specs, table_rows
 from saccade.lab.settings import check_settings
+from saccade.later import xr
 from saccade.records.json_files import parsed_json, write_json
 from saccade.records.schema import make_record, settings_of, with_settings
 from saccade.records.store import save_record
@@ -41,11 +42,15 @@ def silent(fraction: float, label: str = "") -> None:
 
 
 class Variable(NamedTuple):
-    """What a measured array is: the names of its axes, separated by spaces, its unit, and its definition in words."""
+    """What a measured array is: the names of its axes, separated by spaces, its unit, and its definition in words.
+
+    `theory_of` names the array of the same axes that it predicts: a report draws the two in one chart.
+    """
 
     axes: str
     unit: str
     definition: str
+    theory_of: str = ""
 
 
 class Measured(NamedTuple):
@@ -117,6 +122,7 @@ class Experiment:
             raise InputError(
                 f"`measure` of {self.name} must give a record or Measured(values, coords); it gave {shortened(found)}."
             )
+        importlib.import_module("saccade.report.notebook")  # from now on records show themselves: `record.saccade`
         return with_settings(found, config)
 
     def run_together(self, several: Sequence[Any], on_progress: Progress = silent) -> list[xr.Dataset]:
@@ -198,6 +204,9 @@ class Experiment:
             wall_time=wall_time,
             definitions={name: (variable.unit, variable.definition) for name, variable in self.variables.items()},
         )
+        for name in found.values:
+            if self.variables[name].theory_of:
+                record[name].attrs["theory_of"] = self.variables[name].theory_of
         record.attrs.update(found.attributes)
         return record
 

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from saccade.data.labelled_sequences import LabelledSequences
 from saccade.errors import InputError, checked_choice, checked_count, checked_kind, checked_list, checked_number
+from saccade.later import Array, jax, jnp
 from saccade.model.system import Equations, Seen, Solver, System, compiled, downhill
 
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"identity": lambda x: x, "tanh": jnp.tanh}

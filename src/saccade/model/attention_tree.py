@@ -13,13 +13,11 @@ from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from saccade.errors import InputError, checked_choice, checked_count
+from saccade.later import Array, jax, jnp
 from saccade.model.joint_layer import attended
 from saccade.model.system import Seen, Solver, System
 

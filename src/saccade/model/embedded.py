@@ -27,14 +27,12 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from saccade.data.markov import MarkovChain
 from saccade.errors import InputError, checked_count, checked_kind, checked_number, shortened
+from saccade.later import Array, jax, jnp
 from saccade.model.system import Equations, Seen, SettledSystem, Solver, kept_values
 from saccade.observe.measures import class_attention
 

@@ -22,14 +22,12 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import DTypeLike
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_choice, checked_kind, checked_number
+from saccade.later import Array, jax, jnp
 from saccade.model.system import Equations, Seen, SettledSystem, Solver, kept_values
 from saccade.model.token_blocks import TokenBlocks
 from saccade.observe.measures import class_attention

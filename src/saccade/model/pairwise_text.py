@@ -13,13 +13,12 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from saccade.data.text.windows import Windows
 from saccade.errors import InputError, checked_count, checked_kind, checked_number, shortened
+from saccade.later import jax, jnp
 from saccade.model.system import Equations, Seen, Solver, System
 from saccade.model.window_pass import Layout, Options, Pass, laid_out, one_pass
 from saccade.observe.measures import window_attention

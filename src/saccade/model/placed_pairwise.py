@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from saccade.errors import InputError, checked_count, checked_number
+from saccade.later import Array, jax, jnp
 from saccade.model.system import Equations, Seen, SettledSystem, Solver
 
 

@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from saccade.data.markov import MarkovChain
 from saccade.errors import checked_kind
+from saccade.later import Array, jax, jnp
 from saccade.model.embedded import Composite, Embedded, Setting, chain_data, chain_setting, population_loss
 from saccade.model.system import Equations, Seen, SettledSystem, kept_values
 from saccade.observe.measures import class_attention

@@ -12,13 +12,11 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_kind, checked_number
+from saccade.later import Array, jax, jnp
 from saccade.model.pairwise import AnyArray, OnClasses, Rows, Setting, attention_seen, class_attention_logits
 from saccade.model.system import Equations, Seen, kept_values
 from saccade.model.token_blocks import TokenBlocks

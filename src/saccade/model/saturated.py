@@ -11,13 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from saccade.data.markov import MarkovChain
 from saccade.errors import checked_kind
+from saccade.later import Array, jax, jnp
 from saccade.model.embedded import Composite, Embedded, Setting, Weights, chain_setting, composite, downhill, population_loss
 from saccade.model.system import Equations, Seen, System
 

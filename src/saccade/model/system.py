@@ -10,15 +10,13 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import keystr, register_dataclass, tree_flatten_with_path, tree_map_with_path
 
 from saccade.errors import InputError, checked_choice, checked_kept, checked_number, shortened
+from saccade.later import jax, jnp, tell, tree
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,7 +25,7 @@ _TAKEN = ("time", "seed", "rate")  # axes that an engine adds
 _KEPT_BY_ENGINES = (*_TAKEN, "loss", "stop_reason", "stop_time")
 
 
-@partial(register_dataclass, data_fields=["values"], meta_fields=["axes", "unit", "definition"])
+@tree(data_fields=["values"], meta_fields=["axes", "unit", "definition"])
 @dataclass(frozen=True)
 class Seen:
     """An array to be kept in a record: names of its axes, values, unit, and a sentence that says what it is."""
@@ -36,6 +34,9 @@ class Seen:
     values: Any
     unit: str = "1"
     definition: str = ""  # left out by the built-in models only, whose variables `records/schema.py` defines
+
+    def __post_init__(self) -> None:
+        tell()  # the user's own JAX may be about to take it apart
 
 
 class Solver(NamedTuple):
@@ -195,7 +196,7 @@ class System(ABC):
 
     def parameters_of(self, record: xr.Dataset) -> Any:
         """The parameters at one time of a record of this system."""
-        leaves, structure = tree_flatten_with_path(self.start(np.random.default_rng(0)))
+        leaves, structure = jax.tree_util.tree_flatten_with_path(self.start(np.random.default_rng(0)))
         names = [f"parameter_{leaf_name(path)}" for path, _ in leaves]
         values = kept_values(record, names, [np.shape(leaf) for _, leaf in leaves])
         return jax.tree.unflatten(structure, values)
@@ -229,10 +230,10 @@ class SettledSystem(System):
 
 def rates_by_leaf(system: System, parameters: Any) -> Any:
     """A tree like the parameters with the rate of every array."""
-    blocks = list(dict.fromkeys(leaf_name(path[:1]) for path, _ in tree_flatten_with_path(parameters)[0]))
+    blocks = list(dict.fromkeys(leaf_name(path[:1]) for path, _ in jax.tree_util.tree_flatten_with_path(parameters)[0]))
     rates = {checked_choice("block of `rates()`", name, blocks): rate for name, rate in system.rates().items()}
     checked = {name: checked_number(f"rates()['{name}']", rate, low=0.0, high=1e30) for name, rate in rates.items()}
-    return tree_map_with_path(lambda path, leaf: checked.get(leaf_name(path[:1]), 1.0), parameters)
+    return jax.tree_util.tree_map_with_path(lambda path, leaf: checked.get(leaf_name(path[:1]), 1.0), parameters)
 
 
 def downhill(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -246,7 +247,7 @@ def downhill(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 def leaf_name(path: tuple[Any, ...]) -> str:
     """`decoder_own` for `.decoder.own`; the first part names the block."""
-    return keystr(path, simple=True, separator="_") or "parameters"
+    return jax.tree_util.keystr(path, simple=True, separator="_") or "parameters"
 
 
 def kept_values(record: xr.Dataset, names: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
@@ -304,7 +305,7 @@ def _shapes(method: str, system: System, function: Callable[[Any], Any]) -> Any:
 
 def _checked_start(system: System) -> Any:
     start, name = system.start(np.random.default_rng(0)), type(system).__name__
-    leaves = tree_flatten_with_path(start)[0]
+    leaves = jax.tree_util.tree_flatten_with_path(start)[0]
     if not leaves:
         raise InputError(f"`start` of {name} gives no parameters: {shortened(start)}.")
     for path, leaf in leaves:
@@ -335,11 +336,13 @@ def _check_free(method: str, name: Any, taken: Sequence[str]) -> None:
         raise InputError(f"`{method}` must not name anything {name!r}: a record has that already.")
 
 
-compiled = lru_cache(jax.jit)
+@lru_cache
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return jax.jit(function)
 
 
 def _parameters_seen(parameters: Any, leading: int = 0) -> Iterator[tuple[str, Seen]]:
-    for path, leaf in tree_flatten_with_path(parameters)[0]:
+    for path, leaf in jax.tree_util.tree_flatten_with_path(parameters)[0]:
         name = leaf_name(path)
         axes = tuple(f"{name}_{axis}" for axis in range(jnp.ndim(leaf) - leading))
         yield f"parameter_{name}", Seen(axes, leaf, "1", f"{name}, a parameter of the system")

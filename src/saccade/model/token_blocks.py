@@ -13,20 +13,18 @@ start makes them differ, and then every token keeps its own column.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.later import tree
 
 _REST = -1  # the column that stands for every token that is never a next token; also the filler of `own`
 
 
-@partial(
-    jax.tree_util.register_dataclass,  # compiled functions take it as an argument, so that one shape is compiled once
+@tree(  # compiled functions take it as an argument, so that one shape is compiled once
     data_fields=[
         "shared",
         "own",

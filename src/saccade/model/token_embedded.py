@@ -20,13 +20,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.errors import InputError, checked_choice, checked_count, checked_kind, checked_number
+from saccade.later import Array, jax, jnp
 from saccade.model.system import Seen, Solver, System
 
 

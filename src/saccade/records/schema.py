@@ -8,9 +8,8 @@ from dataclasses import asdict
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import xarray as xr
-
 from saccade.errors import InputError, shortened
+from saccade.later import xr
 from saccade.records.json_files import json_ready, parsed_json
 from saccade.records.provenance import provenance
 

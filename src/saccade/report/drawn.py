@@ -20,7 +20,7 @@ from saccade.report.style import COMMON, Plain, Powers, categorical, colour_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MAPS = {"sequential": "viridis", "diverging": "PuOr_r"}
+_MAPS = {"sequential": "viridis", "diverging": "PRGn"}
 _STYLES: dict[str, dict[str, Any]] = {
     "line": {"ls": "-"},
     "dashes": {"ls": "--"},
@@ -153,6 +153,11 @@ def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         bars = axes.bar(places + shift, heights, width, bottom=bottom, color=colour)
         up, down = up + np.fmax(heights, 0), down + np.fmin(heights, 0)
         named.append((bars, group["name"]))
+    for index, group in enumerate(groups):
+        if group.get("ghost") is not None:
+            shift = (index - (len(groups) - 1) / 2) * width
+            outlines = axes.bar(places + shift, _shown(group["ghost"]), width, fill=False, ls="--", lw=0.8)
+            named += [] if index else [(outlines, spec.get("ghostName", "theory"))]
     _names(axes, "x", places, spec["labels"], cell)
     _rules(axes, spec, cell)
     _legend(axes, spec, _ends_of_shades(groups, named), cell)

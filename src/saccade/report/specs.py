@@ -9,12 +9,14 @@ A figure holds every moment and every run; `still` takes one of each and gives w
 | `names`   | labels of the axes after time                                                                                |
 | `time`    | (time), or (choices..., time) where runs have clocks of their own                                            |
 | `values`  | (choices..., time, ...)                                                                                      |
+| `theory`  | names of predictions: their values follow the run's own along the first axis after time                      |
 
 Which axes are which follows from their order: records have runs before time, and what is looked at after it.
 Limits: of more than 60 labels the largest are kept and the others added up; of very long records some moments are left out.
 
 Bars and heat maps have one vertical axis for all runs and moments. Lines are fitted to the run that is shown, by the same rule here
-and in `web/stills.js`: runs differ by orders, and one axis for all of them would hide most. Probabilities always have [0, 1].
+and in `web/stills.js`: runs differ by orders, and one axis for all of them would hide most. Probabilities have [0, 1], bars up to
+the highest.
 """
 
 from __future__ import annotations
@@ -70,8 +72,19 @@ def figures(record: xr.Dataset) -> list[Figure]:
     if is_watched(record):
         return watched_figures(record)
     whole = record.assign(_derived(record))
-    shown = [figure for name in whole.data_vars if name not in _HIDDEN and (figure := figure_of(whole, str(name))) is not None]
-    return sorted(shown, key=lambda figure: _rank(figure["name"]))
+    named = [str(name) for name in whole.data_vars if name not in _HIDDEN]
+    shown = [figure for name in named if (figure := figure_of(whole, name)) is not None]
+    drawn = {name for figure in shown for name in theories_of(whole, figure["name"]) if figure["theory"]}
+    return sorted((figure for figure in shown if figure["name"] not in drawn), key=lambda figure: _rank(figure["name"]))
+
+
+def theories_of(record: xr.Dataset, name: str) -> list[str]:
+    """Variables that predict a variable, on the same axes."""
+    return [
+        str(other)
+        for other, variable in record.data_vars.items()
+        if variable.attrs.get("theory_of") == name and variable.dims == record[name].dims and variable.dtype.kind in "fiu"
+    ]
 
 
 def figure_of(record: xr.Dataset, name: str) -> Figure | None:
@@ -89,24 +102,29 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     place = variable.dims.index(clock)
     after = variable.dims[place + 1 :]
     runs, shown = [*variable.dims[:place], *after[:-2]], after[-2:]
-    values = variable.transpose(*runs, clock, *shown).values.astype(np.float64)
+    values, *theory = (
+        record[one].transpose(*runs, clock, *shown).values.astype(np.float64) for one in (name, *theories_of(record, name))
+    )
     told = str(variable.attrs.get("definition", ""))
     short = "" if len(told) > _LONGEST_TITLE or told.startswith("the same") else told  # as what, the chart before it need not say
+    caption = "" if short else told
+    if "token" in shown and _is_by_role(record):
+        caption = _with(caption, "Tokens: c1, c2, … are common to several classes; d1, d2, … are distinct for one, rarest first.")
     times, unit = times_of(record, clock, runs), str(variable.attrs.get("units", ""))
     figure = {
         "name": name,
         "clock": clock,
         "title": _capital(short or _without_curve(name, told).replace("_", " ")),
-        "caption": "" if short else told,
+        "caption": caption,
         "unit": "" if unit == "1" else unit,
         "choices": [{"axis": str(axis), "labels": labels_of(record, axis)} for axis in runs],
         "time": np.arange(record.sizes[clock], dtype=np.float64) if times is None else times,
         "time_label": _time_label(record, clock, times is not None),
         "axes": [str(axis) for axis in shown],
         "names": [labels_of(record, axis) for axis in shown],
-        "values": values,
+        "theory": [one.replace("_", " ") for one in theories_of(record, name)],
     }
-    return _thinned_times(_shaped(figure))
+    return _thinned_times(_shaped(figure, [values, *theory]))
 
 
 def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figure:
@@ -116,12 +134,17 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
     times = figure["time"][at] if figure["time"].ndim > 1 else figure["time"]
     told = {key: figure[key] for key in ("kind", "title", "caption")}
     if figure["kind"] == "line":
-        series = [{"name": name, "x": times, "y": values[:, index]} for index, name in enumerate(figure["names"][0])]
+        looks = _series_looks(figure["names"][0], figure.get("theory", []))
+        series = [look | {"x": times, "y": values[:, index]} for index, look in enumerate(looks)]
         y = _fitted(figure["y"], values)
         return told | {"x": {"label": figure["time_label"], "log": time_scale(times)}, "y": y, "series": series}
     if figure["kind"] == "bars":
-        groups = [{"name": name, "values": values[moment, index]} for index, name in enumerate(figure["names"][0])]
-        return told | {"x": {"label": figure["axes"][1]}, "y": figure["y"], "labels": figure["names"][1], "groups": groups}
+        names, ghosts = figure["names"][0], {}
+        groups = [{"name": name, "values": values[moment, index]} for index, name in enumerate(names)]
+        if figure.get("theory"):
+            ghosts = {"ghostName": figure["theory"][0]}
+            groups = [group | {"ghost": values[moment, len(names) + index]} for index, group in enumerate(groups)]
+        return told | ghosts | {"x": {"label": figure["axes"][1]}, "y": figure["y"], "labels": figure["names"][1], "groups": groups}
     if figure["kind"] == "heads":  # each statistic is a heat map with a scale of its own
         told, figure = told | {"kind": "heat"}, figure | {"y": figure["statistics"][at[0]]}
     rows, columns = figure["names"]
@@ -129,6 +152,23 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
     size = {"rows": len(rows), "columns": len(columns), "unit": figure["unit"]}
     scale = {"min": figure["y"]["min"], "max": figure["y"]["max"], "scale": figure.get("scale", "sequential")}
     return told | axes | size | scale | {"values": values[moment].ravel()}
+
+
+def _series_looks(names: Sequence[str], theories: Sequence[str]) -> list[Figure]:
+    """Names and styles of lines: a run's own, then those of each theory, dashed, in ink over one line and else in the colour of the
+    line that they predict, where the first alone is named.
+    """
+    if theories and len(names) == 1:
+        tones = [None, *range(1, len(theories))]
+        dashed = [{"name": name, "style": "dashes", "tone": tone} for name, tone in zip(theories, tones, strict=True)]
+        return [{"name": "run", "tone": 0}, *dashed]
+    own = [{"name": name} for name in names]
+    styles = ("dashes", "dots")
+    return own + [
+        {"name": "" if place else theory, "style": styles[order % 2], "tone": place, "quiet": place > 0}
+        for order, theory in enumerate(theories)
+        for place in range(len(names))
+    ]
 
 
 def choice_of(figure: Figure, **chosen: Any) -> list[int]:
@@ -147,11 +187,35 @@ def choice_of(figure: Figure, **chosen: Any) -> list[int]:
 
 def labels_of(record: xr.Dataset, axis: Any) -> list[str]:
     """Names along an axis: its own coordinate, else what else is known of it, else numbers."""
+    if axis == "token" and _is_by_role(record):
+        return token_names(record.token_prob.values)
     if axis in record.coords:
         return [label(value) for value in record[axis].values]
     told = [str(name) for name, other in record.coords.items() if other.dims == (axis,) and len(set(other.values.tolist())) > 1]
     rows = [", ".join(f"{name} {label(record[name].values[place])}" for name in told) for place in range(record.sizes[axis])]
     return rows if told else [str(place) for place in range(record.sizes[axis])]
+
+
+def _is_by_role(record: xr.Dataset) -> bool:
+    """Whether tokens are those of classes and have numbers only."""
+    if "token_prob" not in record or record.token_prob.dims != ("class", "token"):
+        return False
+    return "token" not in record.coords or [*map(str, record.token.values)] == [*map(str, range(record.sizes["token"]))]
+
+
+def token_names(token_prob: np.ndarray) -> list[str]:
+    """What tokens of classes (class, token) are, where nobody has named them: `c3` is common to several classes, `d3` distinct for
+    one, the third of them from the rarest on; those that no class shows keep their number.
+    """
+    shown = token_prob > 0
+    common, names = shown.sum(axis=0) > 1, [str(place) for place in range(token_prob.shape[1])]
+    for number, place in enumerate(np.flatnonzero(common), 1):
+        names[place] = f"c{number}"
+    for of_class, row in enumerate(token_prob):
+        own = np.flatnonzero(shown[of_class] & ~common)
+        for number, place in enumerate(own[np.argsort(row[own], kind="stable")], 1):
+            names[place] = f"d{number}"
+    return names
 
 
 def label(value: Any) -> str:
@@ -181,19 +245,21 @@ def times_of(record: xr.Dataset, clock: str, runs: Sequence[Any]) -> np.ndarray 
     return None
 
 
-def _shaped(figure: Figure) -> Figure:
-    """The kind of chart, with the axes it needs."""
-    n_choices, shape = len(figure["choices"]), figure["values"].shape
+def _shaped(figure: Figure, values: Sequence[np.ndarray]) -> Figure:
+    """The kind of chart, with the axes it needs. `values`: of the run, then of each theory; a map shows the run alone."""
+    n_choices, shape = len(figure["choices"]), values[0].shape
     n_shown = len(shape) - n_choices - 1
     if n_shown == 0:
-        return _as(figure, "line", [""], [figure["title"]], figure["values"][..., None])
+        return _as(figure, "line", [""], [figure["title"]], np.stack(values, axis=-1))
     if n_shown == 1 and shape[-1] <= _MOST_LINES:
         names = [f"{figure['axes'][0].removesuffix('_0')} {name}" for name in figure["names"][0]]  # the one axis of a parameter
-        return _as(figure, "line", figure["axes"], names, figure["values"])
+        return _as(figure, "line", figure["axes"], names, np.concatenate(values, axis=-1))
     if n_shown == 1:
         grouped = figure | {"axes": ["", *figure["axes"]], "names": [[figure["title"]], *figure["names"]]}
-        return _bars(grouped | {"values": figure["values"][..., None, :]})
-    return _heat(figure) if figure["axes"][0] == "query" or shape[-2] > _MOST_GROUPS else _bars(figure)
+        return _bars(grouped | {"values": np.stack(values, axis=-2)})
+    if figure["axes"][0] == "query" or shape[-2] > _MOST_GROUPS:
+        return _heat(figure | {"values": values[0], "theory": []})
+    return _bars(figure | {"values": np.concatenate(values, axis=-2)})
 
 
 def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np.ndarray) -> Figure:
@@ -207,6 +273,8 @@ def _bars(figure: Figure) -> Figure:
     groups = [f"{figure['axes'][0]} {name}" if figure["axes"][0] else name for name in figure["names"][0]]
     cut = _largest_labels(figure | {"names": [groups, figure["names"][1]]})
     scale = scale_of(np.append(cut["values"], 0.0), _without_curve(cut["name"], ""), cut["unit"])  # bars stand on zero
+    if scale.get("fixed"):
+        scale["max"] = float(np.nanmax(cut["values"], initial=0.0)) or 1.0  # of many tokens none need ever come near 1
     return cut | {"kind": "bars", "y": scale}
 
 

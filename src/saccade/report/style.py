@@ -15,7 +15,9 @@ from saccade.numerals import numeral
 from saccade.records.writing import whole_file
 
 COMMON = "#b8b8b8"
-_CATEGORICAL = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # Okabe and Ito's palette
+# Okabe and Ito's palette, with olive and wine in place of its two oranges: orange is for failures. For colour-blind readers olive
+# is as far from the others as their vermilion.
+_CATEGORICAL = ("#0072b2", "#8c8000", "#009e73", "#cc79a7", "#882255", "#56b4e9", "#7f7f7f")
 
 
 class Powers(LogFormatter):

@@ -21,7 +21,7 @@ from saccade.records.when import NAMED, PLACE_NAMES, STATES, HeadEvent, Timeline
 if TYPE_CHECKING:
     import xarray as xr
 
-COLOURS = dict(zip(STATES, ("#e4e4e4", "#b5b5b5", "#56b4e9", "#000000", "#e69f00", "#0072b2", "#cc79a7", "#d55e00"), strict=True))
+COLOURS = dict(zip(STATES, ("#e4e4e4", "#b5b5b5", "#56b4e9", "#000000", "#8c8000", "#0072b2", "#cc79a7", "#882255"), strict=True))
 LEGEND = (
     f"Every row is a head, coloured by where its attention goes (a place needs at least {NAMED:g} of it, beyond what uniform "
     "attention would give), pale once it is frozen; a bar marks when it took its place. The axis is logarithmic, step 0 first."

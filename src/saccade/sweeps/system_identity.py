@@ -26,11 +26,11 @@ from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-import jax
 import numpy as np
 
 from saccade.errors import InputError, shortened
 from saccade.experiments.identity import digest, library_version, written_code
+from saccade.later import jax
 from saccade.model.system import System
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))

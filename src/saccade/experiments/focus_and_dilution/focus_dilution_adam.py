@@ -367,9 +367,9 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "with mini-batches all queries give the frequent token {attention of all queries at once*:.0%} of their attention at once, "
-        "and some query then dilutes in {*is diluted*:.0%} of seeds; without noise, from our start of {*still frozen*:case "
-        "start} (not from the published one), {*waits for over 1000 steps*[0]:.0%} of seeds wait over 1000 steps and {*still "
-        "frozen at the end*:.0%} do not move in 10,000"
+        "and some query then dilutes in {*is diluted*:.0%} of seeds; without noise, attention waits over 1000 steps in {*waits for "
+        "over 1000 steps*[0]:.0%} of seeds and does not move within 10,000 in {*still frozen at the end*:.0%}, if weights start at "
+        "our size of {*still frozen*:case start} (not at the published one)"
     ),
     variables=VARIABLES,
     dynamics="A: mini-batch training, embedded model; B: population gradient flow, embedded model",

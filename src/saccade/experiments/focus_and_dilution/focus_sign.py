@@ -232,8 +232,8 @@ EXPERIMENT = Experiment(
         "the side given by c."
     ),
     finding=(
-        "attention turns the way the sign of c says, with {all queries tilt*start unigram*:.0f} exceptions among 18 chains (8 with "
-        "c < 0); growth rates are within {growth rate*start unigram*:.1%} of its size"
+        "the sign of c tells which way attention turns, with {all queries tilt*start unigram*:.0f} exceptions among 18 chains (8 "
+        "with c < 0); attention grows at the size of c to {growth rate*start unigram*:.1%}"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, embedded model",

@@ -383,9 +383,10 @@ EXPERIMENT = Experiment(
         "band: 2 / visits on both sides. Panel 4: its distance to that matrix; rings: what is allowed, both summed."
     ),
     finding=(
-        "once even the rarest token is seen often, the gradient is off its limit by 1/length times the predicted matrix, to "
-        "{length times*(chain paper, length 7*:.2f} of its norm on the paper's law and {length times*(chain cycle, paper, length "
-        "17*:.2f} on a cycle; the paper's contexts are too short for this ({length times*(chain paper, length 19*:.2f})"
+        "in contexts long enough to contain the rarest token many times, the gradient differs from its limit by the predicted "
+        "matrix divided by the length, to {length times*(chain paper, length 7*:.0%} on the paper's chain and {length times*(chain "
+        "cycle, paper, length 17*:.0%} on a cycle; the paper's own contexts are too short ({length times*(chain paper, length "
+        "19*:.0%} off)"
     ),
     variables=VARIABLES,
     dynamics="A: drawn contexts, embedded model",

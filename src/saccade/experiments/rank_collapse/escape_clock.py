@@ -337,9 +337,10 @@ EXPERIMENT = Experiment(
         "one curve. Panel 2: on noisy sequences W_V condenses to v, then turns to β*, the best that uniform attention can do."
     ),
     finding=(
-        "the loss falls {half-way loss*(task p .9/.9, ε 0.0001):.3f} after T*/(ε g₀), as predicted from the start; the time grows "
-        "like ε^{power of ε in that time (task p .9/.9):.2f}, with a readout of size one like ln(1/ε); W_V turns to v (cos {cos "
-        "of W_V's top direction and v*:.4f}) and then away from it ({the same on the plateau*:.2f})"
+        "the initial weights predict when the loss is half-way down: at T*/(ε g₀) plus a constant that is also predicted "
+        "({half-way loss*(task p .9/.9, ε 0.0001):.3f}); this time grows as ε^{power of ε in that time (task p .9/.9):.2f}, but "
+        "only as ln(1/ε) if the readout starts at size one; W_V turns to v (cos {cos of W_V's top direction and v*:.4f}) and then "
+        "away from it ({the same on the plateau*:.2f})"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, attention classifier",

@@ -337,10 +337,10 @@ EXPERIMENT = Experiment(
         "opens, and the power of ε that the gap of F predicts. Panel 3: the smallest gradient of the outer weights before that."
     ),
     finding=(
-        "attention grows at {growth rate of attention, s₁(F) (data teacher):.4f}, s₁ of F within 0.5 %; when it opens s₂/s₁ of "
-        "W_Q is ε^{power of ε in s₂/s₁*:.2f}, with rotary positions {s₂/s₁ of W_Q at opening (data turned keys):.2f}: "
-        "rank two; the outer weights rest to ε^{power of ε in the smallest outer gradient (data teacher):.2f}, with tanh never; "
-        "Adam opens another direction"
+        "attention grows at rate {growth rate of attention, s₁(F) (data teacher):.4f} (s₁ of F within 0.5 %); when it opens, W_Q "
+        "is of rank one up to ε^{power of ε in s₂/s₁*:.2f}, but of rank two with rotary positions (s₂/s₁ = {s₂/s₁ of W_Q at "
+        "opening (data turned keys):.2f}); the gradients of the outer weights fall to ε^{power of ε in the smallest outer "
+        "gradient (data teacher):.2f}, with tanh they never vanish; Adam opens another direction"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow, attention classifier",

@@ -290,7 +290,7 @@ EXPERIMENT = Experiment(
     caption=(
         "How strongly learning one class pushes down the feature of another (β), when all classes overlap equally. Dots: measured "
         "by least squares during descent, with the theory's modified gradient (blue) and the plain gradient of real training "
-        "(orange). Lines: Theorem 1's E' and our equations for plain descent. Theorem 1 holds for the modified gradient, for which "
+        "(olive). Lines: Theorem 1's E' and our equations for plain descent. Theorem 1 holds for the modified gradient, for which "
         "it is proved, and overstates plain descent by orders of magnitude. Plain descent starts at 1/M whatever the overlap."
     ),
     finding=(

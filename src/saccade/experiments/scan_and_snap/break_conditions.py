@@ -279,9 +279,8 @@ EXPERIMENT = Experiment(
         "(B), here the frequent ones most; in (C) they always rise."
     ),
     finding=(
-        "with classes alike a slow decoder does not break the scan; with unequal ones {distinct tokens rise, common ones "
-        "fall*flow B, classes unequal):.0f} of 150 tokens go the wrong way, all at rate ratios below the one that theory gives "
-        "for this time"
+        "a slow decoder does not break the scan if classes are equal; if they are unequal, {distinct tokens rise, common ones "
+        "fall*flow B, classes unequal):.0f} of 150 tokens go the wrong way, all below the rate ratio that theory predicts"
     ),
     variables={
         **{f"{name}_mass": Variable("ratio place", "1", f"attention on common tokens, {of}") for name, of in _NAMED.items()},

@@ -268,7 +268,9 @@ EXPERIMENT = Experiment(
         "force": Variable("context token", "1/steps²", "η_Y η_Z F"),
         "lemma_4": Variable("token", "1/steps²", "Lemma 4 at t = 1 with the coupling 1/M and the speed η_Y t / K"),
         "descent": Variable("context step token", "1", "attention logits in descent on all windows"),
-        "decoder_first": Variable("context step token", "1", "the same from the decoder's path with attention held even"),
+        "decoder_first": Variable(
+            "context step token", "1", "the same from the decoder's path with attention held even", "descent"
+        ),
         "told_error": Variable("context step", "1", "error of decoder first, by its own estimate"),
         "token_prob": Variable("class token", "1", "P(l|n)"),
         "distinct": Variable("class token", "", "the class alone shows the token"),

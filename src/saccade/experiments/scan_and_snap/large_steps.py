@@ -181,9 +181,9 @@ EXPERIMENT = Experiment(
         "attention rates near the limit at which single steps overshoot."
     ),
     finding=(
-        "SGD keeps the scan at every rate ratio tried while steps of attention are below the limit of our theory; at 2.3 times the "
-        "limit it loses a share of {share of seeds*η_Z/limit 2.3):.0f} of its seeds, at 2.75 times "
-        "{share of seeds*η_Z/limit 2.75):.0f}"
+        "SGD still scans at every rate ratio tried as long as the attention rate is below the limit of our theory; at 2.3 times "
+        "the limit {share of seeds*η_Z/limit 2.3):.0%} of seeds lose the scan, at 2.75 times "
+        "{share of seeds*η_Z/limit 2.75):.0%}"
     ),
     variables={
         **{f"sgd_{key}": Variable(_RUNS, *said) for key, said in SEEN.items()},

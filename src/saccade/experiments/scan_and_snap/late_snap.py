@@ -178,9 +178,9 @@ EXPERIMENT = Experiment(
         "Dashed: closed form after the snap."
     ),
     finding=(
-        "with strong overlaps plain descent snaps in the end, at {height L from which growth only slows*ρ 0.3025*:.2f} of the "
-        "height that theory gives; growth along the way differs from the theory of fast attention by a share of "
-        "{growth per unit of ln t from the theory*ρ 0.3025*:.2g}"
+        "with strong overlaps plain descent snaps in the end, at {height L from which growth only slows*ρ 0.3025*:.2f} times the "
+        "predicted decoder height; until then growth follows the theory of fast attention to "
+        "{growth per unit of ln t from the theory*ρ 0.3025*:.1%}"
     ),
     variables=_VARIABLES,
     dynamics="B: population gradient flow",

@@ -155,9 +155,9 @@ EXPERIMENT = Experiment(
         "layer attends to six tokens, two of them common; the others attend to three nodes, of which one matters."
     ),
     finding=(
-        "in {the lowest layer turns*layers 2):.0f} of 4 starts the lower of two layers does not move first; it makes {share of its "
-        "movement that*layers 2):.0%} of its movement in the last tenfold of time; the joint law holds to {drift of the "
-        "conserved*layer 1):.0e} in layer 1 of 3"
+        "in {the lowest layer turns*layers 2):.0f} of 4 starts the lower of two layers does not move first; {share of its "
+        "movement that*layers 2):.0%} of its movement comes in the last decade of time; JoMA's conservation law holds to {drift of "
+        "the conserved*layer 1):.0e} in layer 1 of 3"
     ),
     variables=VARIABLES,
     dynamics="B: population gradient flow",

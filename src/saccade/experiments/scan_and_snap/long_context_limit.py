@@ -265,7 +265,7 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Blue: largest error of attention over tokens, mean over contexts (band: the middle 90 %), with a line of slope -1/2 "
-        "through the longest contexts. Orange: the error in a token's frequency that all but delta of the contexts stay below, for "
+        "through the longest contexts. Olive: the error in a token's frequency that all but delta of the contexts stay below, for "
         "the worst token; dashed: Hoeffding's bound. Green: the negative control, which has no limit."
     ),
     finding="the gradient formula matches finite differences to 1e-8; attention approaches its limit as T^{power of T*:.2f}",

@@ -141,8 +141,8 @@ EXPERIMENT = Experiment(
         "theory of plain descent."
     ),
     finding=(
-        "the coupling of every pair of classes is that of plain descent's own equation to "
-        "{coupling of a pair from the decoder*:.1g}; with strong overlaps it ends at "
+        "an equation of our own for plain descent gives the coupling of every pair of classes to "
+        "{coupling of a pair from the decoder*:.1g}; with strong overlaps the coupling ends at "
         "{coupling at the end / Theorem 1*:.2f} times Theorem 1's"
     ),
     variables={

@@ -349,9 +349,9 @@ EXPERIMENT = Experiment(
         "again, as the theory of fast attention says; its closed form (dashed) is of first order."
     ),
     finding=(
-        "plain descent follows its own theory to 2 %; its common token falls {fall of the common token*:.2g} times as far as the "
-        "corrected Theorem 4 says; with fast attention and after 100 t0 growth never drops below {slowest growth*:.2g} per unit of "
-        "ln t, up to t = 1e12"
+        "plain descent follows its own theory to 2 %; its common token falls only {fall of the common token*:.2g} times as far as "
+        "the corrected Theorem 4 says; with fast attention it never freezes: from 100 t0 to t = 1e12 growth stays above {slowest "
+        "growth*:.2g} per unit of ln t"
     ),
     variables=ALONG
     | _LAW

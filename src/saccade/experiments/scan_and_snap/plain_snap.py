@@ -179,7 +179,9 @@ EXPERIMENT = Experiment(
     variables=VARIABLES
     | {
         "reduced_growth": Variable(ALONG, "1", "B along the theory's flow (C)"),
-        "coupled_growth": Variable(ALONG, "1", "B that the coupling of plain descent gives while overlaps are those of the start"),
+        "coupled_growth": Variable(
+            ALONG, "1", "B that the coupling of plain descent gives while overlaps are those of the start", "log_growth"
+        ),
     },
     dynamics="B: population gradient flow",
     time_unit=STEPS,

@@ -48,8 +48,10 @@ ALONG = "case sample"
 VARIABLES = {
     "steps": Variable(ALONG, STEPS, "time of each sample of a case"),
     "log_growth": Variable(ALONG, "1", "B: integral of dz / f² of the most frequent distinct token, at every sample"),
-    "theory_growth": Variable(ALONG, "1", "B of the corrected theory: the common token falls through all classes, coupling >= 1/M"),
-    "printed_growth": Variable(ALONG, "1", "B of Theorem 4 as printed, normalised to 0 at t = 0"),
+    "theory_growth": Variable(
+        ALONG, "1", "B of the corrected theory: the common token falls through all classes, coupling >= 1/M", "log_growth"
+    ),
+    "printed_growth": Variable(ALONG, "1", "B of Theorem 4 as printed, normalised to 0 at t = 0", "log_growth"),
     "top_logit": Variable(ALONG, "1", "z of the most frequent distinct token"),
     "common_logit": Variable(ALONG, "1", "z of the most frequent common token of the same class"),
     "common_share": Variable(ALONG, "1", "f² of the same class summed over common tokens"),
@@ -60,7 +62,7 @@ VARIABLES = {
     "common_attention": Variable(ALONG, "1", "attention of the same class on common tokens"),
     "stop_reason": Variable("case", "", "why a flow ended"),
     "conditions": Variable("case", "", "assumptions of the theory, each with its number and bound, as JSON"),
-    "factor_growth": Variable(ALONG, "1", "B of theory with the factor K mended and nothing else"),
+    "factor_growth": Variable(ALONG, "1", "B of theory with the factor K mended and nothing else", "log_growth"),
     "entropy_lost_theory": Variable("case", "nats", "predicted loss of entropy among distinct tokens by the end"),
     "gain_error": Variable("case", "1", "largest relative error of Theorem 3 at the end"),
     **{name: Variable("case", "1", definition) for name, definition in FATES.items()},

@@ -330,8 +330,8 @@ EXPERIMENT = Experiment(
     ),
     finding=(
         "the token with the largest P e^z(0) wins from every start; in plain descent {distinct tokens rise*flow B):.0f} of 240 "
-        "tokens go the wrong way, where a start makes classes unequal enough; a wrong decoder is recovered from, and the "
-        "logarithm of the time grows {ln of the recovery time*η_Z 1, S 2 to 2.5):.2f} times as fast as predicted"
+        "tokens go the wrong way, because some starts make classes too unequal; training recovers from a wrong decoder, and the "
+        "logarithm of the recovery time grows {ln of the recovery time*η_Z 1, S 2 to 2.5):.2f} times as fast as predicted"
     ),
     variables={
         "reduced_logits": Variable(

@@ -250,10 +250,9 @@ EXPERIMENT = Experiment(
         "for all classes tried, against the height in units of L_s, at which plain descent snaps."
     ),
     finding=(
-        "with unequal classes distinct tokens rise first and fall below their start at "
-        "{height*by theory with memory (flow B, classes unequal):.3f} times the height of the decoder that the theory with memory "
-        "gives (of five rate ratios the furthest off); the closed form misses the time, at ratio 100, by a factor of "
-        "{time of that turn*:.0f}"
+        "with unequal classes distinct tokens first gain attention, then fall below their start; the decoder is then at "
+        "{height*by theory with memory (flow B, classes unequal):.3f} times the height that the theory with memory predicts "
+        "(worst of five rate ratios); at ratio 100 the closed form gets the time wrong by a factor of {time of that turn*:.0f}"
     ),
     variables={
         "token_prob": Variable("class token", "1", "P(l|n) of Syn-Medium's unequal classes over the tokens that occur"),

@@ -6,10 +6,10 @@
 const ChartScales = (() => {
   "use strict";
 
-  // Okabe and Ito's palette, in the order of the report's other figures; theme.css lightens two of them on a dark page.
-  const CATEGORICAL = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000"];
+  // As in report/style.py; theme.css lightens them on a dark page.
+  const CATEGORICAL = ["#0072b2", "#8c8000", "#009e73", "#cc79a7", "#882255", "#56b4e9", "#7f7f7f", "#000000"];
   const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
-  const BLUE_ORANGE = ["#2b5c8a", "#5f8fbd", "#a8c6df", "#f4f4f2", "#f3c08a", "#d9833b", "#9e4a0c"]; // for red-green blind readers
+  const PURPLE_GREEN = ["#762a83", "#af8dc3", "#e7d4e8", "#f7f7f7", "#d9f0d3", "#7fbf7b", "#1b7837"]; // Matplotlib's PRGn: red-green blind readers see both
   const LARGEST = 1e300; // so that the width of an axis is still a finite number
 
   const ZERO = 0.3; // decades from 0 to 1 on an axis of powers of ten that begins with 0, as Matplotlib draws it in report/timeline.py
@@ -127,7 +127,7 @@ const ChartScales = (() => {
 
   /** 256 colours of a map as a flat array of red, green, blue. @param {"sequential"|"diverging"} kind */
   function colourTable(kind) {
-    const stops = (kind === "diverging" ? BLUE_ORANGE : VIRIDIS).map(channels);
+    const stops = (kind === "diverging" ? PURPLE_GREEN : VIRIDIS).map(channels);
     const table = new Uint8ClampedArray(256 * 3);
     for (let level = 0; level < 256; level += 1) {
       const place = (level / 255) * (stops.length - 1);

@@ -54,12 +54,22 @@ const Stills = (() => {
 
   function lines(loaded, choice) {
     const { figure } = loaded;
-    const [times, count] = [timesOf(loaded, choice), figure.names[0].length];
+    const [times, count] = [timesOf(loaded, choice), loaded.shape.at(-1)];
     const start = run(loaded, choice) * times.length * count;
     const x = Array.from(times);
-    return figure.names[0].map((name, index) => ({
-      name, x, colour: colourOf(index, count), y: rounded(Array.from(times, (_, moment) => loaded.values[start + moment * count + index])),
+    const own = figure.names[0].length;
+    return seriesLooks(figure.names[0], figure.theory ?? []).map((look, index) => ({
+      ...look, x, colour: colourOf(index % own, own), y: rounded(Array.from(times, (_, moment) => loaded.values[start + moment * count + index])),
     }));
+  }
+
+  /** Names and styles of lines, a run's own and those of its theories: `_series_looks` of report/specs.py. */
+  function seriesLooks(names, theories) {
+    const dashed = (name, order) => ({ name, style: "dashes", tone: order || null });
+    if (theories.length && names.length === 1) return [{ name: "run", tone: 0 }, ...theories.map(dashed)];
+    const over = (theory, order) => names.map((_, place) => (
+      { name: place ? "" : theory, style: ["dashes", "dots"][order % 2], tone: place, quiet: place > 0 }));
+    return [...names.map((name) => ({ name })), ...theories.flatMap(over)];
   }
 
   /** Numbers of one run between a moment and the next; `share` is how far. */
@@ -80,8 +90,10 @@ const Stills = (() => {
     const numbers = sliceBetween(loaded, choice, moment, share);
     if (figure.kind === "heat") return { values: numbers };
     const width = figure.names[1].length;
-    const groups = figure.names[0].map((name, index) => ({ name, values: rounded(numbers.subarray(index * width, (index + 1) * width)) }));
-    return { groups };
+    const [names, theory] = [figure.names[0], figure.theory ?? []];
+    const group = (index) => rounded(numbers.subarray(index * width, (index + 1) * width));
+    const ghost = (index) => (theory.length ? { ghost: group(names.length + index) } : {});
+    return { groups: names.map((name, index) => ({ name, values: group(index), ...ghost(index) })), ghostName: theory[0] };
   }
 
   const NARROWEST = 0.1; // of an axis against its largest number; why is in report/specs.py
