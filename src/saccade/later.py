@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["Array", "jax", "jnp", "optax", "tell", "tree", "xr"]
+__all__ = ["Array", "flatten_util", "jax", "jnp", "optax", "tell", "tree", "xr"]
 
 T = TypeVar("T", bound=type)
 _unknown: list[tuple[type, list[str], list[str]]] = []  # dataclasses that JAX has yet to be told of
@@ -28,6 +28,7 @@ class _Later(ModuleType):
             raise AttributeError(name)
         module = importlib.import_module(self.__name__)
         tell()
+        self.__dict__.update(vars(module))  # from now on as fast as the module itself
         return getattr(module, name)
 
 
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     import jax.numpy as jnp
     import optax
     import xarray as xr
-    from jax import Array
+    from jax import Array, flatten_util
 else:
-    jax, jnp, optax, xr = map(_Later, ("jax", "jax.numpy", "optax", "xarray"))
+    jax, jnp, flatten_util, optax, xr = map(_Later, ("jax", "jax.numpy", "jax.flatten_util", "optax", "xarray"))
     Array = Any
 
 
@@ -47,6 +48,7 @@ def tree(data_fields: list[str], meta_fields: list[str]) -> Callable[[T], T]:
 
     def known(kind: T) -> T:
         _unknown.append((kind, data_fields, meta_fields))
+        tell()
         return kind
 
     return known

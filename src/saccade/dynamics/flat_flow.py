@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from saccade.dynamics import flow_kernel
 from saccade.errors import InputError, checked_choice
-from saccade.later import Array, jax, jnp
+from saccade.later import Array, flatten_util, jax, jnp
 from saccade.model.system import Equations
 
 _METHODS = ("auto", "LSODA", "BDF", "Radau", "DOP853")
@@ -128,8 +128,8 @@ def moving(velocity: Velocity, loss: Callable[[Any, Any], Any]) -> Compiled:
     """
 
     def evaluated(point: Array, state: Any, setting: Any) -> Array:
-        parameters = jax.flatten_util.ravel_pytree(state)[1](point)
-        return jnp.append(jax.flatten_util.ravel_pytree(velocity(parameters, setting))[0], loss(parameters, setting))
+        parameters = flatten_util.ravel_pytree(state)[1](point)
+        return jnp.append(flatten_util.ravel_pytree(velocity(parameters, setting))[0], loss(parameters, setting))
 
     return Compiled(evaluated)
 
@@ -139,8 +139,8 @@ def bending(velocity: Velocity) -> Compiled:
     """The Jacobian."""
 
     def moved(point: Array, state: Any, setting: Any) -> Array:
-        parameters = jax.flatten_util.ravel_pytree(state)[1](point)
-        return jax.flatten_util.ravel_pytree(velocity(parameters, setting))[0]
+        parameters = flatten_util.ravel_pytree(state)[1](point)
+        return flatten_util.ravel_pytree(velocity(parameters, setting))[0]
 
     return Compiled(jax.jacfwd(moved))
 

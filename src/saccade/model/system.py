@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from saccade.errors import InputError, checked_choice, checked_kept, checked_number, shortened
-from saccade.later import jax, jnp, tell, tree
+from saccade.later import jax, jnp, tree
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,9 +34,6 @@ class Seen:
     values: Any
     unit: str = "1"
     definition: str = ""  # left out by the built-in models only, whose variables `records/schema.py` defines
-
-    def __post_init__(self) -> None:
-        tell()  # the user's own JAX may be about to take it apart
 
 
 class Solver(NamedTuple):

@@ -15,8 +15,7 @@ Which axes are which follows from their order: records have runs before time, an
 Limits: of more than 60 labels the largest are kept and the others added up; of very long records some moments are left out.
 
 Bars and heat maps have one vertical axis for all runs and moments. Lines are fitted to the run that is shown, by the same rule here
-and in `web/stills.js`: runs differ by orders, and one axis for all of them would hide most. Probabilities have [0, 1], bars up to
-the highest.
+and in `web/stills.js`: runs differ by orders, and one axis for all of them would hide most. Probabilities always have [0, 1].
 """
 
 from __future__ import annotations
@@ -273,8 +272,6 @@ def _bars(figure: Figure) -> Figure:
     groups = [f"{figure['axes'][0]} {name}" if figure["axes"][0] else name for name in figure["names"][0]]
     cut = _largest_labels(figure | {"names": [groups, figure["names"][1]]})
     scale = scale_of(np.append(cut["values"], 0.0), _without_curve(cut["name"], ""), cut["unit"])  # bars stand on zero
-    if scale.get("fixed"):
-        scale["max"] = float(np.nanmax(cut["values"], initial=0.0)) or 1.0  # of many tokens none need ever come near 1
     return cut | {"kind": "bars", "y": scale}
 
 
