@@ -306,9 +306,9 @@ EXPERIMENT = Experiment(
         "networks leave the cubic flow long before."
     ),
     finding=(
-        "every random start blows up; from a start of rank one, after Carlson's integral T* to {T* against*:.0e}; both conservation "
-        "laws hold for whole matrices; Assumption 1 is always met in the end, once weights have grown to width^{power of the "
-        "width*:.1f}"
+        "every random start blows up; from a start of rank one, after Carlson's integral T* to {T* against*:.0e}; both "
+        "conservation laws hold for whole matrices; Assumption 1 is always met in the end, once weights have grown to "
+        "width^{power of the width*:.1f}"
     ),
     variables=VARIABLES,
     dynamics="C: the cubic flow of three factors, stage I of the theory",
