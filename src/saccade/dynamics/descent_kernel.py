@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -63,8 +63,8 @@ def _library() -> ctypes.CDLL | None:
     if library is None:
         return None
     sizes, tables = [ctypes.c_int64] * 7, [ctypes.c_void_p] * 4
-    runs = [ctypes.POINTER(_Run), ctypes.c_int64, ctypes.c_void_p]
-    library.saccade_descend.argtypes, library.saccade_descend.restype = runs, ctypes.c_int64
+    library.saccade_descend.argtypes = [ctypes.POINTER(_Run), ctypes.c_int64, ctypes.c_void_p]
+    library.saccade_descend.restype = ctypes.c_int64
     library.saccade_draw.argtypes, library.saccade_draw.restype = [ctypes.c_void_p, *sizes, *tables], ctypes.c_int64
     return library
 
@@ -200,7 +200,9 @@ def _drawn(plan: Plan, blocks: TokenBlocks, seed: int, steps: range) -> tuple[np
     return classes, counts
 
 
-def _advanced(plan: Plan, steps: range, contexts: _Contexts, arrays: list[dict[str, np.ndarray]], rates: np.ndarray) -> list[int]:
+def _advanced(
+    plan: Plan, steps: range, contexts: _Contexts, arrays: list[dict[str, np.ndarray]], rates: Sequence[np.ndarray]
+) -> list[int]:
     """Some runs of one seed through a stretch of steps; how many each took before it diverged."""
     most_contexts = int(np.diff(contexts.first, axis=1).max())
     stride = 0 if math.isinf(plan.batch) else int(plan.batch)
