@@ -50,10 +50,12 @@ mutants: .venv/test
 zoo: .venv/test
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m tools.zoo --write docs/models.md
 
-# A browser for the tests of the pages: one that is there, else Debian's where we are root; without one those tests say that they skip.
+# A browser for the tests of the pages: where we are root Debian's Chromium without windows, which needs half the time of one with
+# them; else one that is there; without one those tests say that they skip.
 browser:
-	@[ -n "$$SACCADE_CHROMIUM" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
-	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
+	@[ -n "$$SACCADE_CHROMIUM" ] || command -v chromium-headless-shell >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium-headless-shell >/dev/null; } \
+	|| command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	|| echo "no Chromium was found and none could be installed: the browser tests will be skipped"
 
 # Wheel and sdist in clean environments, with the oldest versions we say we support and the newest there are.

@@ -27,7 +27,7 @@ except ImportError:  # then every test that would ask is skipped
 else:
     expect.set_options(timeout=1000 * ANSWER)  # asked at once, a busy machine makes the answer wrong
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def until(page: Any, expression: str, seconds: float = ANSWER) -> None:
@@ -72,7 +72,7 @@ def give_up(sentence: str) -> NoReturn:
 
 def browser_path() -> str:
     found = os.environ.get("SACCADE_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
-    return found or give_up("no Chromium was found: install Debian's `chromium`, or name one in SACCADE_CHROMIUM.")
+    return found or give_up("no Chromium was found: install Debian's `chromium-headless-shell`, or name one in SACCADE_CHROMIUM.")
 
 
 def playwright() -> Any:
