@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from saccade.dynamics import descent_kernel
 from tests.cli.calls import finished, one_sentence, started, strictly
 
 
@@ -41,6 +44,26 @@ dir(saccade), saccade.__version__, saccade.InputError, saccade.SequenceClasses.s
 print([name for name in ("jax", "torch", "xarray", "matplotlib") if name in sys.modules])
 """
     assert finished("-c", code) == (0, "[]\n", "")
+
+
+@pytest.mark.skipif(not descent_kernel.LIBRARY.exists(), reason="the C code was not built")
+def test_training_in_c_does_not_wait_for_jax():
+    code = """
+import sys, saccade
+record = saccade.train(saccade.SequenceClasses.syn_small(), steps=2, batch=4, context=5)
+print(record.sizes["time"], "jax" in sys.modules)
+"""
+    assert finished("-c", code) == (0, "3 False\n", "")
+
+
+@pytest.mark.parametrize("first", ["import jax; from saccade.model.system import Seen", "from saccade import Seen; import jax"])
+def test_what_is_seen_can_be_compiled_whichever_library_came_first(first):
+    code = f"""
+{first}
+seen = jax.jit(lambda x: Seen(("token",), 2 * x, "1", "twice"))(3.0)
+print(seen.axes, float(seen.values), len(jax.tree.leaves(seen)))
+"""
+    assert finished("-c", code) == (0, "('token',) 6.0 1\n", "")
 
 
 def test_the_report_is_drawn_without_jax_and_torch():

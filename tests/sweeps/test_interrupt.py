@@ -56,7 +56,7 @@ def test_units_under_way_are_not_waited_for(means, tmp_path):
     def under_way() -> bool:
         """Both processes have had time to load and to begin."""
         workers[:] = children(process.pid)
-        return len(workers) == 2 and all(_cpu_seconds(worker) > 3 for worker in workers)
+        return len(workers) == 2 and all(_cpu_seconds(worker) > 1.5 for worker in workers)
 
     code, err, seconds = interrupted(process, under_way)
     assert (code, one_sentence(err)) == (130, True), err
