@@ -228,7 +228,7 @@ def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):
     source = tmp_path / "classes.csv"
     source.write_text("class,query,a,b,c\nx,q,0.5,0.5,\ny,q,0.5,,0.5\n")
     arguments = [str(source), "--steps", "20", "--out", str(tmp_path), "--json"]
-    options = flags(arguments, "saccade forecast sotu", **OPTIONS, json=JSON)
+    options = flags(arguments, "", "saccade forecast sotu", **OPTIONS, json=JSON)
     record = forecast_of(options, lambda fraction: None)
     assert answered(record, options) == 0
     answer = json.loads(capsys.readouterr().out)

@@ -44,7 +44,7 @@ _LONG = 2.0  # seconds of gathering before the bar says so
 
 _MEANS: dict[str, Option] = {
     "workers": (int | None, None, "processes on this machine; default: one per core"),
-    "memory": (float | None, None, "GB for all processes together; default: 80 percent of the machine's (cluster: each worker's)"),
+    "memory": (float | None, None, "GB of memory for all processes; default: 80 percent of the total (cluster: per worker)"),
     "cluster": (str | None, None, "address of a Dask scheduler, tcp://HOST:PORT, or `local` to start one"),
     "time_limit": (float | None, None, "time limit of one run in seconds; includes compiling"),
 }
@@ -59,21 +59,21 @@ SWEEP_OPTIONS: dict[str, Option] = {
         (),
         "settings to sweep: key=1,2,3 or key=0..9 or key=0..1:5 or key=1..10:log8; linked: a/b=1/2,3/4",
     ),
-    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "a setting for every run: key=value"),
-    "seeds": (int | None, None, "one run for each of the seeds 0 .. N-1"),
+    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "one value for every run: key=value"),
+    "seeds": (int | None, None, "number of seeds per grid point: 0 .. N-1"),
     "out": (Path | None, None, "folder of the sweep; default: results/sweeps/NAME"),
     "keep": (str | None, None, "variables to keep from each run, separated by commas; default: all"),
-    "show": (str | None, None, "the number to show in the figure"),
+    "show": (str | None, None, "number to plot in the figure"),
     "plan": (bool, False, "only print how many runs there are and how long they will take, from a timed sample"),
     "status": (Path | None, None, "only print what is finished in this folder"),
     "retry_failed": (bool, False, "rerun runs that failed or timed out"),
-    "replace": (bool, False, "write over the results of an earlier sweep with other runs; the runs themselves are kept"),
+    "replace": (bool, False, "overwrite the results of an earlier sweep that has other runs; its runs are kept"),
     **_MEANS,
 }
 VERIFY_OPTIONS: dict[str, Option] = {
     "folder": (tyro.conf.Positional[Path], tyro.MISSING, "folder of a sweep or of records"),
     "repair": (bool, False, "rerun whatever is damaged or missing"),
-    "file": (str, "", "your own Python file that the results come from; --repair runs no file that you do not name"),
+    "file": (str, "", "your own Python file that made the results; --repair never runs a file that you do not name"),
     **_MEANS,
 }
 

@@ -60,13 +60,13 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("paper", "zipf-6")
-    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of the chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     stays: tuple[float, ...] = (0.3, 0.5)
     """chance of repeating the last token in each, or one for all"""
     init_scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5)
     """sizes of the start, at least two"""
     looked_at: float = 1e-3
-    """the size of start at which directions and attention are measured, one of `init_scales`"""
+    """initial scale at which directions and attention are measured, one of `init_scales`"""
     seeds: int | tuple[int, ...] = 5
     """number of random starts of each size (seeds 0, 1, 2, ...), or a list of seeds"""
     n_times: int = 600

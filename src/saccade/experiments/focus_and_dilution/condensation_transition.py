@@ -1,4 +1,4 @@
-"""The initial weights alone tell when condensation ends: one number obeys a closed equation all the way to the unigram point.
+"""The initial weights alone predict when condensation ends: one number obeys a closed equation all the way to the unigram point.
 
 Follows the flow from small random starts on chains with equally frequent low tokens, and tests every step of the paper's passage
 from stage I to stage II: what stays at the size of the start (Lemmas C.1 and C.4), how long the linear flow is accurate
@@ -95,7 +95,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("0.6 of 4", "0.75 of 4", "0.4 of 3")
-    """laws of the chains, low tokens alike: '0.6 of 4' has four tokens, the first of mass 0.6"""
+    """token frequencies of the chains, equal except for the first token: '0.6 of 4' means 0.6 for the first of four"""
     stays: Annotated[tuple[float, ...], Range(0.0, 0.99)] = (0.5, 0.8, 0.5)
     """chance of repeating the last token in each, or one for all"""
     init_scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-6)

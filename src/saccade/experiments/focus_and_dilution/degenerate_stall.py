@@ -63,13 +63,13 @@ class Settings:
     n_vocab: int = 4
     """tokens"""
     high: float = 0.6
-    """mass of token 0"""
+    """frequency of token 0"""
     stays: tuple[float, float] = (0.5, 0.3)
-    """chance of repeating the last token: of the flows and of the critical points"""
+    """chance of repeating the last token, in the flows and at the critical points"""
     asymmetries: tuple[float, ...] = (0.01, 0.005, 0.0025, 0.00125)
-    """differences of low tokens' masses in the flows, at least two"""
+    """differences between the frequencies of the rare tokens in the flows, at least two"""
     point_asymmetries: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5)
-    """the same for critical points, at least two"""
+    """differences for the critical points, at least two"""
     init_scales: tuple[float, float] = (1e-3, 1e-5)
     """sizes of the random start, a larger and a smaller one"""
     t1: float = 2e4

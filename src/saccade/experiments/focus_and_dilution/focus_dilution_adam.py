@@ -77,7 +77,7 @@ class Settings:
     init_scale: float = 1e-3
     """standard deviation of every entry at the start"""
     larger_scale: float = 1e-2
-    """the same in the regime with a larger start"""
+    """standard deviation in the regime with a larger start"""
     small_epsilon: float = 1e-16
     """Adam's epsilon in the regime with a small one; it is 1e-8 in the others"""
     batch: int = 512

@@ -68,7 +68,7 @@ class Settings:
     stays: tuple[float, ...] = (-0.07, -0.05, -0.02, 0.1, 0.3, 0.5, 0.8)
     """chance of repeating the last token, with six tokens of Zipf frequencies; below 0: repeats are rarer than by chance"""
     paper_stays: tuple[float, ...] = (-0.01, 0.3)
-    """the same in the paper's chain"""
+    """chance of repeating the last token in the paper's chain"""
     n_random: int = 4
     """random chains with Zipf frequencies"""
     random_starts: tuple[str, ...] = ("zipf-6, stay -0.05", "zipf-6, stay 0.5", "text, 6 words")

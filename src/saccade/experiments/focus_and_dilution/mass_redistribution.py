@@ -67,7 +67,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("0.6 of 4", "0.75 of 4", "0.83 of 5", "0.9 of 10")
-    """laws of the chains, low tokens alike: '0.6 of 4' has four tokens, the first of mass 0.6"""
+    """token frequencies of the chains, equal except for the first token: '0.6 of 4' means 0.6 for the first of four"""
     stays: Annotated[tuple[float, ...], Range(1e-3, 0.99)] = (0.5, 0.8, 0.01, 0.3)
     """chance of repeating the last token in each, or one for all"""
     attention_size: float = 1e-4

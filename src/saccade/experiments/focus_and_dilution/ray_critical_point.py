@@ -82,7 +82,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("0.6 of 4", "0.75 of 4", "0.3 of 6", "paper", "zipf-6")
-    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of the chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     stays: Annotated[tuple[float, ...], Range(1e-3, 0.99)] = (0.5, 0.8, 0.5, 0.8, 0.5)
     """chance of repeating the last token in each, or one for all"""
     d_model: int = 5

@@ -67,25 +67,25 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     masses: Annotated[tuple[float, ...], Range(0.34, 0.99)] = (0.6, 0.75, 0.5, 0.6)
-    """mass of token 0 in each chain of three tokens"""
+    """frequency of token 0 in each chain of three tokens"""
     stays: Annotated[tuple[float, ...], Range(0.0, 0.99)] = (0.6, 0.8, 0.5, 0.5)
     """chance of repeating the last token in each"""
     strengths: Annotated[tuple[float, ...], Range(0.01, 1000.0)] = (6.0, 6.0, 20.0, 6.0)
     """strength of attention in each"""
     asymmetries: Annotated[tuple[float, ...], Range(1e-6, 0.1)] = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
-    """half the differences of the low tokens' masses, falling"""
+    """half the difference between the frequencies of the rare tokens, falling"""
     contrasts: Annotated[tuple[float, ...], Range(1e-3, 0.5)] = (0.02, 0.03, 0.04, 0.06)
-    """distances by which low tokens are separated in γ, rising; they shrink together where attention is too strong for them"""
+    """distances in γ between rare tokens, rising; all are scaled down where attention is too strong for them"""
     tokens: Annotated[tuple[int, ...], Range(3, 64)] = (3, 6)
-    """numbers of tokens of chains with random low tokens"""
+    """numbers of tokens of the chains whose rare tokens have random frequencies"""
     random_high: Annotated[float, Range(0.01, 0.99)] = 0.5
-    """mass of token 0 in these"""
+    """frequency of token 0 in these"""
     random_stay: Annotated[float, Range(0.0, 0.99)] = 0.8
     """chance of repeating the last token in these"""
     seed: int = 0
-    """seed of their masses"""
+    """seed of their frequencies"""
     laws: tuple[str, ...] = ()
-    """laws of further chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of further chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     law_stays: Annotated[tuple[float, ...], Range(0.0, 0.99)] = (0.8,)
     """chance of repeating the last token in each of these, or one for all"""
 

@@ -71,7 +71,7 @@ class Settings:
     n_vocabs: Annotated[tuple[int, ...], Range(3, 64)] = (4, 3, 4, 3)
     """tokens in each flow"""
     highs: tuple[float, ...] = (0.75, 0.75, 0.75, 0.6)
-    """mass of token 0 in each"""
+    """frequency of token 0 in each"""
     stays: tuple[float, ...] = (0.8, 0.8, 0.69, 0.5)
     """chance of repeating the last token in each; the paper's is 0.8"""
     seeds: int | tuple[int, ...] = 3
@@ -79,13 +79,13 @@ class Settings:
     init_scale: Annotated[float, Range(1e-8, 1e-3)] = 1e-4
     """size of the random start"""
     t1: float = 2e4
-    """end of flows below the critical stay, steps; later where low tokens come together more slowly"""
+    """end of the flows below the critical stay, steps; they run longer where rare tokens converge more slowly"""
     n_times: Annotated[int, Range(50, 1e5)] = 500
     """samples of each flow, half of them log-spaced, half evenly"""
     tokens: Annotated[tuple[int, ...], Range(3, 64)] = (3, 4, 6)
     """numbers of tokens in the diagram"""
     masses: tuple[float, ...] = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    """masses of token 0 in the diagram"""
+    """frequencies of token 0 in the diagram"""
 
     @property
     def flows(self) -> list[tuple[int, float, float]]:

@@ -1,4 +1,4 @@
-"""The loss falls at a time that the start alone tells, about 1/ε; until then W_V turns to v, afterwards to another direction.
+"""The initial weights predict when the loss falls, after about 1/ε; W_V turns to v before that, to another direction afterwards.
 
 Follows networks on the two-clue task and on noisy sequences through stage I, with samples around the predicted instant. Tolerances
 were set before the run, but the distance of the columns is read at a loss of .995 since it was 2 % off at half of it, and orders
@@ -79,7 +79,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     scales: Annotated[tuple[float, ...], Range(1e-7, 0.02, least=2)] = (1e-2, 1e-3, 1e-4)
-    """initial scales of the clock, falling; W_V is seen to turn at the last"""
+    """initial scales, falling; the turning of W_V is measured at the last"""
     seed: int = 0
     """seed of the random start"""
 

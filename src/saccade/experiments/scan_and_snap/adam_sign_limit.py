@@ -1,4 +1,4 @@
-"""Adam flattens attention on distinct tokens; a high rate has no time to, and in long training the rarest token wins.
+"""Adam flattens attention over distinct tokens unless its rate is high; in long training the rarest token wins.
 
 Our theory: under Adam the rows of the decoder start out equal for all distinct tokens, so frequency drops out and flat attention
 is best; tokens above a critical feature lose attention. Later the rows of tokens that gained attention lead. Each row of the
@@ -70,7 +70,7 @@ class Settings:
     updates: tuple[int, ...] = (30, 100, 300, 1000, 3000)
     """lengths of training with Adam, updates"""
     published: Annotated[int, Range(3, 100_000)] = 100
-    """one of them, that of the paper's figure: panel 1 shows it, and the negative controls have it"""
+    """the length in the paper's figure, one of `updates`: shown in panel 1 and used by the negative controls"""
     control_rate: Annotated[float, Range(1e-4, 1e3)] = 0.1
     """rate of the negative controls"""
     control_seeds: Annotated[int, Range(1, 1000)] = 5

@@ -70,7 +70,7 @@ class Settings:
     descent_ratio: float = 0.01
     """attention rate over decoder rate in the descent compared with Lemma 4"""
     descent_steps: int = 1000
-    """steps of that descent, one class each"""
+    """steps of that descent, with one class per step"""
     descent_seeds: int = 4
     """number of random class orders to average that descent over"""
     lengths: tuple[int, ...] = (32, 128, 512, 2048)

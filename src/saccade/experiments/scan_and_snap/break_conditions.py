@@ -1,4 +1,4 @@
-"""With unequal classes a slow decoder breaks the scan; with classes alike it does not.
+"""A slow decoder breaks the scan if classes are unequal, but not if they are equal.
 
 Decoder rates from .01 to 100 times that of attention, in the plain flow (B), with either rate held at 1, since a ratio alone does
 not say which of the two has changed, and in the theory's flow (C). Classes alike: Syn-Medium with one query. Unequal: the same
@@ -61,9 +61,9 @@ class Settings:
     ratios: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     """decoder rate over attention rate; one of the two is 1 per step"""
     t1: float = 1e4
-    """end of the flows with classes alike, steps"""
+    """end of the flows with equal classes, steps"""
     heavier: float = 2.0
-    """log of how much heavier the distinct tokens of class 1 are, where classes are unequal"""
+    """log of how much more frequent the distinct tokens of class 1 are, where classes are unequal"""
     unequal_t1: float = 1e6
     """end of the flows with unequal classes, steps"""
 

@@ -1,4 +1,4 @@
-"""Token counts alone tell where attention moves first; for well-separated classes that is what Theorems 2 and 3 say.
+"""Token counts alone predict where attention moves first; for well-separated classes that is what Theorems 2 and 3 say.
 
 Classes of one query that share one token, with infinite contexts and with contexts of 16 tokens drawn from them. Two predictions of
 ours are compared with the exact flow and with descent on all windows: the first force, z = t²/2 η_Y η_Z F, from one pass over the
@@ -46,7 +46,7 @@ class Settings:
     """Settings; rates are those at which the flow is followed, and of the descent that decoder first is compared with."""
 
     n_classes: int = 3
-    """next tokens of the one query"""
+    """next tokens; there is one query"""
     n_distinct: int = 5
     """distinct tokens per class; their probabilities rise evenly"""
     windows: int = 3000

@@ -1,4 +1,4 @@
-"""The poster's four pictures need fast attention, strong overlaps and the theory's flow; plain flow shows them all only barely.
+"""The four stages of Fig. 2 need fast attention, strong overlaps and the theory's flow; plain flow barely shows them all.
 
 Syn-Small, Syn-Medium with one query and the weakly overlapping classes of Theorem 4, at five ratios of the rates, along the
 theory's flow (C) and the plain flow (B) to t = 1e12. Stages are the events that `saccade.find_events` finds; its thresholds were

@@ -1,4 +1,4 @@
-"""JoMA: the weights above determine attention; it goes to the strongest token first, and later spreads out again.
+"""JoMA: the MLP weights above determine attention; it goes to the strongest token first, and later spreads out again.
 
 Theorem 1 of JoMA along a gradient flow of both layers: exact for linear and exponential attention, approximate for softmax. One
 linear neuron under a constant gradient: the erf law, and when all attention is on one token. With a nonlinearity, in the paper's

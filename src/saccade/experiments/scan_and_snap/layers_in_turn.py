@@ -1,4 +1,4 @@
-"""With two or three layers of attention all move at about the same time; the lowest does not lead, and freezes last.
+"""With two or three layers of attention, all of them move at about the same time; the lowest does not lead, and freezes last.
 
 The data have as many levels as the model has layers (`model/attention_tree.py`): every layer must find the one token or node that
 carries the answer. Gradient flow from small random starts. Asked before the first run: does the lowest layer move its attention

@@ -91,16 +91,16 @@ _BUILT_IN = {"n_classes": 5, "common_feature": 0.2, "n_distinct": 4}  # not said
 @dataclass(frozen=True)
 class CaseSettings:
     classes: str = ""
-    """a CSV file with your own P(l|n): a row for each class, a column for each token; empty: one common token, one query"""
+    """a CSV file with your own P(l|n): a row per class, a column per token; empty: classes that share one common token"""
     n_classes: int | None = None
-    """classes; default: 5, or those of your own"""
+    """number of classes; default: 5, or those in your file"""
     common_feature: float | None = None
-    """f_nl(0) of the common token, in (0, 1); classes overlap by its square; default: 0.2, or that of your own classes"""
+    """f_nl(0) of the common token, in (0, 1); classes overlap by its square; default: 0.2, or that in your file"""
     n_distinct: int | None = None
     """distinct tokens per class, with probabilities that rise linearly from 0.1 to 1 before they are normalised; default: 4, or
     those of your own classes"""
     n_vocab: int | None = None
-    """size of the vocabulary; default: 1000, or the tokens that the file of your own classes names"""
+    """size of the vocabulary; default: 1000, or the tokens in your file"""
     lr_decoder: float = 1.0
     """decoder rate, per step"""
     lr_attention: float = 100.0

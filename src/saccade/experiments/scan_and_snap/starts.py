@@ -1,4 +1,4 @@
-"""Initial attention decides who wins; who rises it decides in plain descent only; a wrong decoder is got over, late.
+"""Initial attention decides which token wins, and in plain descent also which rise; training recovers late from a wrong decoder.
 
 Syn-Medium with one query from other starts than zero. Z(0): a rare token favoured just below and just above the threshold of the
 extended Theorem 3, common tokens favoured, one class favoured, random of two sizes. A start acts like other frequencies, so
@@ -51,7 +51,7 @@ class Settings:
     favoured: float = 2.0
     """logit at which common tokens start, or the distinct tokens of class 1, when they are favoured"""
     random_starts: int = 2
-    """random starts, normal, of each of two sizes"""
+    """normally distributed starts of each size"""
     random_sizes: tuple[float, ...] = (1.0, 2.0)
     """standard deviations of random starts"""
     depths: tuple[float, ...] = (2.25, 4.0, 6.25)
