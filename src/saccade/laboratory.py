@@ -282,7 +282,7 @@ def _system(given: Any, model: Any = None, **rates: float | None) -> System:
         return replace(Embedded() if model is None else checked_kind("model", model, Embedded), chain=given, **wanted)
     _checked_data(given, System)
     if model is not None:
-        raise InputError(f"`model` goes with data; {type(given).__name__} is a model on its data already.")
+        raise InputError(f"`model` is for data; {type(given).__name__} already is a model with its data.")
     if wanted and not isinstance(given, Pairwise | PairwiseText | Embedded):
         raise InputError(f"`{next(iter(wanted))}` is for the built-in models; {type(given).__name__} has its own `rates()`.")
     return replace(given, **wanted) if wanted else given
@@ -320,7 +320,7 @@ def _accepted(engine: Callable[..., Any], of: str, given: dict[str, Any]) -> dic
     known = [parameter.name for parameter in parameters]
     other = [name for name in given if name not in known]
     if other:
-        raise InputError(f"`{other[0]}` is no setting of training {of}; it has {', '.join(known)}.")
+        raise InputError(f"`{other[0]}` is not a setting of training {of}; it has {', '.join(known)}.")
     missing = [one.name for one in parameters if one.default is one.empty and one.name not in given]
     if missing:
         raise InputError(f"training {of} needs {', '.join(missing)}.")

@@ -217,7 +217,7 @@ def test_the_page_of_a_text_says_who_gains_who_loses_and_until_when(told):
 
 
 def test_a_query_that_is_in_no_window_is_refused(weather):
-    with pytest.raises(InputError, match="query of no window"):
+    with pytest.raises(InputError, match="not the query of any window"):
         forecast(weather, queries=["frost"], window=5, n_windows=200, n_chain=5, starts=1)
 
 

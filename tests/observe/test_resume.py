@@ -179,7 +179,7 @@ def test_a_second_recorder_of_the_same_process_takes_over(stopped, whole):
 
 def test_a_run_that_goes_on_must_be_told_its_step(stopped):
     recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=stopped / "run", resume=True)
-    with pytest.warns(UserWarning, match="number of its step"), recorder:
+    with pytest.warns(UserWarning, match="number of each step"), recorder:
         recorder.step()
     assert saccade.load_record(stopped / "run").sizes["time"] == KILLED + 1
     with pytest.raises(InputError, match="`resume` needs `out`"):

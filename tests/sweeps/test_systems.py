@@ -394,7 +394,7 @@ def test_what_cannot_be_told_from_another_is_said_before_anything_is_kept(tmp_pa
         well.lock = threading.Lock()
         return well
 
-    with pytest.raises(InputError, match=r"cannot tell .*lock.* leave `out` out"):
+    with pytest.raises(InputError, match=r"cannot tell .*lock.* leave out `out`"):
         saccade.sweep(make, {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3)
     assert list(tmp_path.iterdir()) == []
     assert saccade.sweep(make, {"steepness": [1.0]}, t1=1.0, n_times=3).sizes["steepness"] == 1

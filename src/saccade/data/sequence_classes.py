@@ -180,5 +180,7 @@ def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
         raise InputError("`class_weight` must be positive: leave out a class that is never drawn.")
     weight = weight / weight.max()  # first, so that no sum overflows
     if (weight == 0).any():
-        raise InputError("`class_weight` differ by more than a float can hold: the smallest would never be drawn; leave it out.")
+        raise InputError(
+            "the values of `class_weight` differ by more than a float can hold: the smallest would never be drawn; leave it out."
+        )
     return weight / weight.sum()

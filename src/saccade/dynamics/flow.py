@@ -116,7 +116,7 @@ def _given_samples(times: Any, t1: float | None, n_times: int | None, unit: floa
     listed = times.tolist() if isinstance(times, np.ndarray) else times
     asked = np.asarray(checked_list("times", listed, low=0.0, high=1e300))
     if not (np.diff(asked) > 0).all() or asked[-1] == 0:
-        raise InputError("`times` must rise from one to the next, and end after 0.")
+        raise InputError("`times` must increase, and end after 0.")
     return asked if asked[0] == 0 else np.append(0.0, asked), min(unit, float(asked[-1]))
 
 
@@ -160,7 +160,7 @@ def _starts(system: System, seeds: list[int], start: Any) -> list[Any]:
     if start is None:
         return [system.start(generator(seed, Purpose.INITIALISATION)) for seed in seeds]
     if len(seeds) > 1:
-        raise InputError("`start` gives the one place to begin from: leave `seeds` at 1.")
+        raise InputError("`start` fixes the initial point: leave `seeds` at 1.")
     return [checked_parameters("start", system, start)]
 
 

@@ -293,7 +293,7 @@ class Case:
     ) -> Claim:
         """The value furthest from `target` is within a distance of it, absolute (`within`) or as a share of it (`relative`)."""
         if (within is None) == (relative is None):
-            raise InputError("a claim that something is near needs either `within` or `relative`.")
+            raise InputError("`near` needs a tolerance: either `within` or `relative`.")
         aim = _number("target", target)
         reach = _number("relative", relative) * abs(aim) if within is None else _number("within", within)
         return self._claim(
@@ -377,7 +377,7 @@ class Case:
         """
         known = [each for each in _checked(statement).errata if number in ("", each.number)]
         if not number and len(known) != 1:
-            raise InputError(f"{statement.key} has {len(known)} errata: say the `number` of this one.")
+            raise InputError(f"{statement.key} has {len(known)} errata: give the `number` of this one.")
         words = (known[0].said, known[0].instead) if known else ("as printed", "corrected")
         forms = _number("printed", printed), _number("corrected", corrected), _number("within", within)
         relation = Erratum(*forms, number or known[0].number, *words)
@@ -411,7 +411,7 @@ def _worst(measured: Any, pick: Callable[[np.ndarray], float]) -> Value:
 def _checked(statement: Any) -> Statement:
     if not isinstance(statement, Statement):
         how = 'saccade.Statement("you2026", "Lemma 1", "what it says")'
-        raise InputError(f"`statement` of a claim must be a saccade.Statement, {how} say; got {shortened(statement)}.")
+        raise InputError(f"`statement` of a claim must be a saccade.Statement, such as {how}; got {shortened(statement)}.")
     return statement
 
 

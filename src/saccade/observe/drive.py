@@ -77,7 +77,7 @@ class AttentionDrive:
         """Layer and head that open first, of those that are not open yet."""
         wait = self.wait(lr, level)
         if np.isnan(wait).all():
-            raise InputError(f"all heads have an amplitude of {level:g} or more: none is left to open; give a higher `level`.")
+            raise InputError(f"all heads have an amplitude of {level:g} or more, so all are open already; pass a higher `level`.")
         layer, head = np.unravel_index(np.nanargmin(wait), self.rate.shape)
         return self.layers[layer], int(head)
 

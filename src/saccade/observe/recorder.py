@@ -139,9 +139,9 @@ class Recorder:
         self.guard = Guard()
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
         if not isinstance(out, str | Path | None):
-            raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
+            raise InputError(f"`out` must be a new folder, or None to keep everything in memory; got {shortened(out)}.")
         if resume and out is None:
-            raise InputError("`resume` needs `out`, the folder of the run that is to go on.")
+            raise InputError("`resume` needs `out`, the folder of the run to resume.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
         account = Account(self._config(every, checked_kind("label", label, str)), self._probe, kept, _checked_decode(decode))
         self._observer = Observer(
@@ -215,10 +215,10 @@ class Recorder:
     def step(self, step: int | None = None, loss: float | None = None) -> None:
         """Once a step of training, before or after the update; observes the model if it is time. Without a number it counts."""
         if step is None and self._goes_on:
-            raise InputError("a run that goes on must be told the number of its step: call `recorder.step(step)`")
+            raise InputError("a resumed run needs the number of each step: call `recorder.step(step)`")
         number = self._next_step if step is None else checked_count("step", plain(step), low=0)
         if number + 1 < self._next_step:
-            warn(f"step {number} after step {self._next_step - 1} is not observed: steps must grow.")
+            warn(f"step {number} after step {self._next_step - 1} is not observed: steps must increase.")
             return
         is_first = self._next_step == 0
         if is_first:

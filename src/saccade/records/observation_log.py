@@ -205,7 +205,7 @@ class ObservationLog:
             if (self._folder or Path()).joinpath(OBSERVATIONS).is_dir()
             else ""
         )
-        return InputError(f"{self._folder} is not empty; {going_on}give `out` a new folder, or None to keep all in memory.")
+        return InputError(f"{self._folder} is not empty; {going_on}give `out` a new folder, or None to keep everything in memory.")
 
     def _held(self) -> dict[int, Observation]:
         """What is in memory."""

@@ -236,7 +236,7 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     for name, variable in record.variables.items():
         values = variable.values  # an error, if it is an index and pandas finds a text that is none
         if values.dtype.kind == "U" and np.ascontiguousarray(values).view(np.uint32).max(initial=0) > sys.maxunicode:
-            raise InputError(f"{shortened(name)} holds letters that are none.")
+            raise InputError(f"{shortened(name)} contains invalid characters.")
     return record
 
 

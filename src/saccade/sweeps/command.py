@@ -216,7 +216,9 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
                 raise InputError(f"its settings cannot be trusted, since {file} {wrong[file]}.")
             about = read_json(folder / "about.json")
             if about.get("file") and not named:
-                raise InputError(f"it is of the file {shortened(about['file'])}; if you trust that, add --file and its path.")
+                raise InputError(
+                    f"it was made by the file {shortened(about['file'])}; if you trust that file, add --file and its path."
+                )
             name = own_file(named) if about.get("file") else folder.name
             if experiment(name).name != folder.name:
                 raise InputError(f"{named} defines {experiment(name).name}.")
@@ -277,7 +279,7 @@ def _say_status(folder: SweepFolder, as_json: bool) -> int:
     if (unlisted := folder.unlisted()) and not folder.is_being_written():
         raise InputError(
             f"{len(unlisted)} files of runs in {folder.path} are not in its manifest, so finished runs are unknown. "
-            "Run the sweep's command again: it takes up all intact files of runs."
+            "Run the sweep's command again: it uses all intact files of runs."
         )
     asked = Asked.read(folder.path)
     runs = asked.identities(asked.code_now())

@@ -140,5 +140,5 @@ def _place_weights(prior: ArrayLike | None, n_context: int) -> NDArray[np.float6
         return np.ones(n_context)
     numbers = [checked_number("prior", value, low=-1e30, high=1e30) for value in np.ravel(prior).tolist()]
     if len(numbers) != n_context:
-        raise InputError(f"`prior` must have a number for each of the {n_context} places of a context; got {len(numbers)}.")
+        raise InputError(f"`prior` must have one number for each of the {n_context} positions of a context; got {len(numbers)}.")
     return np.exp(np.array(numbers) - max(numbers))

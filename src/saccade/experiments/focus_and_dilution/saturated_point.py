@@ -92,10 +92,10 @@ class Settings:
     @property
     def triples(self) -> list[Triple]:
         if not len(self.masses) == len(self.stays) == len(self.strengths):
-            raise InputError("`masses`, `stays` and `strengths` must list equally many numbers, one of each for every chain.")
+            raise InputError("`masses`, `stays` and `strengths` must have the same length: one value for each chain.")
         low = (1 - max(self.masses)) / 2
         if max(self.asymmetries) >= low:
-            raise InputError(f"`asymmetries` must be below the mass of a low token, {low:g}; got {max(self.asymmetries):g}.")
+            raise InputError(f"`asymmetries` must be below the frequency of a rare token, {low:g}; got {max(self.asymmetries):g}.")
         return [Triple(*each) for each in zip(self.masses, self.stays, self.strengths, strict=True)]
 
     def random_chain(self, n_vocab: int) -> saccade.MarkovChain:

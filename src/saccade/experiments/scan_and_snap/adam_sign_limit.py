@@ -89,7 +89,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     own, others = np.flatnonzero(task.distinct[0]), np.flatnonzero(other.distinct[0])
     updates = [int(each) for each in checked_list("updates", settings.updates, low=3.0, high=1e5)]
     if sorted(set(updates)) != updates:
-        raise InputError("`updates` must rise from one to the next.")
+        raise InputError("`updates` must increase.")
     if settings.published not in updates:
         raise InputError(f"`published` must be one of `updates`; got {settings.published}.")
     run, beside = (_without_noise(each, rates, updates[-1], [2, *updates]) for each in (task, other))

@@ -93,7 +93,7 @@ def _setups(settings: Settings) -> list[Setup]:
     if settings.classes:
         return varied
     if len(settings.other_n_classes) != len(settings.other_common_features):
-        raise InputError("`other_n_classes` and `other_common_features` pair up: they must have one length.")
+        raise InputError("`other_n_classes` and `other_common_features` are used in pairs: they must have the same length.")
     base, others = varied[0], zip(settings.other_n_classes, settings.other_common_features, strict=True)
     return [
         *varied,

@@ -165,12 +165,14 @@ def _own(settings: CaseSettings) -> SequenceClasses:
     changed = [name for name in _BUILT_IN if getattr(settings, name) is not None]
     changed += [name for name in varied if getattr(settings, name, None) != getattr(type(settings), name, None)]
     if changed:
-        raise InputError(f"`{changed[0]}` is about the built-in classes; leave it out with `classes`, or leave out `classes`.")
+        raise InputError(f"`{changed[0]}` is for the built-in classes; leave out either it or `classes`.")
     task = SequenceClasses.from_csv(settings.classes)
     if settings.n_vocab is None:
         return task
     if settings.n_vocab < task.n_vocab:
-        raise InputError(f"`n_vocab` is {settings.n_vocab}, but {settings.classes} names {task.n_vocab} tokens; give no fewer.")
+        raise InputError(
+            f"`n_vocab` is {settings.n_vocab}, but {settings.classes} names {task.n_vocab} tokens; it must not be smaller."
+        )
     unused = (f"<unused {i}>" for i in range(task.n_vocab, settings.n_vocab))
     return replace(task, n_vocab=settings.n_vocab, token_names=(*task.token_names, *unused))
 

@@ -133,7 +133,7 @@ def _found(source: Source, revisions: list[str]) -> tuple[list[Checkpoint], list
     """Checkpoints in order, and what can be told without reading them."""
     paths = _paths(source)
     if paths is not None and revisions:
-        raise InputError(f"`revisions` are those of a model on the hub, but {shortened(source)} is here.")
+        raise InputError(f"`revisions` are those of a model on the hub, but {shortened(source)} is a local folder.")
     if paths is None and not revisions:
         raise InputError(f"there is no folder {source}; for a model on the hub, list its revisions (--revisions step1,step2).")
     if paths is None:

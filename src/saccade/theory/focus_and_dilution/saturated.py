@@ -99,7 +99,7 @@ def two_group_point(*, stationary: ArrayLike, transition: ArrayLike, strength: f
     """
     pi, P = shares(stationary), chances(transition, np.size(stationary))
     if not 0 < pi[0] < 1:
-        raise InputError("`stationary` must leave a share to token 0 and to the others.")
+        raise InputError("`stationary` must give token 0 and the others frequencies above 0.")
     mass, targets = np.array([pi[0], 1 - pi[0]]), np.stack([P[0], pi[1:] @ P[1:] / (1 - pi[0])])
     if not targets.min() > 0:
         raise InputError("`transition` must leave no next token impossible, neither after token 0 nor after all low tokens.")

@@ -75,7 +75,7 @@ def two_level_targets(*, high: float, n_vocab: int, stay: float) -> TwoLevelTarg
     """
     two_level_chain(high=high, n_vocab=n_vocab, stay=stay)  # refuses what is no such chain
     if stay == 1:
-        raise InputError("`stay` must be below 1: a chain that never moves leaves nothing to foretell.")
+        raise InputError("`stay` must be below 1: a chain that never moves leaves nothing to predict.")
     n_low, low_high = n_vocab - 1, (1 - stay) * high
     return TwoLevelTargets(stay + low_high, (1 - stay) * (1 - high) / n_low, low_high, (1 - low_high) / n_low)
 
@@ -223,6 +223,6 @@ def asymmetry_size(asymmetry: ArrayLike, n_vocab: int) -> float:
     c = np.asarray(asymmetry, float)
     if c.shape != (n_vocab - 1,) or not abs(c.sum()) <= 1e-6 * np.abs(c).max():
         raise InputError(
-            f"`asymmetry` must have a number for each of the {n_vocab - 1} low tokens, its mass less their mean, 0 in all."
+            f"`asymmetry` must have a number for each of the {n_vocab - 1} low tokens, its frequency minus their mean, with sum 0."
         )
     return float(np.linalg.norm(c))

@@ -179,7 +179,7 @@ def arrival_time(
 
     end = np.log((z_end + np.sqrt(z_end**2 + 4 * (s @ s) * (r @ r))) / (2 * (s @ s))) / 2
     if not end.min() > 0:
-        raise InputError("`embedding_0` and `projection_0` are too large: they start beyond the point whose time is asked.")
+        raise InputError("`embedding_0` and `projection_0` are too large: they start beyond the point whose time is wanted.")
 
     def onwards(tau: float, state: NDArray[np.float64]) -> float:
         return clock(tau, state)[0]
