@@ -56,7 +56,7 @@ def two_level_law(n: int, high: float, asymmetry: float) -> NDArray[np.float64]:
     if not abs(asymmetry) < mean:
         raise InputError(f"`asymmetry` must be below the mean frequency of a rare token, {mean:.6g}, in size; got {asymmetry:g}.")
     if n_low == 1 and asymmetry != 0:
-        raise InputError("`asymmetry` needs at least two low tokens, `n` of 3 or more; with one it must be 0.")
+        raise InputError("`asymmetry` needs at least two rare tokens, `n` of 3 or more; with one it must be 0.")
     return np.concatenate([[high], mean + asymmetry * np.linspace(1, -1, n_low)])
 
 

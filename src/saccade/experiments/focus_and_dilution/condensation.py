@@ -172,7 +172,7 @@ def _growth_claims(at: xr.Dataset, case: Case, stationary: Array, scale: float) 
         "|cos| of the width direction with α",
         read.direction_cosine,
         1 - 1e-4,
-        sentence="The random initial weights alone tell along which direction the weights will grow.",
+        sentence="The random initial weights decide along which direction the weights will grow.",
     )
     yield end.at_least(THEOREM_3_2, "share of the first direction in embedding and projection", read.top_share, 1 - 1e-3)
 
@@ -182,7 +182,7 @@ def _attention_claims(at: xr.Dataset, case: Case, scale: float) -> Iterator[Clai
     condensed, end = (case.but(start=scale, at=moment) for moment in (f"{CONDENSED:.1%} condensed", "end of stage I"))
     powers = [fits.power(at.init_scale, at.start_speed.sel(seed=seed)) for seed in at.seed]
     turned, exact = np.abs(read.rank_condensed - read.rank_start), case.but(against=CALCULUS)
-    yield exact.at_most(THEOREM_3_2, "largest entry of -dL/dM less π (π - 1/d)ᵀ at the origin", at.decoder_gap, 1e-14)
+    yield exact.at_most(THEOREM_3_2, "largest entry of -dL/dM minus π (π - 1/d)ᵀ at the origin", at.decoder_gap, 1e-14)
     yield exact.near(ATTENTION_AT_REST, "power of the start's size in the first speed of the queries", powers, 5, within=0.05)
     yield condensed.at_most(THEOREM_3_2, changed, np.abs(read.growth_condensed), 1e-5)
     yield end.at_most(ATTENTION_AT_REST, changed, np.abs(read.growth_end), 1e-5, expected=FAILS)

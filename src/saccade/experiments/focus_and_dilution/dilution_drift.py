@@ -321,7 +321,7 @@ def panels(record: xr.Dataset) -> Layout:
         Lines("which tokens gain and lose", "token, frequent to rare", "displacement / its predicted norm", shares, levels={0: ""}),
         Lines(
             "where focus turns" + (f" (dashed: {settings.laws[1]})" if len(settings.laws) == 2 else ""),
-            "share of γᵢ that is lost since the unigram point",
+            "share of γᵢ lost since the unigram point",
             "tilt / largest tilt",
             turns,
             xlim=(-0.05, 1.3),

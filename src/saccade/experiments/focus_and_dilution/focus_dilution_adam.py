@@ -356,14 +356,13 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: attention on the frequent token in the population gradient flow, a line for each query: the first focus is "
-        "small. Panel 2: Adam with mini-batches, the median over seeds and nine observations: every query goes to one token, then "
-        "they part. Panels 3 and 4: the least attention of any query, a line for each seed. With mini-batches all seeds focus "
-        "early and dilute; without noise many stay frozen at the token's share for thousands of steps. "
-        "Panel 5: when attention first moves, against the gradient that theory gives for "
-        "the queries while the embedding condenses; dots: to the frequent token, rings: away from it, or not moved by the end. "
-        "Without noise that gradient is below Adam's epsilon and the wait is long; a smaller epsilon, a larger start or the noise "
-        "of mini-batches ends it."
+        "Panel 1: attention on the frequent token in the population gradient flow, one line per query: the first focus is small. "
+        "Panel 2: Adam with mini-batches, the median over seeds and nine observations: every query goes to one token, then they "
+        "separate. Panels 3 and 4: the least attention of any query, one line per seed. With mini-batches all seeds focus early "
+        "and dilute; without noise many stay frozen at the token's share for thousands of steps. Panel 5: when attention first "
+        "moves, against the gradient that theory gives for the queries while the embedding condenses; dots: to the frequent "
+        "token, rings: away from it, or not moved by the end. Without noise that gradient is below Adam's epsilon and the wait is "
+        "long; a smaller epsilon, a larger start or the noise of mini-batches ends it."
     ),
     finding=(
         "with mini-batches all queries give the frequent token {attention of all queries at once*:.0%} of their attention at once, "

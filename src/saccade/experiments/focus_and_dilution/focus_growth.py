@@ -2,7 +2,7 @@
 
 Puts tiny query and key matrices at the unigram point and follows the flow; then looks for the same growth in flows from small
 random starts, which reach the point by themselves. Stage II lasts until attention on the frequent token is highest. The paper
-states it for equally frequent low tokens, the third law here; for the others it is ours.
+states it for equally frequent rare tokens, the third law here; for the others it is ours.
 Expect: growth at the rate c, attention logits along π πᵀ, and a stage that is longer by 1/c for each e-fold of a smaller start.
 """
 
@@ -218,7 +218,7 @@ def _at_the_point(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Ite
     yield exact.at_most(PROPOSITION_2_3, "gradient against central differences, largest gap", at.finite_difference_gap, 1e-8)
     yield exact.at_most(PROPOSITION_2_3, "gradient against the closed form, largest gap", at.closed_form_gap, 1e-13)
     yield exact.at_most(UNIGRAM_POINT, "largest entry of the velocity at the unigram point", at.residual, 1e-14)
-    yield exact.at_most(UNIGRAM_POINT, "loss at the unigram point less H(π)", np.abs(at.point_loss - entropy), 1e-14)
+    yield exact.at_most(UNIGRAM_POINT, "loss at the unigram point minus H(π)", np.abs(at.point_loss - entropy), 1e-14)
     yield case.near(
         UNIGRAM_POINT,
         "loss on the plateau",

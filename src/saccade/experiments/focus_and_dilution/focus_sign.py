@@ -176,7 +176,7 @@ def _sign_claims(at: xr.Dataset, start: str) -> Iterator[Claim]:
         SIGN_RULE,
         "all queries tilt to token 0 where c > 0, away from it where c < 0",
         at.seen.values != sign,
-        sentence="The sign of one number of the chain tells whether attention first seeks frequent tokens or avoids them.",
+        sentence="The sign of one number of the chain decides whether attention first seeks frequent tokens or avoids them.",
     )
     gap = np.abs(at.rate.values / np.abs(c) - 1)
     yield case.at_most(

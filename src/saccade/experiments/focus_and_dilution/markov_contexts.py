@@ -286,8 +286,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         title = "root mean square distance of a single context's frequencies to π / its exact value, every length"
         sampling = SIGMAS * float((at.spread_error / exact).max())
         yield case.near(FINITE_CONTEXTS, title, at.frequency_spread / exact, 1, within=sampling)
-        yield by_hand.at_most(FINITE_CONTEXTS, "law of the last of 19 tokens, largest gap", np.abs(last - closed), 1e-14)
-        yield case.at_most(FINITE_CONTEXTS, "drawn last tokens against that law, in standard errors", np.abs(off), SIGMAS)
+        yield by_hand.at_most(FINITE_CONTEXTS, "distribution of the last of 19 tokens, largest gap", np.abs(last - closed), 1e-14)
+        yield case.at_most(FINITE_CONTEXTS, "drawn last tokens against that distribution, in standard errors", np.abs(off), SIGMAS)
         yield by_hand.at_most(DEFINITION_2_2, "outputs position by position against counts, largest gap", at.model_gap, 1e-12)
         title = "the gradient comes closer to its limit: fall of the gap from the shortest to the longest contexts"
         yield case.at_least(PROPOSITION_2_3, title, _fall(at.gradient_gap, at.gradient_fall_error), 0, strict=True)
@@ -376,11 +376,11 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: relative gap between the gradient over drawn contexts and the population gradient, at random weights, against "
-        "the length of the contexts. Panel 2: how often each token of the first chain stands last in contexts of the paper's "
-        "length, over its share: sequences start at any token alike, and 18 steps do not make them forget it. Panels 3, 4: length "
-        "times the expected gradient's gap in contexts from the paper's 19 tokens up to the length asked, where the rarest token "
-        "has 8 independent visits. Panel 3: its part along the predicted matrix (1: theory), with 3 standard errors of the whole; "
-        "band: 2 / visits on both sides. Panel 4: its distance to that matrix; rings: what is allowed, both summed."
+        "the length of the contexts. Panel 2: how often each token of the first chain is the last in contexts of the paper's "
+        "length, over its frequency: sequences start at a uniformly drawn token, and 18 steps are too few to forget it. Panels 3, "
+        "4: length times the expected gradient's gap in contexts from the paper's 19 tokens up to the length asked, where the "
+        "rarest token has 8 independent visits. Panel 3: its part along the predicted matrix (1: theory), with 3 standard errors "
+        "of the whole; band: 2 / visits on both sides. Panel 4: its distance to that matrix; rings: what is allowed, both summed."
     ),
     finding=(
         "in contexts long enough to contain the rarest token many times, the gradient differs from its limit by the predicted "

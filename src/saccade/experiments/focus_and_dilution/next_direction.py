@@ -309,9 +309,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: singular values of the embedding, the last law; a point marks where a direction opens, the dashed line has the "
-        "slope s₁(B) that theory gives for the state there. Panel 2: components of each new direction in all four matrices, from "
-        "the run against those from B; on the line they agree, rings belong to states that still move."
+        "Panel 1: singular values of the embedding, last chain; a point marks where a direction opens, the dashed line has the "
+        "slope s₁(B) that theory predicts there. Panel 2: components of each new direction in all four matrices, from the run "
+        "against those from B; on the line they agree. Rings: states that still move."
     ),
     finding=(
         "new directions grow at rates {growth rate of a direction*(direction 1, law paper):.3g} and {growth rate of a "

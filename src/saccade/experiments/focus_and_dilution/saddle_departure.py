@@ -303,10 +303,10 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: distance between the flow and the linear flow that leave the origin (solid) and the unigram point (dashed), "
-        "the last law, paler for smaller displacements. Panel 2: that distance three e-folds after the start. It goes as the cube "
+        "last chain, paler for smaller displacements. Panel 2: that distance three e-folds after the start. It scales as the cube "
         "of the displacement at the origin, where the velocity has no quadratic term, and as the square at the unigram point. "
-        "Panel 3: three small systems in which one hypothesis is missing, the error over the bound of Lemma 3.1; above 1 the lemma "
-        "is wrong."
+        "Panel 3: three small systems in which one hypothesis is missing, the error over the bound of Lemma 3.1; above 1 the "
+        "lemma is wrong."
     ),
     finding=(
         "the error of the linear flow is of order {power of the displacement in the linear flow's error (point origin, law "

@@ -321,7 +321,7 @@ def panels(record: xr.Dataset) -> Layout:
     clock |= {"marks": {float(run.offset): "half-way, predicted"}}
     turn: Any = {"levels": {float(record.star_cosine): "v with β*"}, "marks": {0.0: "end of stage I"}, "ylim": (0.7, 1.02)}
     return [
-        Lines("one clock for all initial scales", since, "loss", losses, **clock),
+        Lines("one curve for all initial scales", since, "loss", losses, **clock),
         Lines("W_V condenses to v, then turns", since, "cos of W_V's top direction", turning, **turn),
     ]
 

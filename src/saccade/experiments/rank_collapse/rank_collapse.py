@@ -322,7 +322,7 @@ def panels(record: xr.Dataset) -> Layout:
     return [
         Lines("attention opens at the rate s₁(F)", "t - T*/(ε g₀)", "|W_Q|", growth, **limits),
         Lines("rank left when attention opens", "initial scale ε", "s₂/s₁ of W_Q", ranks, log="xy"),
-        Lines("how nearly the outer weights rest", "initial scale ε", "smallest outer gradient", depths, log="xy"),
+        Lines("how close to rest the outer weights come", "initial scale ε", "smallest outer gradient", depths, log="xy"),
     ]
 
 

@@ -171,7 +171,7 @@ def _at_finite_length(record: xr.Dataset, settings: Settings) -> Iterator[Claim]
             share[i].mean(),
             bound,
             expected=expected,
-            sentence="In short contexts some rare distinct tokens lose attention; in endless ones, says the theory, all gain.",
+            sentence="In short contexts some rare distinct tokens lose attention; in infinitely long ones all gain, says theory.",
         )
     # What an independent replication saw; it stopped at an unknown step, but nothing here moves after the 48th.
     given = [at_least("updates, as in Fig. 4", settings.steps, Settings().steps)]

@@ -165,7 +165,7 @@ def _law_claims(one: xr.Dataset, case: Case) -> Iterator[Claim]:
         "first force against the early flow: relative distance",
         apart(early.law, early.flow),
         _WITHIN,
-        sentence="One pass over the counts of the data tells how attention moves at first.",
+        sentence="One pass over the token counts predicts how attention moves at first.",
     )
     control = case.but(given=[met(UNIT_LENGTH, False)]).breaking(UNIT_LENGTH)
     title = "first force with attention not divided by its length: relative distance"
@@ -229,8 +229,8 @@ def _error_panel(record: xr.Dataset) -> Lines:
         one = record.sel(context=context)
         lines.append(Line(one.share, apart(one.law, one.flow), f"first force, {context}", POINTS, tone))
         lines.append(Line(one.share, apart(one.law_next, one.flow), f"with its next order, {context}", DASHES, tone))
-    lines.append(Line(record.share, 0.1 * record.share, "10 % times t / clock", "line", None))
-    return Lines("error of the first force over time", "t / clock", "distance from the flow", lines, "xy")
+    lines.append(Line(record.share, 0.1 * record.share, "10 % × t / predicted time of 10 % error", "line", None))
+    return Lines("error of the first force over time", "t / predicted time of 10 % error", "distance from the flow", lines, "xy")
 
 
 def _decoder_panel(record: xr.Dataset) -> Lines:

@@ -215,7 +215,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 "correlation of logits with those predicted from the weights above",
                 correlation,
                 0.9,
-                sentence="The weights of the layer above tell where attention has moved.",
+                sentence="The weights of the layer above predict where attention has moved.",
             )
         else:
             law = THEOREM_1 if rate == 1 else RATES_LAW
@@ -294,7 +294,7 @@ def panels(record: xr.Dataset) -> Layout:
     published = {PUBLISHED_ENTROPY["at its minimum"]: "published minimum", REPLICATED_LIMIT: "limit"}
     return [
         [
-            Lines("logits from the layer above", "by Theorem 1", "attention logits at the end", laws),
+            Lines("logits from the layer above", "predicted by Theorem 1", "attention logits at the end", laws),
             Lines("constant gradient: the strongest wins", "t / time of blow-up", "weight", grown),
         ],
         [

@@ -141,7 +141,7 @@ EXPERIMENT = Experiment(
         "theory of plain descent."
     ),
     finding=(
-        "an equation of our own for plain descent gives the coupling of every pair of classes to "
+        "our equation for plain descent gives the coupling of every pair of classes to "
         "{coupling of a pair from the decoder*:.1g}; with strong overlaps the coupling ends at "
         "{coupling at the end / Theorem 1*:.2f} times Theorem 1's"
     ),

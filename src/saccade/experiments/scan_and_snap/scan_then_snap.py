@@ -223,7 +223,7 @@ def _slope(flow: Flow, side: str, case: Case) -> Iterator[Claim]:
         # The factor K alone does while scanning; later the flow has shrunk overlaps below 1/M, and the coupling's floor shows.
         yield case.near(
             SELF_CONSISTENT_GROWTH,
-            f"{SIDES[side]}, only the factor K mended",
+            f"{SIDES[side]}, only the factor K corrected",
             slope["log"],
             slope["factor"],
             within=_tolerance(flow) * slope["theory"],

@@ -245,8 +245,8 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: the height of the decoder, which grows with ln t, at which the most frequent distinct token of the lighter class "
-        "is back at its start, on Syn-Medium with unequal classes. Panel 2: by how much the theory with memory misses that height, "
+        "Panel 1: the height of the decoder, which grows with ln t, at which the most frequent distinct token of class 2, where "
+        "they are rarer, is back at its start, on Syn-Medium with unequal classes. Panel 2: the error of the theory with memory, "
         "for all classes tried, against the height in units of L_s, at which plain descent snaps."
     ),
     finding=(

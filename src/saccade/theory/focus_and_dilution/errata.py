@@ -116,7 +116,7 @@ ERRATUM_2_1 = Correction(
         r"\text{saturated point only if } (1 - \lambda) \pi_1 < \frac{1}{d}",
         r"\text{at finite } \eta \text{ a degenerate point exists outside this domain too}",
     ),
-    "A negative multiple of the logits that favour token 1 gives it less than 1/d, so P must do so too after a low token.",
+    "A negative multiple of the logits that favour token 1 gives it less than 1/d, so P must do so too after a rare token.",
     title="The proof's saturated point needs (1 - λ)π₁ < 1/d",
 )
 ERRATUM_2_2 = Correction(
@@ -126,7 +126,7 @@ ERRATUM_2_2 = Correction(
         r"\lambda \le \lambda_c: \text{ for all } \eta \text{; } \lambda > \lambda_c: \text{ only for } \eta \to \infty",
         r"\lambda > \lambda_c \text{ where } \lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
     ),
-    "Low tokens that separate in γ change what they attend to, by η Var(γ), which vanishes only in the limit.",
+    "Rare tokens that separate in γ change what they attend to, by η Var(γ), which vanishes only in the limit.",
     title="Above a critical λ the degenerate point is neutrally stable at infinite strength only",
 )
 ERRATUM_2_3 = Correction(
@@ -143,7 +143,7 @@ ERRATUM_2_4 = Correction(
         r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\eta^2 |x|^6}{2 (d - 1)^2}"
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] + O(|x|^7)"
         r" < 0 \text{ above the critical } \lambda",
-        r"\text{low tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
+        r"\text{rare tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
     ),
     "The flat directions of the Jacobian are not flat at sixth order.",
     title="The saturated point is not a local minimum above a critical λ",

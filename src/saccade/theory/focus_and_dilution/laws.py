@@ -25,7 +25,7 @@ def two_level_law(*, high: float, n_vocab: int) -> NDArray[np.float64]:
 
 
 def two_level_chain(*, high: float, n_vocab: int, stay: float) -> NDArray[np.float64]:
-    """The law of a lazy chain with equal low tokens, if there is such a chain."""
+    """The law of a lazy chain with equal rare tokens, if there is such a chain."""
     return lazy_law(two_level_law(high=high, n_vocab=n_vocab), stay)
 
 

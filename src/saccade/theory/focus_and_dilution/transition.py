@@ -1,4 +1,4 @@
-r"""From condensation to the unigram point, with equally frequent low tokens: everything follows from one number z.
+r"""From condensation to the unigram point, with equally frequent rare tokens: everything follows from one number z.
 
 Token 0 has mass $\pi_1$, the others share the rest. With attention off, only $a = W_0^\top\hat\pi$ and $b = W_1\hat u$ grow; once
 they agree, $z = a\cdot b$ moves by itself: $\dot z = 2c_\pi z\,G(z)$ with $G(z) = \pi_1 - p(z)$, the share of token 0 that is
