@@ -281,7 +281,7 @@ def test_a_table_that_is_no_chain_is_refused(table, sentence):
         (lambda: MarkovChain.zipf(1), "`n`"),
         (lambda: MarkovChain.zipf(10**9), "`n`"),
         (lambda: MarkovChain.two_level(4, 1.0), "`high` must be below 1"),
-        (lambda: MarkovChain.two_level(4, 0.6, 0.2), "mean mass of a rare token, 0.133333"),
+        (lambda: MarkovChain.two_level(4, 0.6, 0.2), "mean frequency of a rare token, 0.133333"),
         (lambda: MarkovChain.random([0.5, 0.5], -1), "`seed`"),
         (lambda: MarkovChain.zipf(3).sample(0, 5, np.random.default_rng(0)), "`n_sequences`"),
         (lambda: MarkovChain.zipf(3).sample(10**9, 10**9, np.random.default_rng(0)), "`n_sequences`|`length`"),

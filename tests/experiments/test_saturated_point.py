@@ -73,7 +73,7 @@ def test_a_chain_without_the_point_is_named():
             EXPERIMENT.run(
                 Settings(**{"masses": (0.6,), "stays": (0.6,), "strengths": (6.0,)} | {k: (v,) for k, v in changed.items()})
             )
-    with pytest.raises(InputError, match=r"`asymmetries` must be below the mass of a rare token, 0\.005"):
+    with pytest.raises(InputError, match=r"`asymmetries` must be below the frequency of a rare token, 0\.005"):
         EXPERIMENT.run(Settings(masses=(0.99,), stays=(0.97,), strengths=(6.0,)))
     with pytest.raises(InputError, match="tokens"):
         EXPERIMENT.run(Settings(tokens=(2,)))

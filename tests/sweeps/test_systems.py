@@ -197,9 +197,9 @@ def test_only_what_is_asked_for_is_kept():
     [
         ({"config": 3}, "`config` is for sweeps of an experiment"),
         ({"retry_failed": True}, "`retry_failed` is for sweeps of an experiment"),
-        ({"workers": 2}, "`workers` is no setting of `flow`"),
-        ({"t2": 2.0}, "`t2` is no setting of `flow`"),
-        ({"steps": 3, "t1": 2.0}, "`t1` is no setting of `train`, which `steps` asks for"),
+        ({"workers": 2}, "`workers` is not a setting of `flow`"),
+        ({"t2": 2.0}, "`t2` is not a setting of `flow`"),
+        ({"steps": 3, "t1": 2.0}, "`t1` is not a setting of `train`, which `steps` asks for"),
         ({"keep": ["plaice"]}, "Did you mean 'place'"),
     ],
 )

@@ -25,14 +25,14 @@ class SequenceClasses:
 
     | name           | paper    | axes         | meaning                                                                 |
     |----------------|----------|--------------|-------------------------------------------------------------------------|
-    | `token_prob`   | P(l given n) | class, token | chance of each context token; every class sums to one                   |
+    | `token_prob`   | P(l given n) | class, token | probability of each context token; every class sums to one              |
     | `query`        | psi(n)   | class        | the token that ends a sequence of the class; default: one new token     |
-    | `next_token`   | n        | class        | the token to predict, its own for each class; default: new tokens       |
+    | `next_token`   | n        | class        | the token to predict, different for each class; default: new tokens     |
     | `class_weight` | P(n)     | class        | how often each class is drawn; default: equally                         |
     | `n_vocab`      | M        |              | default: as many tokens as the ids above need                           |
     | `token_names`  |          | token        | labels for figures and tables; default: the ids                         |
 
-    `token_prob` may cover only the first tokens of the vocabulary; it is filled up with zeros.
+    `token_prob` may cover only the first tokens of the vocabulary; the rest is filled with zeros.
     """
 
     token_prob: NDArray[np.float64]

@@ -121,7 +121,7 @@ def _given_samples(times: Any, t1: float | None, n_times: int | None, unit: floa
 
 
 def times_around(*instants: float, until: float, n_times: int = 100, closest: float = 0.1) -> np.ndarray:
-    """Times for `flow(times=...)` that crowd around instants at which something is predicted to happen.
+    """Times for `flow(times=...)`, dense around instants at which something is predicted to happen.
 
     | argument   | meaning                                                                                                 |
     |------------|---------------------------------------------------------------------------------------------------------|
@@ -130,7 +130,7 @@ def times_around(*instants: float, until: float, n_times: int = 100, closest: fl
     | `n_times`  | samples on each side of each instant; their distances from it grow by a constant factor                 |
     | `closest`  | distance of the nearest ones; each instant is a sample itself                                           |
 
-    Log-spaced times are as far apart as 1 % of t or so: of a change that takes one unit of time at t = 10,000 they show nothing.
+    Log-spaced times are about 1 % of t apart, too far to show a change that takes one unit of time at t = 10,000.
     """
     end = checked_number("until", until, low=0.0, high=1e300, open_low=True)
     near = checked_number("closest", closest, low=0.0, high=end, open_low=True)

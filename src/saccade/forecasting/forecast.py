@@ -106,10 +106,10 @@ def forecast(
     | `source`                     | a `Corpus`, `SequenceClasses`, `MarkovChain`, name of a text, or a path (see `sources.py`)   |
     | `lr_decoder`, `lr_attention` | rates of SGD, above 0: decoder (embedding and projection), attention                         |
     | `init_scale`                 | standard deviation of every weight of the embedded model at the start                        |
-    | `queries`                    | of a text: how many of its most frequent tokens, or which                                    |
+    | `queries`                    | for a text: how many of its most frequent tokens, or which ones                              |
     | `steps`                      | steps to predict; default: as long as it can be trusted; classes: twice the median snap time |
-    | `window`, `n_windows`        | of a text: context tokens before a query, windows counted                                    |
-    | `n_tokens`, `n_chain`        | of a text: tokens told apart, of attention and of the chain; rarer ones are one              |
+    | `window`, `n_windows`        | for a text: context tokens before a query, windows counted                                   |
+    | `n_tokens`, `n_chain`        | for a text: tokens kept, for attention and for the chain; rarer ones become one              |
     | `context`                    | tokens in a training context, for the assumptions; default: `window` of a text, else infinite |
     | `model`                      | `Embedded(...)` instead of the default with `init_scale`: widths, scale of attention logits  |
     | `starts`                     | random starts of the stages, for the spread of their times                                   |

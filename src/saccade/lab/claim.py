@@ -69,7 +69,7 @@ class Claim:
     | `relation`  | what is asked of the measurement                                                                    |
     | `measured`  | a number, or an interval over seeds                                                                 |
     | `sentence`  | the same in plain English, for somebody who has not read the paper; `plain` makes one if it is empty |
-    | `case`      | settings that tell this claim from others with its title                                            |
+    | `case`      | settings that distinguish this claim from others with the same title                                |
     | `given`     | assumptions, each with its number and bound                                                         |
     | `expected`  | the verdict we expect: `fails` for what is known not to be true                                     |
     | `against`   | what the theory is compared with: our simulation, published numbers, another replication, calculus  |
@@ -246,14 +246,14 @@ class Case:
 
     | field      | meaning                                                                                              |
     |------------|------------------------------------------------------------------------------------------------------|
-    | `settings` | what tells these claims from others with their titles: `{"law": "zipf-6"}`                           |
+    | `settings` | settings that distinguish these claims from others with the same title: `{"law": "zipf-6"}`          |
     | `given`    | assumptions as `Condition`s, each with its number and bound; if one is not met, a claim is `outside`   |
     | `against`  | what the theory is compared with: our simulation, published numbers, another replication, calculus   |
     | `breaks`   | of a negative control: the assumption broken on purpose; `breaking(...)` sets it                     |
     | `ceilings` | how far two repetitions agree; `under(...)` sets them                                                |
 
-    What is measured may be a number, an array (the worst of its values is judged, and a missing one is the worst) or an `Interval`
-    over seeds or samples (all of it is judged). `expected="fails"` marks what is known not to be true.
+    `measured` may be a number, an array (its worst value counts, and a missing one is the worst) or an `Interval` over seeds or
+    samples (all of it counts). `expected="fails"` marks what is known not to be true.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -106,7 +106,7 @@ class OnClasses(SettledSystem):
 
 @dataclass(frozen=True)
 class Pairwise(OnClasses):
-    """The pairwise model of Scan and Snap on sequence classes. The defaults are the paper's; its code also has the other settings.
+    """The pairwise model of Scan and Snap on sequence classes. The defaults are the paper's; its code has the other settings too.
 
     | argument       | meaning                                                                                                  |
     |----------------|----------------------------------------------------------------------------------------------------------|

@@ -60,7 +60,7 @@ class Equations(NamedTuple):
 
 
 class System(ABC):
-    r"""A model on its data. Subclass it, say where it starts and what its loss is, and every engine of Saccade can follow it.
+    r"""A model with its data. Subclass it, define its initial parameters and its loss, and every solver of Saccade works on it.
 
     | method                          | says                                                                  | default            |
     |---------------------------------|-----------------------------------------------------------------------|--------------------|
@@ -68,11 +68,11 @@ class System(ABC):
     | `loss(parameters)`              | population loss, one number, written in `jax.numpy`                   | you write it       |
     | `observe(parameters)`           | `{name: Seen(axes, values, unit, definition)}`, in `jax.numpy`        | nothing            |
     | `rates()`                       | `{block: rate}`, the learning rate of each field of the parameters    | 1 for every block  |
-    | `coordinates()`                 | `{axis: names}`, of tokens say; and numbers that a record is found by | none               |
-    | `data()`                        | `{name: Seen(...)}`, what a reader of the record needs of the data    | nothing            |
+    | `coordinates()`                 | `{axis: names}`, such as tokens; and numbers to label a record        | none               |
+    | `data()`                        | `{name: Seen(...)}`, the data that a reader of the record needs       | nothing            |
     | `batch(rng)`                    | arrays that one step of training reads, always of the same shapes     | no mini-batches    |
     | `batch_loss(parameters, batch)` | loss of a batch, in `jax.numpy`                                       | no mini-batches    |
-    | `velocity(parameters)`          | how parameters move in a flow                                         | minus rate x slope |
+    | `velocity(parameters)`          | how parameters move in a flow                                         | -rate x gradient   |
 
     ```python
     class Parameters(NamedTuple):
@@ -92,8 +92,8 @@ class System(ABC):
     record = saccade.flow(Saddle(), t1=100, seeds=3)
     ```
 
-    A record has the parameters too, as `parameter_x` and `parameter_y`, so that an engine can go on from any time of it. Attributes
-    are constants of the compiled code: it is compiled again when one is replaced, not when an array is changed in place.
+    A record also has the parameters, as `parameter_x` and `parameter_y`, so that a solver can start from any of its times.
+    Attributes are constants of the compiled code: it is compiled again if one is replaced, not if an array is changed in place.
     """
 
     solver: Solver = Solver()

@@ -73,15 +73,15 @@ def watch(
     |              | (`fully_shard`) all processes run the probe together, so all must call the recorder                        |
     | `probe`      | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
     | `every`      | `"log"` (0 to 7, then five to a doubling, and every 1000), a number of steps, or a list; the end always    |
-    | `text`       | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
+    | `text`       | token ids of your text, for frequencies and distinct tokens; default: the probe's                          |
     | `budget`     | largest share of training time for observing; observations beyond it are skipped, except the first three,  |
     |              | the last, and some 30 that take seconds in total, spread evenly in log step; None: no limit                |
-    | `out`        | a new folder for every observation as it is made, and a record at the end; None: all stays in memory       |
+    | `out`        | a new folder for every observation as it is made, and a record at the end; None: keep all in memory        |
     | `maps`       | sequences of the probe whose attention maps are kept                                                       |
     | `weights`    | whether to compute singular values of weights too, each time the step has at least doubled; or the names   |
     |              | of the matrices of attention, `{"q": "attn.q", "k": "attn.k", "v": "attn.v", "o": "attn.out"}` or          |
     |              | `{"qkv": ..., "o": ...}`, with `"heads": 8` if the module does not say; `qkv_by_head` if heads come first  |
-    | `forward`    | also send numbers to: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function of  |
+    | `forward`    | where else to send numbers: a TensorBoard writer, a W&B run, `mlflow`, `trackio`, or a function of         |
     |              | (step, numbers); those of each layer, or of each head if `forward_heads`                                   |
     | `batch_axis` | axis of sequences in the probe's tensors: 1 for models that take positions first                           |
     | `documents`  | (sequence, position) 0 on padding, else the number of the token's document; default: from the probe's      |
@@ -89,8 +89,8 @@ def watch(
     | `decode`     | from token ids to text, such as a tokenizer's `decode`, so that the page shows words, not numbers          |
     | `drive`      | `loss(model, probe)`: keep the top singular value and pair of F of each head too, `saccade.attention_drive` |
     |              | of the probe; a backward pass for each multiple of the head's width in the model's, within the budget      |
-    | `label`      | what the run is called on pages, "lr 3e-4, seed 2" say; default: the name of its folder                    |
-    | `resume`     | go on with the run in `out`, if there is one with this label, model and probe; steps must be told by number |
+    | `label`      | name of the run on pages, such as "lr 3e-4, seed 2"; default: the name of its folder                       |
+    | `resume`     | resume the run in `out`, if there is one with this label, model and probe; then give every step its number  |
     """
     arguments = every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label, resume, forward_heads
     return Recorder(model, probe, *arguments)

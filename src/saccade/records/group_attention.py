@@ -17,7 +17,7 @@ _VISIBLE = 1e-30  # weight above which a key counts as visible, as in `attention
 
 
 def group_attention(record: xr.Dataset, groups: Mapping[str, Any]) -> xr.Dataset:
-    """How much each group attends to each, by head and over time, from the maps of a watched record.
+    """How much each group of tokens attends to each other group, by head and over time, from the maps of a watched record.
 
     `groups`: positions, or a mask (key) or (sequence, key), by name; they may overlap. Variables (time, layer, head, of, on):
     `attention`, 0 = none of it, 1 = all of it, mean over the group's queries whose rows were kept; `uniform`, what uniform

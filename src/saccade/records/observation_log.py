@@ -236,7 +236,7 @@ def _size(observation: Observation) -> int:
 
 
 def watched(folder: str | Path, *, whole: bool = True) -> xr.Dataset:
-    """The record of a watched run that is still going on, or was killed: every observation that was finished.
+    """The record of a watched run that is still running, or was killed: all finished observations.
 
     `whole=False` leaves out what is damaged or lost, and lists it as `left_out` in the record's config, instead of refusing.
     """

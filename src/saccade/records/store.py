@@ -140,7 +140,7 @@ def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
 
 
 def load_record(path: str | Path) -> xr.Dataset:
-    """Read a record, after checking all its files: a lost one would otherwise read as missing values.
+    """Read a record, after checking all its files: a lost file would otherwise read as missing values.
 
     `path` is that of the record, or of the folder of an experiment or a watched run that holds it as `record.zarr`; of a watched
     run that has not ended, or goes on again, the record is what was observed so far.

@@ -67,7 +67,7 @@ def test_the_early_coupling_is_off_by_what_its_domain_names(n_classes, overlap, 
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda: theory.fast_plain_growth([0.0, 1.0], **SHAPE, **RATES), r"`t` must be finite, and after 5\.21"),
+        (lambda: theory.fast_plain_growth([0.0, 1.0], **SHAPE, **RATES), r"`t` must be finite, and later than 5\.21"),
         (lambda: theory.fast_plain_growth([1e3, np.inf], **SHAPE, **RATES), "`t` must be finite"),
         (lambda: theory.fast_plain_growth([1e3], **(SHAPE | {"overlap": 0.0}), **RATES), "`overlap`"),
         (lambda: theory.fast_plain_growth([1e3], **(SHAPE | {"n_vocab": 5}), **RATES), "more tokens than classes"),

@@ -33,8 +33,8 @@ class Windows:
 
     | name          | axes          | meaning                                                                    |
     |---------------|---------------|----------------------------------------------------------------------------|
-    | `counts`      | window, token | how often each token stands in the context; P(l|n) for an endless one;     |
-    |               |               | with a prior b on places each counts e^b                                   |
+    | `counts`      | window, token | how often each token is in the context; P(l|n) for an infinite one;        |
+    |               |               | with a positional prior b each counts e^b                                  |
     | `query`       | window        | the token that attends, right after the context                            |
     | `next_token`  | window        | the token to predict, right after the query                                |
     | `weight`      | window        | share of the window in the loss; they sum to one                           |
