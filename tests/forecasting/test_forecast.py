@@ -73,7 +73,7 @@ def test_the_clock_says_which_times_lie_beyond_the_steps_of_the_forecast(small):
 
 
 def _clock(record):
-    return next(one.text for one in predictions(record) if one.about == "clock")
+    return next(one.text for one in predictions(record) if one.about == "timing")
 
 
 def test_statistics_that_are_counted_already_give_the_same_forecast(small):
@@ -232,7 +232,7 @@ def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):
     record = forecast_of(options, lambda fraction: None)
     assert answered(record, options) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert {said["topic"] for said in answer["predictions"]} == {"order of distinct tokens", "loss of tokens not distinct", "clock"}
+    assert {said["topic"] for said in answer["predictions"]} == {"order of distinct tokens", "tokens that lose attention", "timing"}
     options.json = False
     assert answered(record, options) == 0
     assert "# What will happen: classes" in capsys.readouterr().out

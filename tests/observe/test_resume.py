@@ -84,7 +84,7 @@ def test_a_killed_run_keeps_every_finished_observation(killed):
 def test_a_killed_run_that_goes_on_has_the_record_of_one_that_was_never_stopped(stopped, whole, capsys):
     before = {path.name: path.read_bytes() for path in (stopped / "run" / "observations").glob("*.npz")}
     train(stopped, CHECKPOINT, STEPS, resume=True)
-    assert "goes on from step 9: 9 earlier observations; 5 of later steps give way" in capsys.readouterr().err
+    assert "resuming from step 9: 9 earlier observations; 5 of later steps are replaced" in capsys.readouterr().err
     record = saccade.load_record(stopped / "run")
     assert record.time.values.tolist() == whole.time.values.tolist()
     assert_same(record, whole)

@@ -248,13 +248,13 @@ class Recorder:
         with self.guard("losses before this step were left out"):
             for each in sorted(each for each in self._log.observations if each >= last):
                 self._losses.recall(each, self._log.arrays(each), last, step)
-        with self.guard("that the run goes on could not be written"):
+        with self.guard("that the run was resumed could not be written"):
             self._log.go_on_from(step)
         n_kept = len(self._log.observations)
-        gone = f"; {n_before - n_kept} of later steps give way (their files stay)" if n_kept < n_before else ""
-        say(f"the run goes on from step {step}: {n_kept} earlier observations{gone}")
+        gone = f"; {n_before - n_kept} of later steps are replaced (their files are kept)" if n_kept < n_before else ""
+        say(f"resuming from step {step}: {n_kept} earlier observations{gone}")
         if n_kept:
-            with self.guard("how far attention has moved is told from here on"):
+            with self.guard("movement of attention is measured from here on"):
                 self.recall(self._log.record(), step)
 
     def _leave_out(self, step: int) -> None:
@@ -262,8 +262,8 @@ class Recorder:
         if not thinned:
             cost = self._budget.looking / max(self._budget.n_looks, 1)
             say(
-                f"from step {step} on some observations are left out: one takes {cost:.2g} s, and all may take "
-                f"{100 * (self._budget.share or 0.0):.3g} % of training time, or a few seconds; `budget=None` makes all"
+                f"from step {step} on some observations are skipped: one takes {cost:.2g} s, and all together may take "
+                f"{100 * (self._budget.share or 0.0):.3g} % of training time, or a few seconds; `budget=None` skips none"
             )
         thinned.append(step)
 
@@ -303,7 +303,7 @@ class Recorder:
     def record(self) -> xr.Dataset:
         """All observations so far as a record."""
         if not self._log.observations:
-            reason = "call `recorder.step(step)` in the training loop" if self._next_step == 0 else "no step told of was in `every`"
+            reason = "call `recorder.step(step)` in the training loop" if self._next_step == 0 else "no step so far was in `every`"
             raise InputError(f"nothing has been observed yet: {reason}.")
         spent = {"looking_s": self._budget.looking, "training_s": self._budget.training, "preparing_s": self._budget.preparing}
         self._log.about["config"] |= spent
@@ -329,20 +329,16 @@ class Recorder:
         """Write what was left out beside the observations, and all of them as one record."""
         thinned, lost = (self._log.about["config"].get(name, []) for name in ("thinned", "lost"))
         if self.check is not None and not self._log.observations and self._is_first_rank:
-            why = (
-                "none that `recorder.step` was told of is in the schedule"
-                if self._next_step
-                else "`recorder.step` was never called"
-            )
+            why = "no step given to `recorder.step` is in the schedule" if self._next_step else "`recorder.step` was never called"
             say(f"no step was observed: {why}")
         if thinned:
             share = self._budget.looking / max(self._budget.training, 1e-9)
             say(
-                f"{len(thinned)} of {len(thinned) + len(self._log.observations)} observations were left out (`thinned` in the "
+                f"{len(thinned)} of {len(thinned) + len(self._log.observations)} observations were skipped (`thinned` in the "
                 f"record's config lists them); observing took {self._budget.looking:.2g} s, {100 * share:.1f} % of training time"
             )
         if lost:
-            say(f"{len(lost)} observations that could not be written are lost: memory holds no more (`lost` in the config)")
+            say(f"{len(lost)} observations are lost: they could not be written, and memory is full (`lost` in the config)")
         with self.guard("losses after the last observation could not be written"):
             last = max(self._log.observations, default=-1)
             if last >= 0 and (later := self._losses.after(last)):
