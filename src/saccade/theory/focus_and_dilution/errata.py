@@ -24,7 +24,7 @@ ERRATUM_1_2 = Correction(
         r"\text{(width } m \text{, key width } d_k \text{; in the paper } d_k = m \text{)}",
         r"\frac{\Delta(t)}{|\Delta(t)|} \to \text{the normalised projection of } \Delta(0) \text{ onto them}",
     ),
-    "The direction over the width, then over the key width, is free: all grow alike, and the start decides between them.",
+    "The direction over the width, then over the key width, is free: all grow equally fast, and the start decides between them.",
     title="Not one unstable direction but as many as the width",
 )
 ERRATUM_1_3 = Correction(
@@ -96,8 +96,8 @@ ERRATUM_1_10 = Correction(
         r"\dot \eta = -(\lambda_Q^2 + \lambda_K^2) \gamma^\top \frac{\partial L}{\partial \Phi} \gamma \text{; as printed only if }"
         r" \lambda_Q = \lambda_K",
     ),
-    "The flow of (γ, β, η) closes only where queries and keys have one size, which Proposition 3.6 does not assume.",
-    title="Eq. 20 is closed only for queries and keys of one size",
+    "The flow of (γ, β, η) closes only where queries and keys have equal size, which Proposition 3.6 does not assume.",
+    title="Eq. 20 is closed only for queries and keys of equal size",
 )
 ERRATUM_1_11 = Correction(
     "1.11",
