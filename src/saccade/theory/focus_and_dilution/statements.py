@@ -150,7 +150,7 @@ THEOREM_3_7 = _stated(
         r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i \propto e^{c t} \text{ for } i \ne 1",
         r"\frac{d}{d t} ((1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i) = 3 \lambda \pi_1^2 (1 - \pi_1)^2 \Delta \beta"
         r" (\Delta \gamma)^2 \eta",
-        r"\eta = \lambda_Q \lambda_K = \eta(0) e^{c t} \text{, a letter of its own: twice the } c \text{ of Proposition 3.4}",
+        r"\eta = \lambda_Q \lambda_K = \eta(0) e^{c t} \text{, where } c \text{ is twice the } c \text{ of Proposition 3.4}",
     ),
     (_EQUAL, _LAZY, "linearised at the second critical point"),
     "section 3.3, eq. 21, App. C.3, eqs. 149 to 159",
