@@ -211,7 +211,7 @@ LEMMA_D_17 = _stated(
 
 TWO_GROUP_POINT = _ours(
     "two-group point",
-    "Saturated attention has an exact critical point for any low frequencies",
+    "Saturated attention has an exact critical point for any rare frequencies",
     (
         r"\gamma_1, \gamma_l, \beta \text{ minimise } \pi_1 H(P_1, \mathrm{softmax}(\gamma_1 \beta)) + (1 - \pi_1)"
         r" H(w \cdot P, \mathrm{softmax}(\gamma_l \beta)), \quad w = \frac{(0, \pi_2, \ldots, \pi_d)}{1 - \pi_1}",
@@ -219,7 +219,7 @@ TWO_GROUP_POINT = _ours(
         r" \frac{\partial L}{\partial M} = \pi_1 (e_1 - \frac{\gamma_1}{\gamma_l} w) (p_1 - P_1)^\top",
         r"\mu_\perp = \pi_1 |p_1 - P_1| \sqrt{1 + (\frac{\gamma_1}{\gamma_l})^2 |w|^2}, \quad \mu_\parallel = 0",
     ),
-    ("any chain with stationary law π", _SATURATED, "γ₁γ_l < 0 at the minimum"),
+    ("any chain with stationary distribution π", _SATURATED, "γ₁γ_l < 0 at the minimum"),
     "extends chen2026, Theorem 3.9, to any number of tokens and any asymmetry",
 )
 SATURATED_RATE = _ours(
@@ -237,7 +237,7 @@ SATURATED_RATE = _ours(
 )
 SATURATED_DESCENT = _ours(
     "sixth-order descent",
-    "Above the critical λ the saturated point is no minimum: the loss falls as x⁶",
+    "Above the critical λ the saturated point is not a minimum: loss falls as x⁶",
     (
         r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\eta^2 |x|^6}{2 (d - 1)^2}"
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}]"
@@ -256,7 +256,7 @@ AVERAGES = _ours(
         r"\nabla L = 0 \text{ if } (P_i - p_i) \cdot \beta = 0 \text{ for all } i, \quad \sum_i \pi_i h_i (P_i - p_i) = 0;"
         r" \quad \text{then } \frac{\partial L}{\partial \Phi} = 0",
     ),
-    ("rank-one weights", "any chain with stationary law π"),
+    ("rank-one weights", "any chain with stationary distribution π"),
     "extends chen2026, Propositions 3.6 and 3.8, to any strength of attention",
 )
 DEGENERATE_POINT = _ours(
@@ -272,7 +272,7 @@ DEGENERATE_POINT = _ours(
 )
 ESCAPE_TIME = _ours(
     "escape time",
-    "The more alike the rare tokens, the longer the stall; equal ones never leave",
+    "The closer the rare tokens, the longer the stall; equal ones never leave",
     (r"\frac{d t_{esc}}{d \ln(1/\epsilon)} = \frac{1}{\mu_0} + \frac{1}{c} + \frac{1}{s_1(B)}, \quad s_1(B) \propto \delta",),
     (_DIFFER, _LAZY, _BELOW, "small random start"),
     "follows from the degenerate point at finite attention",

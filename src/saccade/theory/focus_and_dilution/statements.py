@@ -16,7 +16,7 @@ _shown = partial(Statement, "chen2026", kind=FIGURE)
 _ours = partial(Statement, "saccade", kind=OURS)
 
 _SMALL = "small random start"
-_ANY = "any chain with stationary law π"
+_ANY = "any chain with stationary distribution π"
 _EQUAL = "rare tokens equally frequent"
 _LAZY = "lazy chain, P = λI + (1 - λ)1πᵀ"
 _FLOW = "population gradient flow"
@@ -127,7 +127,7 @@ THEOREM_3_5 = _stated(
         r"\frac{\Phi}{|\Phi|} = \pi \pi^\top \text{ for } W_Q = W_K = \kappa \alpha \tilde \alpha^\top",
         r"A_i \to e_1 \text{ for } \kappa \to \infty, \quad W_0, W_1 \text{ fixed}",
     ),
-    (f"{_EQUAL} (ours: any law)", "flow within ε of the second point", "generic W_Q, W_K", "eq. 17: frozen embeddings"),
+    (f"{_EQUAL} (ours: any frequencies)", "flow within ε of the second point", "generic W_Q, W_K", "eq. 17: frozen embeddings"),
     "section 3.2, eqs. 15 to 17, stated without proof",
     errata=(errata.ERRATUM_1_5, errata.ERRATUM_1_11),
 )
@@ -241,7 +241,7 @@ OTHER_CHAINS = _shown(
     "section 4.1",
     "Other chains with the same token frequencies pass through the same stages",
     (r"\pi^\top P = \pi^\top",),
-    ("four transition matrices of one stationary law",),
+    ("four transition matrices with one stationary distribution",),
     "section 4.1",
 )
 FIG_2 = _shown(
@@ -328,7 +328,7 @@ ARRIVAL_FROM_THE_START = _ours(
         r" + \int_0^{z_\delta} (\frac{1}{G(z)} - \frac{1}{G(0)}) \frac{d z}{z}) + O(\epsilon^2),"
         r" \quad z_0 = \frac{|a(0) + b(0)|^2}{4}",
     ),
-    (_EQUAL, _LAZY, _SMALL, "ε² small beside π₁ - 1/d and, with attention grown, beside δ: (h - ηE)/g small"),
+    (_EQUAL, _LAZY, _SMALL, "ε² small compared with π₁ - 1/d and, once attention has grown, with δ: (h - ηE)/g small"),
     "sharpens chen2026, Proposition C.6",
 )
 SHARPER_ORDERS = _ours(

@@ -79,7 +79,7 @@ RATE_RATIO = _ours(
     "rate ratio, classes alike",
     "If classes are equal, distinct tokens rise at any ratio of the rates",
     (r"\dot z_{ml} > 0 \text{ distinct}, \quad \dot z_{ml} < 0 \text{ common, for all } \eta_Y/\eta_Z",),
-    (_ZERO, "classes alike, as in Syn-Medium, or the theory's flow", "one query"),
+    (_ZERO, "equal classes, as in Syn-Medium, or the theory's flow", "one query"),
     "limits what tian2023, Assumption 1(c), is needed for",
 )
 UNEQUAL_FATES = _ours(

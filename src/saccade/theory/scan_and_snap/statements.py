@@ -354,7 +354,7 @@ PLAIN_ORDER = _ours(
     "order under plain descent",
     "Frequent distinct tokens gain more attention under plain descent too",
     (r"P(l|n) > P(l'|n) \Rightarrow z_{ml}(t) > z_{ml'}(t)",),
-    (_PLAIN, "two distinct tokens of one class", "classes alike", _ZERO),
+    (_PLAIN, "two distinct tokens of one class", "equal classes", _ZERO),
     "extends tian2023, Theorem 2(a)",
 )
 PLAIN_RELATIVE_GAIN = _ours(
@@ -478,7 +478,7 @@ ADAM_LIMIT = _ours(
         r"D = \sum_{\text{distinct}} f_l a_l, \quad C = \sum_{\text{common}} f_l a_l,"
         r" \quad q = (1 + \frac{K - 1}{M - K} e^{2 C})^{-1}",
     ),
-    ("Adam at one rate for decoder and attention", _ZERO, _LONG, "classes alike, each with its own query"),
+    ("Adam at one rate for decoder and attention", _ZERO, _LONG, "equal classes, each with its own query"),
     "after tian2023, Fig. 5",
 )
 ADAM_FIRST_MOVE = _ours(
@@ -512,7 +512,7 @@ POSITIONAL_LEMMA_4 = _ours(
         r"\dot z_m = \eta_Z \gamma \sum_{n: \psi(n) = m} \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}",
         r"\text{a bias that learns: } \dot b_d = \eta_b \sum_{n, l} P(n) \frac{P(l, d|n) e^{b_d}}{\tilde P(l|n)} \dot z_{l|n}",
     ),
-    (_LONG, "scores are a part for the token and a part for its place"),
+    (_LONG, "scores are a token term plus a position term"),
     "extends tian2023, Lemma 4 and section 7",
 )
 POSITIONAL_FATES = _ours(
@@ -532,7 +532,7 @@ POSITIONAL_ORDER = _ours(
         r"\tilde P(l|n) > \tilde P(l'|n) \Rightarrow z_l(t) > z_{l'}(t)",
         r"\text{prior } -s d \text{: the nearer gains more if } s > \frac{1}{d' - d} \ln \frac{P(l'|n)}{P(l|n)}",
     ),
-    (_LONG, _PRIOR, _ZERO, "two distinct tokens of one class", "classes alike, or the theory's flow"),
+    (_LONG, _PRIOR, _ZERO, "two distinct tokens of one class", "equal classes, or the theory's flow"),
     "extends tian2023, Theorem 3",
 )
 POSITIONAL_CLOCK = _ours(
