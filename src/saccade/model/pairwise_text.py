@@ -134,7 +134,7 @@ class PairwiseText(System):
         every = np.asarray(self.windows.weight @ self.windows.counts)
         return {
             "stationary": Seen(("token",), every / every.sum(), "1", "share of each token in the contexts"),
-            "token_count": Seen(("query", "token"), count, "1", "how often each token stands in the contexts of the query"),
+            "token_count": Seen(("query", "token"), count, "1", "how often each token occurs in the contexts of the query"),
             "query_share": Seen(("query",), share, "1", "share of the windows that have this query"),
         }
 

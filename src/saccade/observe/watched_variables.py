@@ -28,7 +28,7 @@ DEFINITIONS = (
     | {
         "attention_map": (
             "1",
-            "attention of some query rows of chosen sequences: a row sums to one, less what a learned sink takes; "
+            "attention of some query rows of chosen sequences: a row sums to one, minus what a learned sink takes; "
             "padding of the array is missing",
         ),
         "moved": (

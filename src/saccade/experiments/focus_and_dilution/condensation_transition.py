@@ -58,7 +58,7 @@ DELTA, LATE_SCALE = 0.01, 1e-3  # δ of T_2 there, and the size of the start
 BESIDE, OFF_CLOCK = 0.0016, 0.03
 OFF_LIMIT = 0.02  # share by which the ray's own time between the two smallest δ may be off its limit for δ → 0
 RESOLVED = 1e3 * np.finfo(float).eps  # share of a velocity below which what is left over of it is rounding
-BLOCKS = {"∂Φ W₀ W_QKᵀ": (3, 2), "W₀ᵀ ∂Φ W₀ W_K": (4, 1), "∂M less its value without attention": (2, 2)}
+BLOCKS = {"∂Φ W₀ W_QKᵀ": (3, 2), "W₀ᵀ ∂Φ W₀ W_K": (4, 1), "∂M minus its value without attention": (2, 2)}
 
 CELL = "law init_scale seed"
 VARIABLES = {
@@ -282,7 +282,7 @@ def _small_enough(at: xr.Dataset, law: EqualLow) -> tuple[Condition, Condition]:
     clock = at.arrival_predicted.diff("shortfall") / at.duration.diff("shortfall")
     beside = float(at.init_scale.max()) ** 2 / (law.high - 1 / law.n_vocab)
     return (
-        at_most("ε² small beside π₁ - 1/d", beside, BESIDE, "largest ε² / (π₁ - 1/d)"),
+        at_most("ε² small compared with π₁ - 1/d", beside, BESIDE, "largest ε² / (π₁ - 1/d)"),
         at_most(
             "the ray keeps its clock until T_2",
             np.abs(clock - 1).max(skipna=False),

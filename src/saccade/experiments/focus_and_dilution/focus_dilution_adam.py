@@ -43,7 +43,7 @@ VARIABLES = {
         "regime seed time", "1", "|cosine| of the embedding's first direction over tokens with the vector of ones"
     ),
     "direction_law": Variable(
-        "regime seed time", "1", "|cosine| of the embedding's first direction over tokens with the stationary law"
+        "regime seed time", "1", "|cosine| of the embedding's first direction over tokens with the stationary distribution"
     ),
     "share_of_second": Variable("regime seed time", "1", "second singular value of the embedding over the first"),
     "half_grown": Variable(
@@ -52,7 +52,7 @@ VARIABLES = {
     "drive": Variable(
         "regime seed",
         "1/time",
-        "rate at which queries would grow along keys with this embedding, were the unigram law learnt and attention off",
+        "rate at which queries would grow along keys with this embedding, were the token frequencies learnt and attention off",
     ),
     "pull": Variable("regime seed", "1", "gradient on the query matrix that the drive makes with the keys of that moment"),
     "flow_on_frequent": Variable(

@@ -57,7 +57,7 @@ VARIABLES = {
     ),
     "rate": Variable("law init_scale seed", "1/time", "growth rate of |αᵀ W_Q| from a random start, over the attention window"),
     "cosine": Variable("law init_scale seed", "1", "cosine of the logits with π πᵀ at the window's end, from a random start"),
-    "query_misfit": Variable("law init_scale seed", "1", "1 less the cosine of W_Q with α α̃ᵀ there, α̃ from the start"),
+    "query_misfit": Variable("law init_scale seed", "1", "1 minus the cosine of W_Q with α α̃ᵀ there, α̃ from the start"),
     "rank_start": Variable("law init_scale seed", "1", "effective rank of W_Q W_Kᵀ at the start"),
     "rank_end": Variable("law init_scale seed", "1", "effective rank of W_Q W_Kᵀ at the end of stage II"),
     "flow_rest": Variable("law init_scale seed", "1", "attention of the rarest query off token 0 where it is least along the flow"),
@@ -66,7 +66,7 @@ VARIABLES = {
 for _name, _unit, _meaning in (
     ("time", STEPS, "times of the curves"),
     ("query", "1", "|αᵀ W_Q|"),
-    ("misfit", "1", "1 less the cosine of the logits with π πᵀ"),
+    ("misfit", "1", "1 minus the cosine of the logits with π πᵀ"),
     ("rank", "1", "effective rank of W_Q W_Kᵀ"),
 ):
     VARIABLES[f"grown_curve_{_name}"] = Variable("law seed sample", _unit, f"{_meaning}, from the unigram point")

@@ -57,7 +57,9 @@ VARIABLES = {
     "c": Variable("run", "1/time", "predicted rate"),
     "condensation_rate": Variable("run", "1/time", "predicted rate μ₀ of stage I"),
     "rate": Variable("run", "1/time", "growth rate of the queries along the direction, over the attention window"),
-    "tilt": Variable("run token", "1", "attention of each query on token 0 less its share, when the query matrix has norm 0.15"),
+    "tilt": Variable(
+        "run token", "1", "attention of each query on token 0 minus its frequency, when the query matrix has norm 0.15"
+    ),
     "key_cosine": Variable("run", "1", "cosine between queries and keys along the direction, middle of the attention window"),
     "logit_cosine": Variable("run", "1", "cosine of the attention logits with π πᵀ, middle of the attention window"),
 }

@@ -65,7 +65,7 @@ VARIABLES = {
     "frequency_gap": Variable("law length", "1", "largest gap of token frequencies in drawn contexts to π"),
     "frequency_spread": Variable("law length", "1", "root mean square over single contexts of |token frequencies - π|"),
     "spread_error": Variable("law length", "1", "its standard error"),
-    "last_token": Variable("law token", "1", f"law of the last of {LENGTH} tokens, by powers of P"),
+    "last_token": Variable("law token", "1", f"distribution of the last of {LENGTH} tokens, by powers of P"),
     "last_token_drawn": Variable("law token", "1", "frequencies of it among drawn contexts"),
     "model_gap": Variable("law", "1", "largest gap of an output, position by position against counts"),
     "frequency_fall_error": Variable("law", "1", "standard error of how much that gap falls from the first length to the last"),

@@ -72,7 +72,7 @@ VARIABLES = {
     "turn_cosine": Variable("direction turn", "1", "cosine of the top left vector of W_V and v or beta*"),
     "quiet": Variable("", STEPS, "the quietest moment of the plateau, of the times above"),
     "star_cosine": Variable("", "1", "cosine of v and beta*"),
-    "anchor_shift": Variable("anchor", "1", "mean target less the token after the anchor, for anchors 1, 2 and 3"),
+    "anchor_shift": Variable("anchor", "1", "mean target minus the token after the anchor, for anchors 1, 2 and 3"),
 }
 
 
@@ -243,7 +243,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         drift = record.law_drift.sel(activation=activation, law=law)
         yield case.at_most(stated.MATRIX_LAWS, f"drift of {LAWS[law]} in the network, over all squares", drift, 1e-10)
     yield from _of_turn(record.set_coords("turn_time").swap_dims(turn="turn_time"))
-    (one, two, three), title = record.anchor_shift.values, "target with anchor {} less that with anchor 1"
+    (one, two, three), title = record.anchor_shift.values, "target with anchor {} minus that with anchor 1"
     exact = Case(against=CALCULUS)
     yield exact.erratum(stated.ANCHOR_TASK, title.format(2), two - one, printed=0.0, corrected=-1.0, within=0.0)
     yield exact.near(stated.ANCHOR_TASK, title.format(3), three - one, 0.0, within=0)

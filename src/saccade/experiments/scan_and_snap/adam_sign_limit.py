@@ -29,7 +29,7 @@ from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_least, met
 from saccade.theory.scan_and_snap.statements import ADAM_FIRST_MOVE, ADAM_LIMIT, MOMENTUM_CLOCK
 
-ADAM, LONG = "every entry moves alike (Adam)", "long contexts"
+ADAM, LONG = "every entry moves equally (Adam)", "long contexts"
 ROWS = "rows of the decoder may differ"
 SMOOTH = "gradients outlast the memory of momentum"
 LONG_ENOUGH = 127  # tokens of a context: the published length, at which the theory's favourite is within two ranks

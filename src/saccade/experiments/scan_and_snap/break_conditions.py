@@ -161,7 +161,7 @@ def _told(record: xr.Dataset, name: str, case: Case) -> Iterator[Claim]:
     entropy, told = record[f"{name}_entropy"].values, record[f"{name}_expected_entropy"].values
     title = "entropy among distinct tokens: largest error of plain-descent theory, nats"
     yield case.at_most(PLAIN_MEMORY, title, np.abs(entropy - told), _MEMORY)
-    title = "rate ratio at which distinct tokens are told apart best (least entropy), as theory says"
+    title = "rate ratio of least entropy among distinct tokens, as theory predicts"
     best, predicted = (float(record.ratio.values[np.argmin(one)]) for one in (entropy, told))
     yield case.near(PLAIN_MEMORY, title, best, predicted, within=0)
 

@@ -261,7 +261,11 @@ EXPERIMENT = Experiment(
     table=cell_rows,
     variables={
         "clock": Variable("context", "steps", "time at which the next order is a tenth of the first force"),
-        "flow": Variable("context share token", "1", "attention logits of the query in the flow, at shares of the clock"),
+        "flow": Variable(
+            "context share token",
+            "1",
+            "attention logits of the query in the flow, at fractions of the predicted time of 10 % error",
+        ),
         "control": Variable("context token", "1", "the same at the first share, attention not divided by its length"),
         "law": Variable("context share token", "1", "first force: t²/2 η_Y η_Z F"),
         "law_next": Variable("context share token", "1", "the same with its next order"),

@@ -38,7 +38,7 @@ VARIABLES = {
     "attention_error": Variable("length draw", "1", "largest gap over tokens between attention of a finite context and its limit"),
     "exceeded": Variable("length token", "1", "share of contexts whose token frequency is further off than Hoeffding's bound"),
     "frequency_error": Variable("length token", "1", "gap of frequency and chance that all but delta of the contexts stay below"),
-    "mixed_error": Variable("length draw", "1", "attention_error where every context has a token distribution of its own"),
+    "mixed_error": Variable("length draw", "1", "attention_error where every context has another token distribution"),
     "token_prob": Variable("token", "1", "P(l|n): chance of each context token"),
     "logits": Variable("token", "1", "z_m: how much the query seeks each token"),
 }

@@ -224,7 +224,7 @@ def _turn_panel(record: xr.Dataset) -> Lines:
 
 def _memory_panel(record: xr.Dataset) -> Lines:
     reach, off = record.memory_turn / record.snap_height, 100 * (record.turn / record.memory_turn - 1)
-    named = {"nearly alike": ("two, nearly alike", 1)} | dict.fromkeys(_THREE, ("three", 2))
+    named = {"nearly alike": ("two, nearly equal", 1)} | dict.fromkeys(_THREE, ("three", 2))
     lines, said = [], set()
     for name in record.unequal.values.tolist():
         label, tone = named.get(name, ("two, unequal enough", 0))
