@@ -1,7 +1,7 @@
-"""Turn a conjecture of your own into a claim with a verdict: of three about one record, one holds, one fails, one is not tested.
+"""Turn your own conjecture into a claim with a verdict: of three about one record, one holds, one fails, one is not tested.
 
 A claim says what was measured and what is needed, and which assumptions it makes. The last matters: a statement about long contexts
-is neither confirmed nor refuted by a run with short ones. Saved with the record, claims are in its report.
+is neither confirmed nor refuted by a run with short ones. Claims that are saved with a record appear in its report.
 """
 
 import sys

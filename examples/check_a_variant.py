@@ -1,4 +1,4 @@
-"""Frequent distinct tokens gain more attention than rare ones: momentum keeps this order of the theory, Adam turns it round.
+"""In theory frequent distinct tokens gain more attention than rare ones: momentum keeps this order, Adam reverses it.
 
 Theorem 3 of Scan and Snap (arXiv 2305.16380) orders the distinct tokens of a class by frequency, in the theory's flow. Is it
 true of your optimiser? Train the same task with each, and ask for the rank correlation of gained logit and frequency.

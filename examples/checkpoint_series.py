@@ -1,7 +1,7 @@
-"""A run that nobody watched can be looked at afterwards: its checkpoints tell what watching would have told, and which is broken.
+"""Checkpoints of an unwatched run show afterwards what watching would have shown, and which of them is broken.
 
-A tiny GPT-2 leaves a checkpoint every few steps. It is watched as well, so that there is something to compare with; and one of its
-checkpoints is cut short, as a full disk would. At the terminal: `saccade observe FOLDER`. Needs `pip install '.[torch]'`.
+A tiny GPT-2 saves a checkpoint every few steps. It is also watched, so that there is something to compare with; and one checkpoint
+is truncated, as on a full disk. On the command line: `saccade observe FOLDER`. Needs `pip install '.[torch]'`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Embeddings condense to one direction while attention stands still; then attention focuses, dilutes, and a new direction opens.
 
 The stages are found in what can be observed of a run, with `saccade.find_events`, which knows no theory. It takes a record, or
-curves of your own model. Here the record is of the gradient flow on six tokens of a Zipf law.
+curves of your own model. Here the record is of the gradient flow on six tokens with Zipf frequencies.
 """
 
 import sys

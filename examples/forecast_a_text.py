@@ -1,4 +1,4 @@
-"""The counts of a text tell, before training, which way attention will turn, when embeddings condense and when attention moves.
+"""Counts of a text predict, before training, which way attention will turn, when embeddings condense and when attention moves.
 
 The text is that of the State of the Union addresses, which comes with `pip install '.[text]'`: nothing is downloaded. The
 forecast is made of closed forms and a flow of rank one. The test is the whole gradient flow, from the same random starts.

@@ -1,7 +1,7 @@
 """Induction heads form in a two-layer attention-only model: the timeline names them, the heads they build on, and the steps.
 
-The second half of every sequence can only be told from the first: find where the token came before, and copy what followed. A head
-of layer 0 has to look at the token before it, one of layer 1 to use what that one wrote. How long a sequence takes to repeat
+The second half of every sequence can only be predicted from the first: find where the token came before, and copy what followed.
+A head of layer 0 has to look at the previous token, one of layer 1 to use what that one wrote. How long a sequence takes to repeat
 differs from one to the next, so that counting positions does not help. Needs `pip install '.[torch]'`.
 """
 

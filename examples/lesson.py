@@ -1,7 +1,7 @@
-"""A lesson: attention leaves the words that everybody uses, finds those that tell, stops moving, and in another model starts again.
+"""A lesson: attention leaves common words, finds the informative ones and stops moving; in another model it then starts again.
 
-For a class of an hour, with three questions and three exercises. Answer a question before you run the cell below it. A solution is
-folded away below its exercise; it is checked like everything here: a cell that ends without an error says something true.
+A one-hour class with three questions and three exercises. Answer each question before you run the cell below it. Solutions are
+hidden below the exercises. Every cell checks what it says: if it ends without an error, it is true.
 """
 
 import sys
@@ -19,8 +19,8 @@ out.mkdir(parents=True, exist_ok=True)
 plt.style.use("tableau-colorblind10")
 
 # %% **1. Who is looked at?** A reader sees some words and then "it", and has to guess: purrs, or barks?
-# Both kinds of sentences are full of "the". Attention starts even: each word counts as often as it occurs.
-# **Question.** After training: which words will be looked at more than at first, which less? Of "cat" and "milk", which gains more?
+# Both kinds of sentences are full of "the". Attention starts uniform: each word counts as often as it occurs.
+# **Question.** After training, which words get more attention than at first, which less? Of "cat" and "milk", which gains more?
 PURRS = {"class": "purrs", "query": "it", "the": 0.5, "cat": 0.35, "milk": 0.15}
 BARKS = {"class": "barks", "query": "it", "the": 0.5, "dog": 0.3, "bone": 0.2}
 
@@ -36,11 +36,11 @@ def gains(*table: dict) -> dict[str, float]:
 print(gained := gains(PURRS, BARKS))
 assert gained["the"] < 0 < gained["milk"] < gained["cat"]
 
-# %% **Exercise 1.** Is it the word "the" that attention dislikes? Change one of the two sentences so that "the" is sought.
-# Replace `...` by sentences of your own.
+# %% **Exercise 1.** Does attention dislike the word "the" as such? Change one of the two sentences so that "the" gains attention.
+# Replace `...` by your own sentences.
 mine = ...
 
-# %% Solution: a word is left because it does not tell, not because of what it is. Here only cats come with "the", and all with "a".
+# %% Solution: a word loses attention if it does not help to predict. Here only cats come with "the", and all with "a".
 gained = gains(
     {"class": "purrs", "query": "it", "a": 0.4, "the": 0.35, "cat": 0.25}, {"class": "barks", "query": "it", "a": 0.4, "dog": 0.6}
 )
@@ -74,14 +74,14 @@ assert per_log[t > 100 * snap].max() < per_log.max() / 5
 # How much later has the hill fallen to half its height? Measure it with `speed`; `t[per_log > per_log.max() / 2].max()` is when.
 slower = ...
 
-# %% Solution: four times as late. The decoder sets the clock, whatever the rate of attention.
+# %% Solution: four times as late. The decoder's rate decides when, whatever the rate of attention.
 slow, t_slow = speed(0.25)
 ratio = t_slow[slow > slow.max() / 2].max() / t[per_log > per_log.max() / 2].max()
 print(f"attention stops {ratio:.1f} times as late")
 assert 3.5 < ratio < 4.5
 
 # %% **3. And if words have embeddings?** The model of Focus and Dilution learns them too, on a chain in which words like to repeat.
-# **Question.** Where does everybody look first: at the most frequent word, or at itself?
+# **Question.** Where does every query look first: at the most frequent word, or at itself?
 # Events are found in the run, without theory.
 run = saccade.flow(saccade.MarkovChain.zipf(6, stay=0.5), t1=1000, n_times=500, model=saccade.Embedded(d_model=6, d_key=4)).isel(
     seed=0
@@ -94,7 +94,7 @@ assert names.index("condensation") < names.index("focus_onset") < names.index("f
 # Draw it at the peak of focus and at the end.
 maps = ...
 
-# %% Solution: at first one column lights up in every row; later it fades, and rows part.
+# %% Solution: at first one column lights up in every row; later it fades, and the rows differ.
 times = [next(event.time for event in saccade.find_events(run) if event.name == "focus_peak"), float(run.time[-1])]
 figure, panels = plt.subplots(1, 2, figsize=(6, 3), layout="constrained")
 for axes, time in zip(panels, times, strict=True):

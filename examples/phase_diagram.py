@@ -1,7 +1,7 @@
 """The faster the decoder, up to five times as fast as attention, the more attention common tokens keep: a phase diagram.
 
-`saccade.sweep` runs an experiment over a grid of its settings, in all cores, and gives one dataset. Killed half way, the same call
-does only what is missing. At the terminal: saccade sweep syn-small-attention --over lr_attention=0.25,0.5,1 --over ratio=1..5:log8
+`saccade.sweep` runs an experiment over a grid of its settings, on all cores, and gives one dataset. If it is killed, the same call
+does only what is missing. As a command: saccade sweep syn-small-attention --over lr_attention=0.25,0.5,1 --over ratio=1..5:log8
 """
 
 import sys

@@ -1,7 +1,7 @@
 """A record can be read and checked with xarray alone: its attention follows from the logits and the data stored with it.
 
 Nothing of Saccade is needed to read what it has written: a record is a Zarr folder with labelled axes, a unit and a definition for
-every variable, and the whole configuration. So it can be read in ten years, or by a colleague who has another laboratory.
+every variable, and the whole configuration. So it can be read in ten years, or by a colleague who does not use Saccade.
 """
 
 import json

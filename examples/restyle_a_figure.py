@@ -1,4 +1,4 @@
-"""A figure of a paper is restyled from its record, without a new run: other fonts, size and colours, the same numbers.
+"""Restyle a figure of a paper from its record, without a new run: other fonts, size and colours, the same numbers.
 
 Every experiment keeps its record in `results/NAME/record.zarr` and draws from it alone. So a figure for your own paper needs the
 record and Matplotlib. Here: Fig. 4 of Scan and Snap (arXiv 2305.16380), then its loss as a black and white column figure.

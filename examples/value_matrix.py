@@ -1,4 +1,4 @@
-"""With a value matrix that is learnt by itself, attention still scans for distinct tokens and then snaps.
+"""With a separately learnt value matrix, attention still scans for distinct tokens and then snaps.
 
 Scan and Snap (arXiv 2305.16380) folds the value matrix into the decoder. Here it starts at the identity and moves on its own.
 """

@@ -1,7 +1,7 @@
-"""Watched while it trains, a hand-written GPT shows why its loss falls: a head comes to look at the token before the last.
+"""Watch a hand-written GPT train and see why its loss falls: a head learns to look at the token before the last.
 
-In the data the next token is, nine times in ten, one more than the token before the last: without a look back one can only guess.
-The training loop is anybody's; what Saccade adds is the `with` block and one line in it. Needs `pip install '.[torch]'`.
+In the data the next token is, nine times in ten, one more than the token before the last, so a model that does not look back can
+only guess. The training loop is an ordinary one; Saccade adds the `with` block and one line in it. Needs `pip install '.[torch]'`.
 """
 
 import math

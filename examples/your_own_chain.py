@@ -1,4 +1,4 @@
-"""The transition table alone tells, before any training, whether attention first turns to the frequent token or away from it.
+"""The transition table alone predicts, before any training, whether attention first turns to the frequent token or away.
 
 Two chains of three words with nearly the same frequencies. In one, words repeat; in the other, they avoid themselves. The sign rule
 of Focus and Dilution (arXiv 2605.01199) is one formula; the gradient flow of the model with embeddings is the test. The rule is

@@ -1,4 +1,4 @@
-"""In classes of your own, attention leaves the words they share for the words that tell them apart, the frequent ones first.
+"""In your own classes, attention leaves the words they share for the words that tell them apart, frequent ones first.
 
 The table has a row for each class and a column for each context word; `SequenceClasses.from_csv` reads the same from a file.
 A class is named by the word to predict. Training is plain mini-batch SGD, one run for each seed.

@@ -187,7 +187,7 @@ def focus_and_dilution_sign() -> Figure:
 
 
 def focus_and_dilution_parting() -> Figure:
-    """Equal low tokens at the paper's stay: their spread along the first direction with the rate that theory gives, and the second
+    """Equal rare tokens at the paper's stay: their spread along the first direction with the rate that theory gives, and the second
     direction.
     """
     law = {"high": 0.75, "n_vocab": 4}

@@ -29,19 +29,19 @@ from saccade.terminal import JSON, console, flags, progress
 
 _TOO_LARGE = ("RESOURCE_EXHAUSTED", "Maximum allowed", "array is too big", "allocate memory")  # as JAX, NumPy and PyTorch say it
 _NAMED = 4  # experiments that a sentence names
-REPLACE = (bool, False, "write over an earlier result that had other settings")
+REPLACE = (bool, False, "overwrite an earlier result that has other settings")
 _USAGE = f"""Saccade {__version__}, a laboratory for how attention learns.
 
   saccade list [--json]                              all experiments: name, finding, time
   saccade reproduce [NAME ...] [--verbose]           run, check claims, write the report; no name: all synthetic ones
-  saccade reproduce --real [--full]                  all those on real text; --full: the papers' sizes (extras `torch`, `text`)
+  saccade reproduce --real [--full]                  those on real text; --full: at the papers' sizes (extras `torch`, `text`)
   saccade run NAME|FILE.py [--setting value ...]     one experiment or your own file, with your settings; --help lists them
   saccade forecast TEXT|CLASSES [--out DIR] [--json] what theory predicts, before any training (extra `text` for texts)
   saccade sweep NAME|FILE.py --over key=1,2,4 --seeds N [--out DIR]  a grid of settings and seeds, resumable; --plan, --status DIR
   saccade verify DIR [--repair]                      check all files; --repair reruns damaged or missing runs
   saccade observe PATH|HUB_ID [--text FILE] [--out DIR]  measure attention and weights in checkpoints (extra `torch`)
   saccade report RECORD ... [--out FILE]             one offline page from records, sweeps and watched runs
-  saccade figure NAME|DIR [--format pdf] [--width 3.3in]  the figure of a result for a paper, in the width of its column
+  saccade figure NAME|DIR [--format pdf] [--width 3.3in]  the figure of a result for a paper, one column wide
   saccade play [--out FILE.html] [--film FILE.gif]   two theories live in the browser, as one file, or as a film for slides
   saccade completion bash|zsh                        Tab completion of commands and experiments
   saccade env [--json]                               versions and settings for a bug report
@@ -98,7 +98,7 @@ def _answered(arguments: list[str]) -> int:
 def _list(arguments: list[str]) -> int:
     from saccade.experiments import EXPERIMENTS, finding_of
 
-    options = flags(arguments, "saccade list --json", json=JSON)
+    options = flags(arguments, "List all experiments: name, finding and time.", "saccade list --json", json=JSON)
     rows: list[dict[str, Any]] = [
         {"name": name, "finding": finding_of(name), "seconds": entry.seconds} for name, entry in EXPERIMENTS.items()
     ]
@@ -123,19 +123,20 @@ def _reproduce(arguments: list[str]) -> int:
 
     options = flags(
         arguments,
+        "Run experiments with their default settings, check their claims and write the report.",
         "saccade reproduce growth-figures decoder-dynamics",
-        names=(tyro.conf.Positional[tuple[str, ...]], (), "experiments, as `saccade list` names them; none: all synthetic ones"),
-        real=(bool, False, "without names: all experiments on real text"),
-        full=(bool, False, "experiments on real text at the papers' sizes; hours"),
-        out=(Path, Path("results"), "folder that results are written into"),
+        names=(tyro.conf.Positional[tuple[str, ...]], (), "names from `saccade list`; none: all synthetic experiments"),
+        real=(bool, False, "run all experiments on real text instead of the synthetic ones"),
+        full=(bool, False, "experiments on real text: use the papers' sizes (takes hours to days)"),
+        out=(Path, Path("results"), "folder to write results to"),
         replace=REPLACE,
-        verbose=(bool, False, "print every claim, not only the exceptions"),
+        verbose=(bool, False, "print every claim, not only unexpected verdicts"),
         json=JSON,
     )
     if options.real and options.names:
-        raise InputError("`--real` is for all experiments on real text; leave it out if you name experiments.")
+        raise InputError("`--real` runs all experiments on real text; leave it out if you name experiments.")
     if own := [name for name in options.names if name.endswith(".py")]:
-        raise InputError(f"a file of your own is run by `saccade run {own[0]}`.")
+        raise InputError(f"use `saccade run {own[0]}` for a file of your own.")
     names = [checked_choice("experiment", name, EXPERIMENTS, "saccade list") for name in options.names]
     names = names or list(REAL_TEXT if options.real else SYNTHETIC)
     jobs = [_job(name, options.full) for name in dict.fromkeys(names)]
@@ -178,12 +179,13 @@ def _job(name: str, full: bool) -> tuple[str, Any, str]:
 
 
 def _run(arguments: list[str]) -> int:
-    from saccade.experiments import experiment
+    from saccade.experiments import experiment, finding_of
 
     if arguments[:1] in (["-h"], ["--help"]):
-        print("usage: saccade run NAME|FILE.py [--setting value ...]\n\nExample: saccade run growth-figures --out results/mine\n")
-        print("`saccade run NAME --help` lists the settings of an experiment. FILE.py holds an experiment of your own.")
-        print("`saccade list` shows all names. `--seeds 3` means three runs, `--seeds 4 7` these two seeds, `--seeds 7,` this one.")
+        print("usage: saccade run NAME|FILE.py [--setting value ...]\n\nRun one experiment with your own settings.\n")
+        print("Example: saccade run growth-figures --out results/mine\n")
+        print("NAME is one that `saccade list` shows, FILE.py defines your own experiment. `saccade run NAME --help` lists its")
+        print("settings. `--seeds 3` runs three seeds (0, 1, 2), `--seeds 4 7` runs seeds 4 and 7, `--seeds 7,` runs seed 7 alone.")
         return 0
     if not arguments or arguments[0].startswith("-"):
         raise InputError("`saccade run` needs an experiment first: a Python file, or a name that `saccade list` shows.")
@@ -192,9 +194,10 @@ def _run(arguments: list[str]) -> int:
     try:
         options = flags(
             arguments[1:],
+            finding_of(name),
             f"saccade run {name} --out results/mine",
             config=(kind, kind(), "settings of the experiment"),
-            out=(Path, Path("results/own"), "folder that results are written into"),
+            out=(Path, Path("results/own"), "folder to write results to"),
             replace=REPLACE,
             json=JSON,
         )
@@ -218,7 +221,7 @@ def _settings_elsewhere(refused: str) -> str:
 def _env(arguments: list[str]) -> int:
     from saccade.records.provenance import environment
 
-    options = flags(arguments, "saccade env --json", json=JSON)
+    options = flags(arguments, "Print versions and settings, for a bug report.", "saccade env --json", json=JSON)
     facts = environment()
     print(json.dumps(facts, indent=1) if options.json else "\n".join(f"{key}: {value}" for key, value in facts.items()))
     return 0
@@ -228,14 +231,16 @@ def _sweep(arguments: list[str]) -> int:
     from saccade.sweeps.command import SWEEP_OPTIONS, sweep_command
 
     example = "saccade sweep syn-small-attention --over lr_attention=0.5,1,2 --over ratio=1..10:log4 --seeds 3"
-    return sweep_command(flags(arguments, example, **SWEEP_OPTIONS, json=JSON), progress)
+    purpose = "Run an experiment over a grid of settings and seeds. The same command resumes a sweep that was stopped."
+    return sweep_command(flags(arguments, purpose, example, **SWEEP_OPTIONS, json=JSON), progress)
 
 
 def _verify(arguments: list[str]) -> int:
     from saccade.sweeps.command import VERIFY_OPTIONS, verify_command
 
     example = "saccade run growth-figures && saccade verify results/own"
-    return verify_command(flags(arguments, example, **VERIFY_OPTIONS, json=JSON), progress)
+    purpose = "Check that all files of sweeps and records are intact."
+    return verify_command(flags(arguments, purpose, example, **VERIFY_OPTIONS, json=JSON), progress)
 
 
 def _report(arguments: list[str]) -> int:
@@ -245,6 +250,7 @@ def _report(arguments: list[str]) -> int:
 
     options = flags(
         arguments,
+        "Write one HTML page that shows records, sweeps and watched runs, and opens offline.",
         "saccade run growth-figures && saccade report results/own --out report.html",
         sources=(
             tyro.conf.Positional[tuple[Path, ...]],
@@ -268,12 +274,13 @@ def _figure(arguments: list[str]) -> int:
 
     options = flags(
         arguments,
+        "Draw the figure of a result again, in the width and format that a paper needs.",
         "saccade run growth-figures && saccade figure growth-figures --format pdf --width 3.3in",
-        source=(tyro.conf.Positional[str], tyro.MISSING, "an experiment whose result is in results, or the folder of a result"),
+        source=(tyro.conf.Positional[str], tyro.MISSING, "experiment with a result in results/, or the folder of a result"),
         format=(str, "pdf", ", ".join(FORMATS)),
-        width=(str, "3.3in", "in, cm, mm or pt; letters keep their size, and panels go below each other"),
-        panels=(tuple[int, ...], (), "numbers of the panels to draw; none: all"),
-        out=(Path | None, None, "file to write; default: NAME.FORMAT here"),
+        width=(str, "3.3in", "width in in, cm, mm or pt; fonts keep their size, panels are stacked if need be"),
+        panels=(tuple[int, ...], (), "numbers of the panels to draw; default: all"),
+        out=(Path | None, None, "file to write; default: NAME.FORMAT in this folder"),
         json=JSON,
     )
     out = options.out or Path(f"{Path(options.source).resolve().name}.{options.format}")
@@ -287,11 +294,12 @@ def _play(arguments: list[str]) -> int:
 
     options = flags(
         arguments,
+        "Open the playground: two of the theories live in the browser.",
         "saccade play --no-browser",
         port=(int | None, None, "local port; default: 8765, or any free one"),
-        no_browser=(bool, False, "print the address, do not open a browser"),
-        out=(Path | None, None, "write the page to this one file instead, to be opened anywhere"),
-        film=(Path | None, None, "write a film of a story instead, for slides: NAME.gif"),
+        no_browser=(bool, False, "print the address instead of opening a browser"),
+        out=(Path | None, None, "write the page to one HTML file instead; it opens anywhere"),
+        film=(Path | None, None, "write a film of a story for slides instead: NAME.gif"),
         story=(str, "snapping", "which story to film: " + ", ".join(stories())),
     )
     if options.film:
@@ -317,8 +325,9 @@ def _completion(arguments: list[str]) -> int:
 
     options = flags(
         arguments,
+        "Print a script that completes commands and experiments when you press Tab.",
         "saccade completion bash >> ~/.bash_completion",
-        shell=(tyro.conf.Positional[str], "bash", "bash or zsh; for zsh, write it to a file _saccade in a folder of $fpath"),
+        shell=(tyro.conf.Positional[str], "bash", "bash or zsh; for zsh, save it as _saccade in a folder of $fpath"),
     )
     print(completion(options.shell, list(_COMMANDS)), end="")
     return 0
@@ -336,7 +345,8 @@ def _forecast(arguments: list[str]) -> int:
     if not arguments:
         raise InputError("`saccade forecast` needs a text, such as sotu, wikitext-2 or a file, or a CSV of classes.")
     example = r"printf 'class,sun,moon,sky\nday,.6,0,.4\nnight,0,.6,.4\n' > sky.csv && saccade forecast sky.csv"
-    options = flags(arguments, example, **OPTIONS, json=JSON)
+    purpose = "Predict what training will do, from the data alone: which tokens win, how fast and when attention snaps."
+    options = flags(arguments, purpose, example, **OPTIONS, json=JSON)
     with progress(options.source) as on_progress:
         record = forecast_of(options, on_progress)
     return answered(record, options)

@@ -91,7 +91,7 @@ def train(
     | `momentum`                   | all              | of SGD, in [0, 1) [0]                                                      |
     | `epsilon`                    | system, chain    | of Adam: gradients well below it are not rescaled [1e-8]                   |
     | `lr_decoder`, `lr_attention` | data             | rates [1; 0.001 for a chain]; classes: also lists of one length, all pairs |
-    |                              |                  | on the same data. A system of your own has its `rates()`                   |
+    |                              |                  | on the same data. Your own system has its `rates()`                        |
     | `batch`                      | data             | sequences per step [128; 512 for a chain]; `math.inf`: the population      |
     | `context`                    | data             | tokens per context [127; 200 for a chain]; `math.inf`: infinitely many     |
     | `sequences`                  | chain            | sequences that each seed draws to learn from [20,000]                      |
@@ -106,7 +106,7 @@ def train(
     | `lr_mlp`                     | corpus           | rate of the MLPs [`lr`]                                                    |
     | `weight_decay`               | corpus           | shrinks all weights a little at each update [0]                            |
     | `clip`                       | corpus           | largest length of the gradient; longer ones are scaled down [none]         |
-    | `order`                      | corpus           | `"random"` windows, or `"stream"`: read on from step to step ["random"]    |
+    | `order`                      | corpus           | `"random"` windows, or `"stream"`: continue from step to step ["random"]   |
     | `loss`                       | corpus           | `"all"` positions of a window, or the `"last"` alone ["all"]               |
     | `seed`                       | corpus           | of start and batches [0]                                                   |
     | `every`                      | corpus           | when to observe: `"log"`, `"linear"`, every n steps, or a list ["log"]     |
@@ -117,7 +117,7 @@ def train(
     | `budget`                     | corpus           | share of the time that observing may take [no limit]                       |
     | `evaluate`                   | corpus           | windows of validation text for `valid_loss`; 0: none [20]                  |
     | `checkpoints`                | corpus           | a folder for checkpoints [none]                                            |
-    | `resume`                     | corpus           | go on with a run that is in that folder [yes]                              |
+    | `resume`                     | corpus           | resume a run in that folder [yes]                                          |
 
     A corpus needs PyTorch; for it `model`, `steps`, `batch`, `context` and `lr` have no default, `momentum` is 0.9 and `optimiser`
     may also be `"momentum"` or `"adamw"`.
@@ -153,15 +153,15 @@ def flow(
     keep: Sequence[str] | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """(B) Population gradient flow from t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times or at `times` of your own.
+    """(B) Population gradient flow from t = 0 to `t1`, recorded at 0 and at `n_times` log-spaced times, or at your own `times`.
 
     | argument                     | meaning [default]                                                                            |
     |------------------------------|----------------------------------------------------------------------------------------------|
     | `system`                     | a `System`, `SequenceClasses`, `Windows` of a text or a `MarkovChain`                        |
     | `t1`                         | end; a unit of time is a step of descent at rate 1 [1e4; 1e12 for classes, 5000 for a chain] |
     | `n_times`                    | samples after t = 0 [200; 1500 for a chain]                                                  |
-    | `times`                      | when to record instead, rising; `times_around(instant, until=...)` crowds around an instant  |
-    | `lr_decoder`, `lr_attention` | rates of the built-in models [1]; a system of your own has its `rates()`                     |
+    | `times`                      | when to record instead, increasing; `times_around(instant, until=...)` makes such a list     |
+    | `lr_decoder`, `lr_attention` | rates of the built-in models [1]; your own system has its `rates()`                          |
     | `model`                      | `Pairwise(...)` for classes, `Embedded(...)` for a chain                                     |
     | `seeds`                      | a count n for the seeds 0 .. n-1, or a list; each draws its own start [1]                    |
     | `seed`                       | one run instead, without an axis for seeds [0, where the start is not random]                |
@@ -209,7 +209,7 @@ def reduced_flow(
     keep: Sequence[str] | None = None,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> xr.Dataset:
-    """(C) The theory's own flow: `flow` of `ReducedPairwise(task)` for classes, of `RankOneEmbedded(chain)` for a chain.
+    """(C) The theory's simplified flow: `flow` of `ReducedPairwise(task)` for classes, of `RankOneEmbedded(chain)` for a chain.
 
     Arguments as in `flow`. `model` is for a chain; classes have the paper's model, and start at zero unless `start` gives their
     `attention_logits`.
@@ -282,7 +282,7 @@ def _system(given: Any, model: Any = None, **rates: float | None) -> System:
         return replace(Embedded() if model is None else checked_kind("model", model, Embedded), chain=given, **wanted)
     _checked_data(given, System)
     if model is not None:
-        raise InputError(f"`model` goes with data; {type(given).__name__} is a model on its data already.")
+        raise InputError(f"`model` is for data; {type(given).__name__} already is a model with its data.")
     if wanted and not isinstance(given, Pairwise | PairwiseText | Embedded):
         raise InputError(f"`{next(iter(wanted))}` is for the built-in models; {type(given).__name__} has its own `rates()`.")
     return replace(given, **wanted) if wanted else given
@@ -320,7 +320,7 @@ def _accepted(engine: Callable[..., Any], of: str, given: dict[str, Any]) -> dic
     known = [parameter.name for parameter in parameters]
     other = [name for name in given if name not in known]
     if other:
-        raise InputError(f"`{other[0]}` is no setting of training {of}; it has {', '.join(known)}.")
+        raise InputError(f"`{other[0]}` is not a setting of training {of}; it has {', '.join(known)}.")
     missing = [one.name for one in parameters if one.default is one.empty and one.name not in given]
     if missing:
         raise InputError(f"training {of} needs {', '.join(missing)}.")

@@ -16,9 +16,9 @@ _ENDLESS = 10_000  # columns of a pipe or file: nothing is broken or cut there
 JSON = (bool, False, "print the result as JSON")
 
 
-def flags(arguments: list[str], example: str, **fields: tuple[Any, Any, str]) -> Any:
-    """What a command's arguments say, read by tyro into a dataclass with these fields: name=(type, default, what --help says of
-    it). `example` is a call that works.
+def flags(arguments: list[str], purpose: str, example: str, **fields: tuple[Any, Any, str]) -> Any:
+    """A command's arguments, read by tyro into a dataclass with these fields: name=(type, default, help). Its `--help` begins with
+    `purpose`, one sentence, and `example`, a call that works.
     """
     import tyro
 
@@ -37,7 +37,7 @@ def flags(arguments: list[str], example: str, **fields: tuple[Any, Any, str]) ->
     try:
         with contextlib.redirect_stderr(said), _seeds_as_typed():
             config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-            return tyro.cli(kind, args=arguments, prog=prog, description=f"Example: {example}", config=config)
+            return tyro.cli(kind, args=arguments, prog=prog, description=f"{purpose}\n\nExample: {example}", config=config)
     except SystemExit as stop:
         if not stop.code:
             raise

@@ -31,6 +31,13 @@ def example_of(command: str, capsys: pytest.CaptureFixture) -> str:
 
 
 @pytest.mark.parametrize("command", list(_COMMANDS))
+def test_every_help_says_what_the_command_does(command, capsys):
+    with contextlib.suppress(SystemExit):
+        assert main([command, "--help"]) == 0
+    assert re.search(r"^usage: .+\n\n[A-Z].+\.\n\nExample: ", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("command", list(_COMMANDS))
 def test_every_help_has_an_example_of_its_own_command(command, capsys):
     assert shlex.split(example_of(command, capsys).rpartition(" && ")[2])[:2] == ["saccade", command]
 

@@ -19,7 +19,7 @@ class Settings:
 
 
 def read(*words, default=3):
-    return flags(list(words), "saccade run x", config=(Settings, Settings(default), "")).config.seeds
+    return flags(list(words), "", "saccade run x", config=(Settings, Settings(default), "")).config.seeds
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_asymmetry_moves_mass_between_low_tokens_and_leaves_the_high_one_alone(n
 
 def test_two_tokens_have_no_asymmetry():
     assert MarkovChain.two_level(2, 0.7).stationary == pytest.approx([0.7, 0.3], rel=1e-15)
-    with pytest.raises(InputError, match="at least two low tokens"):
+    with pytest.raises(InputError, match="at least two rare tokens"):
         MarkovChain.two_level(2, 0.7, asymmetry=0.1)
 
 
@@ -281,7 +281,7 @@ def test_a_table_that_is_no_chain_is_refused(table, sentence):
         (lambda: MarkovChain.zipf(1), "`n`"),
         (lambda: MarkovChain.zipf(10**9), "`n`"),
         (lambda: MarkovChain.two_level(4, 1.0), "`high` must be below 1"),
-        (lambda: MarkovChain.two_level(4, 0.6, 0.2), "mean mass of a low token, 0.133333"),
+        (lambda: MarkovChain.two_level(4, 0.6, 0.2), "mean frequency of a rare token, 0.133333"),
         (lambda: MarkovChain.random([0.5, 0.5], -1), "`seed`"),
         (lambda: MarkovChain.zipf(3).sample(0, 5, np.random.default_rng(0)), "`n_sequences`"),
         (lambda: MarkovChain.zipf(3).sample(10**9, 10**9, np.random.default_rng(0)), "`n_sequences`|`length`"),

@@ -121,7 +121,7 @@ def test_normalise_works_at_any_scale(scale):
         ([[0.5, 0.5], [1.5, -0.5]], "`token_prob` must not be negative; class 1 gives token 1 -0.5"),
         ([[0.5, 0.5], [0.5, 0.25]], r"`token_prob` must sum to 1 .* class 1 sums to 0.75. Divide each row by its sum"),
         ([[0.5, 0.5], [0.0, 0.0]], "`token_prob` must give every class at least one token; class 1 has none"),
-        ([[0.5, math.nan]], "`token_prob` must be finite; it holds NaN or infinity"),
+        ([[0.5, math.nan]], "`token_prob` must be finite; it contains NaN or infinity"),
         ([[0.5, math.inf]], "`token_prob` must be finite"),
         ([["half", "half"]], r"`token_prob` must be an array of numbers with 2 axes; got \[\['half', 'half'\]\]"),
         ("half", "`token_prob` must be an array of numbers with 2 axes; got 'half'"),

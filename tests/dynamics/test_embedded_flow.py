@@ -146,7 +146,7 @@ def test_bad_settings_are_named(settings, word):
 def test_a_setting_that_is_not_known_and_a_task_of_another_kind_are_named():
     with pytest.raises(TypeError, match="init_scale"):
         saccade.flow(CHAIN, init_scale=1e-3)
-    with pytest.raises(InputError, match=r"`sequences` is no setting of training classes; it has steps"):
+    with pytest.raises(InputError, match=r"`sequences` is not a setting of training classes; it has steps"):
         saccade.train(saccade.SequenceClasses.syn_small(), sequences=3)
     with pytest.raises(InputError, match="MarkovChain"):
         saccade.train(3)

@@ -264,7 +264,7 @@ def test_names_of_tokens_and_classes_are_coordinates(tmp_path):
         (lambda: saccade.flow(Saddle(), start=Pair(np.ones(2), np.ones(3))), "start"),
         (lambda: saccade.flow(Saddle(), start=Pair(np.full(3, np.nan), np.ones(3))), "finite"),
         (lambda: saccade.flow(saccade.Pairwise()), "without a task"),
-        (lambda: saccade.train(Saddle(), context=3), "`context` is no setting of training Saddle"),
+        (lambda: saccade.train(Saddle(), context=3), "`context` is not a setting of training Saddle"),
         (lambda: saccade.train(saccade.RankOneEmbedded(saccade.MarkovChain.zipf(3))), "needs `batch`"),
         (lambda: saccade.critical_point(Saddle(), near=saccade.flow(Saddle(), t1=1, n_times=2)), "isel\\(time=-1"),
         (lambda: saccade.critical_point(Saddle(), near=saccade.flow(Saddle(), t1=1, n_times=2, keep=[])), "parameter_x"),
@@ -295,9 +295,9 @@ TAKEN = ("time", "seed", "rate", "loss", "stop_reason", "stop_time", "parameter_
         ("start", Pair(np.ones(2), np.ones(3)), "`observe` of Broken fails for the parameters"),
         ("start", {}, "no parameters"),
         ("observe", None, "`observe` must give {name: Seen"),
-        *(("observe", {name: saccade.Seen((), 1.0, "1", "x")}, f"{name}.*has that already") for name in TAKEN),
-        *(("data", {name: saccade.Seen((), 1.0, "1", "x")}, f"{name}.*has that already") for name in (*TAKEN, "product")),
-        *(("coordinates", {name: 1.0}, f"{name}.*has that already") for name in (*TAKEN, "product")),
+        *(("observe", {name: saccade.Seen((), 1.0, "1", "x")}, f"{name}.*has one already") for name in TAKEN),
+        *(("data", {name: saccade.Seen((), 1.0, "1", "x")}, f"{name}.*has one already") for name in (*TAKEN, "product")),
+        *(("coordinates", {name: 1.0}, f"{name}.*has one already") for name in (*TAKEN, "product")),
         ("data", {"table": np.ones(3)}, "`data` must give a `Seen"),
         ("coordinates", {"direction": ["up", "down"]}, "'direction' needs 3 names"),
         ("coordinates", ["up"], "{axis: names}"),
@@ -407,7 +407,7 @@ def test_a_slope_that_is_not_a_number_at_the_start_is_a_sentence_whatever_the_so
         def loss(self, x):
             return jnp.sum(jnp.sqrt(x - 1))
 
-    with pytest.raises(saccade.InputError, match="the velocity is not a number at the start"):
+    with pytest.raises(saccade.InputError, match="the velocity at the start is not a number"):
         saccade.flow(Steep(), t1=1.0, method=method)
 
 

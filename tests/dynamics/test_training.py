@@ -244,7 +244,7 @@ def test_checkpoints_of_another_run_and_damaged_ones_get_a_sentence(tmp_path):
         trained(checkpoints=tmp_path, lr=0.1)
     with pytest.raises(InputError, match="another run: its `corpus_hash`"):
         train_text(ArrayCorpus(hash="1"), **SETTINGS, **QUIET, steps=2, checkpoints=tmp_path)
-    with pytest.raises(InputError, match="holds a run already"):
+    with pytest.raises(InputError, match="already holds a run"):
         trained(checkpoints=tmp_path, resume=False)
     with pytest.raises(InputError, match="another run: its `probe`"):
         trained(checkpoints=tmp_path, probe=[[1, 2, 3]])

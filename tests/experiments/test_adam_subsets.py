@@ -19,7 +19,7 @@ def record():
 def test_a_higher_rate_favours_more_frequent_distinct_tokens(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
-    assert [claim.breaks for claim in claims if claim.verdict != HOLDS] == ["theory is told the rate"]
+    assert [claim.breaks for claim in claims if claim.verdict != HOLDS] == ["theory is given the rate"]
     assert len(claims) == 17
     assert_as_in_the_readme("adam-subsets", claims)
 

@@ -45,7 +45,7 @@ def test_a_run_that_escapes_is_no_stall(record):
     escaped = record.copy(deep=True)
     escaped.curve_ratio.loc["symmetric"] = record.curve_ratio.sel(curve="asymmetry 0.01")
     escaped.curve_loss.loc["symmetric"] = 0.9 * record.curve_loss.sel(curve="symmetric")
-    assert verdicts(escaped, "equal low tokens") == {FAILS}
+    assert verdicts(escaped, "equal rare tokens") == {FAILS}
     assert verdicts(escaped, "s₂ / s₁ of the embedding") == {FAILS}
 
 
@@ -123,7 +123,7 @@ def test_a_point_at_which_attention_has_not_grown_is_refused(monkeypatch):
 
 def test_a_stay_beyond_the_critical_one_is_outside_the_claims_of_the_stall(record):
     longer = with_settings(record.copy(), Settings(**SMALL, stays=(0.6, 0.6)))
-    stalled = [claim.verdict for claim in EXPERIMENT.claims(longer) if "equal low tokens" in claim.label]
+    stalled = [claim.verdict for claim in EXPERIMENT.claims(longer) if "equal rare tokens" in claim.label]
     assert stalled == [OUTSIDE, OUTSIDE]
 
 

@@ -32,7 +32,7 @@ def test_one_stay_stands_for_all_and_a_law_that_comes_twice_is_named_with_its_st
         (("1.5 of 4",), (0.5,), "`high`"),
         (("0.5,0.3",), (0.5,), "sum to 1"),
         (("0.2,0.3,0.5",), (0.5,), "from frequent to rare"),
-        (("0.25 of 4",), (0.5,), "not all alike"),
+        (("0.25 of 4",), (0.5,), "not all equal"),
         (("paper", "zipf-6", "zipf-7"), (0.5, 0.3), "one value for each"),
         (("paper", "paper"), (0.5,), "twice"),
         (("paper",), (1.0,), "`stay`"),

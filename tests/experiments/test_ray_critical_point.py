@@ -28,7 +28,7 @@ def test_every_verdict_is_the_expected_one(record):
     assert_as_in_the_readme("ray-critical-point", claims)
 
 
-@pytest.mark.parametrize("name, part", [("outer", "J_out, any law"), ("inner", "J_att: c"), ("origin_gap", "origin: ")])
+@pytest.mark.parametrize("name, part", [("outer", "J_out, any chain"), ("inner", "J_att: c"), ("origin_gap", "origin: ")])
 def test_a_rate_off_by_a_millionth_is_seen(record, name, part):
     assert verdicts(record.assign({name: record[name] + 1e-6}), part) == {FAILS}
 

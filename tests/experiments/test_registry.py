@@ -49,7 +49,7 @@ def test_a_file_without_an_experiment_is_one_sentence(tmp_path):
         '"""Nothing."""\n': "must define EXPERIMENT = Experiment",
         "\nimport no_such_module_anywhere\n": "mine.py, line 2, cannot be loaded: ModuleNotFoundError",
         "def measure(:\n": r"cannot be loaded: SyntaxError: .*line 1",
-        f"{made}EXPERIMENT = Experiment('../up', make_dataclass('S', []), None, None, None)": "names a folder",
+        f"{made}EXPERIMENT = Experiment('../up', make_dataclass('S', []), None, None, None)": "usable as a folder name",
         f"{made}EXPERIMENT = Experiment('depth', make_dataclass('S', []), None, None, None)": "one of Saccade's experiments",
         f"{made}EXPERIMENT = Experiment('mine', dict, None, None, None)": "must be a dataclass",
         f"{made}EXPERIMENT = Experiment('mine', make_dataclass('S', ['t1']), None, None, None)": "a default; t1 has none",

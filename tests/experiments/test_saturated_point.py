@@ -62,7 +62,7 @@ def test_a_flat_loss_is_no_descent(record):
 
 def test_a_seventh_order_that_is_left_out_is_seen(record):
     even = record.skewed_change.mean("sign") + 0 * record.skewed_change
-    assert verdicts(record.assign(skewed_change=even), "low tokens apart along") == {FAILS}
+    assert verdicts(record.assign(skewed_change=even), "rare tokens apart along") == {FAILS}
 
 
 def test_a_chain_without_the_point_is_named():
@@ -73,7 +73,7 @@ def test_a_chain_without_the_point_is_named():
             EXPERIMENT.run(
                 Settings(**{"masses": (0.6,), "stays": (0.6,), "strengths": (6.0,)} | {k: (v,) for k, v in changed.items()})
             )
-    with pytest.raises(InputError, match=r"`asymmetries` must be below the mass of a low token, 0\.005"):
+    with pytest.raises(InputError, match=r"`asymmetries` must be below the frequency of a rare token, 0\.005"):
         EXPERIMENT.run(Settings(masses=(0.99,), stays=(0.97,), strengths=(6.0,)))
     with pytest.raises(InputError, match="tokens"):
         EXPERIMENT.run(Settings(tokens=(2,)))

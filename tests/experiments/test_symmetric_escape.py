@@ -1,4 +1,4 @@
-"""Equal low tokens above and below the critical stay, and a small diagram: verdicts, and that wrong numbers fail them."""
+"""Equal rare tokens above and below the critical stay, and a small diagram: verdicts, and that wrong numbers fail them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_a_rate_two_percent_off_is_seen(record):
 
 def test_a_direction_that_opens_before_tokens_part_is_seen(record):
     early = record.assign(opening_time=record.parting_time, parting_ratio=0 * record.parting_ratio + 0.5)
-    assert verdicts(early, "low tokens separate before") == {FAILS}
-    assert verdicts(early, "when low tokens have separated") == {FAILS}
+    assert verdicts(early, "rare tokens separate before") == {FAILS}
+    assert verdicts(early, "when rare tokens have separated") == {FAILS}
 
 
 def test_a_stall_that_ends_is_seen(record):

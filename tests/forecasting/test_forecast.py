@@ -73,7 +73,7 @@ def test_the_clock_says_which_times_lie_beyond_the_steps_of_the_forecast(small):
 
 
 def _clock(record):
-    return next(one.text for one in predictions(record) if one.about == "clock")
+    return next(one.text for one in predictions(record) if one.about == "timing")
 
 
 def test_statistics_that_are_counted_already_give_the_same_forecast(small):
@@ -217,7 +217,7 @@ def test_the_page_of_a_text_says_who_gains_who_loses_and_until_when(told):
 
 
 def test_a_query_that_is_in_no_window_is_refused(weather):
-    with pytest.raises(InputError, match="query of no window"):
+    with pytest.raises(InputError, match="not the query of any window"):
         forecast(weather, queries=["frost"], window=5, n_windows=200, n_chain=5, starts=1)
 
 
@@ -228,11 +228,11 @@ def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):
     source = tmp_path / "classes.csv"
     source.write_text("class,query,a,b,c\nx,q,0.5,0.5,\ny,q,0.5,,0.5\n")
     arguments = [str(source), "--steps", "20", "--out", str(tmp_path), "--json"]
-    options = flags(arguments, "saccade forecast sotu", **OPTIONS, json=JSON)
+    options = flags(arguments, "", "saccade forecast sotu", **OPTIONS, json=JSON)
     record = forecast_of(options, lambda fraction: None)
     assert answered(record, options) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert {said["topic"] for said in answer["predictions"]} == {"order of distinct tokens", "loss of tokens not distinct", "clock"}
+    assert {said["topic"] for said in answer["predictions"]} == {"order of distinct tokens", "tokens that lose attention", "timing"}
     options.json = False
     assert answered(record, options) == 0
     assert "# What will happen: classes" in capsys.readouterr().out

@@ -133,8 +133,11 @@ def test_claims_are_counted_by_what_they_decide_and_a_control_that_decides_nothi
         (lambda: CASE.near(LEMMA, "x", 1.0, 1.0), "either `within` or `relative`"),
         (lambda: CASE.near(LEMMA, "x", 1.0, 1.0, within=1.0, relative=0.1), "either `within` or `relative`"),
         (lambda: CASE.near(LEMMA, "x", 1.0, 1.0, within=-1.0), "claim 'x': the distance allowed must not be negative; got -1"),
-        (lambda: CASE.at_most(None, "x", 1.0, 2.0), '"what it says") say; got None'),
-        (lambda: CASE.at_most("Lemma 1", "x", 1.0, 2.0), "`statement` of a claim must be a saccade.Statement, saccade.Statement("),
+        (lambda: CASE.at_most(None, "x", 1.0, 2.0), '"what it says"); got None'),
+        (
+            lambda: CASE.at_most("Lemma 1", "x", 1.0, 2.0),
+            "`statement` of a claim must be a saccade.Statement, such as saccade.Statement(",
+        ),
         (lambda: CASE.at_most(LEMMA, "", 1.0, 2.0), "the title of a claim must say in words what is compared; got ''"),
         (lambda: CASE.at_most(LEMMA, "x", "high", 2.0), "`measured` of a claim must be numbers; got 'high'"),
         (lambda: CASE.at_most(LEMMA, "x", 1.0, [1.0, 2.0]), "`bound` of a claim must be one number"),

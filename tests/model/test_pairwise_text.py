@@ -129,7 +129,7 @@ def test_a_record_names_tokens_and_goes_on_from_where_it_ended():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(InputError, match="query of no window"):
+    with pytest.raises(InputError, match="not the query of any window"):
         saccade.PairwiseText(drawn().windows, queries=["z"])
     with pytest.raises(InputError, match="leave out `init`"):
         saccade.flow(drawn().windows, model=saccade.Pairwise(init="uniform"))

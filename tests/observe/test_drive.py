@@ -132,7 +132,7 @@ def test_a_head_that_is_open_does_not_open_first(ids):
     layer, head = drive.first(level=level)
     assert drive.amplitude[drive.layers.index(layer), head] < level
     assert np.isnan(drive.wait(0.1, level)).sum() == (drive.amplitude >= level).sum() > 0
-    with pytest.raises(InputError, match="none is left to open"):
+    with pytest.raises(InputError, match="all are open already"):
         drive.first(level=float(drive.amplitude.min()))
 
 

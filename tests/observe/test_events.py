@@ -244,9 +244,9 @@ def test_weights_that_are_all_zero_have_no_events():
 @pytest.mark.parametrize(
     ("time", "given", "said"),
     [
-        ([0, 2, 1], {"loss": [3, 2, 1]}, "rise"),
+        ([0, 2, 1], {"loss": [3, 2, 1]}, "increase"),
         ([0, 1, np.nan], {"loss": [3, 2, 1]}, "finite"),
-        ([0, 1, 2], {}, "give some of"),
+        ([0, 1, 2], {}, "pass some of"),
         ([0, 1, 2], {"my_curve": [3, 2]}, "my_curve"),
         ([0, 1, 2], {"query_norm": [3, 2]}, "each of the 3 times"),
         ([0, 1, 2], {"query_norm": [3, np.nan, 1]}, "gaps"),

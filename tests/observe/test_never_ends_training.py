@@ -133,7 +133,7 @@ def test_what_waits_for_the_disk_is_bounded_and_what_is_lost_is_listed(tmp_path,
     assert steps[0] == 0
     assert steps[-1] == 39
     assert '"lost"' in lost
-    assert "observations that could not be written are lost" in capsys.readouterr().err
+    assert "observations are lost: they could not be written" in capsys.readouterr().err
 
 
 def test_a_tracker_that_fails_costs_neither_the_look_nor_the_other_trackers(capsys):
@@ -387,7 +387,7 @@ def test_the_page_is_named_at_the_start_and_at_the_end_and_what_is_left_out_when
         assert f"the page will be {page}" in capsys.readouterr().err
         for step in range(5):
             recorder.step(step)
-        assert "from step 3 on some observations are left out" in capsys.readouterr().err
+        assert "from step 3 on some observations are skipped" in capsys.readouterr().err
     assert f"page: {page}" in capsys.readouterr().err
     with watching() as recorder:
         assert "nothing is written" in capsys.readouterr().err

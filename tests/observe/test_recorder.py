@@ -173,7 +173,10 @@ def test_wrong_weights_are_refused(monkeypatch):
 
     true = kernels._products
     monkeypatch.setattr(kernels, "_products", lambda q, k, dtype: 1.02 * true(q, k, dtype))
-    with pytest.raises(UnfaithfulError, match="differs from what it computes"), saccade.watch(zoo.HandWritten("fused"), zoo.ids()):
+    with (
+        pytest.raises(UnfaithfulError, match="differs from what the model computes"),
+        saccade.watch(zoo.HandWritten("fused"), zoo.ids()),
+    ):
         pass
 
 

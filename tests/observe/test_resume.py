@@ -84,7 +84,7 @@ def test_a_killed_run_keeps_every_finished_observation(killed):
 def test_a_killed_run_that_goes_on_has_the_record_of_one_that_was_never_stopped(stopped, whole, capsys):
     before = {path.name: path.read_bytes() for path in (stopped / "run" / "observations").glob("*.npz")}
     train(stopped, CHECKPOINT, STEPS, resume=True)
-    assert "goes on from step 9: 9 earlier observations; 5 of later steps give way" in capsys.readouterr().err
+    assert "resuming from step 9: 9 earlier observations; 5 of later steps are replaced" in capsys.readouterr().err
     record = saccade.load_record(stopped / "run")
     assert record.time.values.tolist() == whole.time.values.tolist()
     assert_same(record, whole)
@@ -179,7 +179,7 @@ def test_a_second_recorder_of_the_same_process_takes_over(stopped, whole):
 
 def test_a_run_that_goes_on_must_be_told_its_step(stopped):
     recorder = saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=stopped / "run", resume=True)
-    with pytest.warns(UserWarning, match="number of its step"), recorder:
+    with pytest.warns(UserWarning, match="number of each step"), recorder:
         recorder.step()
     assert saccade.load_record(stopped / "run").sizes["time"] == KILLED + 1
     with pytest.raises(InputError, match="`resume` needs `out`"):

@@ -106,10 +106,10 @@ def test_a_run_that_diverged_ends_where_it_was_finite(records):
     [
         (lambda records: records["flow"].drop_vars("attention"), "must hold `attention`"),
         (lambda records: saccade.flow(saccade.MarkovChain([[0.1, 0.9], [0.6, 0.4]]), t1=1, n_times=2), None),
-        (lambda records: saccade.flow(saccade.MarkovChain.random([0.5, 0.3, 0.2], seed=1), t1=1, n_times=2), "lazy chains only"),
+        (lambda records: saccade.flow(saccade.MarkovChain.random([0.5, 0.3, 0.2], seed=1), t1=1, n_times=2), "only lazy chains"),
         (
             lambda records: saccade.flow(THREE, t1=1, n_times=2, model=saccade.Pairwise(residual=True)),
-            "another setting of residual",
+            "other settings of residual",
         ),
     ],
 )

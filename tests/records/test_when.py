@@ -67,7 +67,7 @@ def test_sentences_say_what_became_of_each_head_and_when():
     assert str(found) == "\n".join(found.sentences)
     (became,) = (event for event in found.events if event.name == "previous token")
     assert (became.layer, became.head, became.step, became.before, became.value) == (0, 1, 128, 64, 0.52)
-    assert saccade.when(record(a={}, b={"relative_entropy": 0.99})).sentences[0].startswith("No head has a place of its own: of 2")
+    assert saccade.when(record(a={}, b={"relative_entropy": 0.99})).sentences[0].startswith("No head attends to one place: of 2")
     assert saccade.when(record(a={})).sentences[-1] == "Nothing collapsed."
 
 
@@ -75,7 +75,7 @@ def test_a_head_that_changes_and_one_that_was_there_from_the_start():
     turned = {"sink_mass": np.where(np.array(STEPS) < 64, 0.8, 0.05), "induction_mass": rising(0.05, 0.9, 256)}
     first = saccade.when(record(head=turned)).sentences[0]
     assert first == (
-        "Attn head 0 is a first-token sink from the first observation (.80 of its attention), was so no longer at step 64, "
+        "Attn head 0 is a first-token sink from the first observation (.80 of its attention), no longer so at step 64, "
         "became an induction head at step 256 (.90 of its attention)."
     )
 
@@ -95,7 +95,7 @@ def test_noise_makes_no_events():
 
 def test_one_sequence_is_said_to_tell_no_noise():
     alone = record(head={"error": np.nan})
-    assert when(alone).sentences[-1] == "The probe has one sequence, so noise is not known and every crossing counts."
+    assert when(alone).sentences[-1] == "The probe has one sequence, so the noise is unknown and every crossing counts."
 
 
 def test_heads_that_a_layer_has_not_are_missing_and_other_records_are_refused():

@@ -469,7 +469,7 @@ def test_a_file_of_another_kind_by_its_name_is_not_written_over(tmp_path, monkey
     write, ending = WRITERS[writer]
     data = tmp_path / "my.csv"
     data.write_text("class,the\n")
-    with pytest.raises(InputError, match=rf"is another kind of file by its name; name one that ends in \{ending}"):
+    with pytest.raises(InputError, match=rf"its name says that it is another kind of file; choose one that ends in \{ending}"):
         write(data)
     assert data.read_text() == "class,the\n"
     (tmp_path / f"mine{ending}").write_text("earlier")

@@ -168,7 +168,7 @@ def test_another_experiment_needs_another_folder(path):
     replace(Asked.of(small_grid()), file="/home/good.py").write(path)
     code, _, err = called(*small_arguments(path))
     assert (code, one_sentence(err)) == (2, True)
-    assert f"holds a sweep of {NAME} of /home/good.py; give {NAME} a folder of its own" in err
+    assert f"holds a sweep of {NAME} of /home/good.py; give {NAME} another folder" in err
 
 
 @pytest.mark.parametrize("harm", ["flipped", "lost"])

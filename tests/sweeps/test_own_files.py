@@ -130,7 +130,7 @@ def test_a_file_that_only_a_folder_names_is_never_run(mine: Path, tmp_path: Path
     assert main(["verify", str(sweep)]) == 1
     assert main(["verify", "results"]) == 1
     assert main(["verify", str(sweep), "--repair"]) == 2
-    assert "no file is run because a folder names it; if you trust it, add --file and its path." in capsys.readouterr().err
+    assert "which is not run just because a folder names it; if you trust it, add --file and its path." in capsys.readouterr().err
     assert main(["verify", "results", "--repair"]) == 1
     assert capsys.readouterr().out.count("add --file and its path") == 2
     assert not Path("ran").exists()

@@ -197,9 +197,9 @@ def test_only_what_is_asked_for_is_kept():
     [
         ({"config": 3}, "`config` is for sweeps of an experiment"),
         ({"retry_failed": True}, "`retry_failed` is for sweeps of an experiment"),
-        ({"workers": 2}, "`workers` is no setting of `flow`"),
-        ({"t2": 2.0}, "`t2` is no setting of `flow`"),
-        ({"steps": 3, "t1": 2.0}, "`t1` is no setting of `train`, which `steps` asks for"),
+        ({"workers": 2}, "`workers` is not a setting of `flow`"),
+        ({"t2": 2.0}, "`t2` is not a setting of `flow`"),
+        ({"steps": 3, "t1": 2.0}, "`t1` is not a setting of `train`, which `steps` asks for"),
         ({"keep": ["plaice"]}, "Did you mean 'place'"),
     ],
 )
@@ -394,7 +394,7 @@ def test_what_cannot_be_told_from_another_is_said_before_anything_is_kept(tmp_pa
         well.lock = threading.Lock()
         return well
 
-    with pytest.raises(InputError, match=r"cannot tell .*lock.* leave `out` out"):
+    with pytest.raises(InputError, match=r"cannot tell .*lock.* leave out `out`"):
         saccade.sweep(make, {"steepness": [1.0]}, out=tmp_path, t1=1.0, n_times=3)
     assert list(tmp_path.iterdir()) == []
     assert saccade.sweep(make, {"steepness": [1.0]}, t1=1.0, n_times=3).sizes["steepness"] == 1

@@ -36,7 +36,7 @@ def checked_numbers(name: str, values: ArrayLike, n_axes: int) -> NDArray[np.flo
     if array.ndim != n_axes:
         raise InputError(f"`{name}` must have {n_axes} axes; got an array of shape {array.shape}.")
     if not np.isfinite(array).all():
-        raise InputError(f"`{name}` must be finite; it holds NaN or infinity.")
+        raise InputError(f"`{name}` must be finite; it contains NaN or infinity.")
     return array
 
 

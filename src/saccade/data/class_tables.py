@@ -29,7 +29,7 @@ def classes_from_rows(rows: Any, *, normalise: bool, name: str) -> SequenceClass
     records = _as_records(rows)
     columns = [column for column in dict.fromkeys(name for row in records for name in row) if column not in _RESERVED]
     if not columns:
-        raise InputError("the table has no token columns: beside `class`, `query` and `weight` it needs a column for each token.")
+        raise InputError("the table has no token columns: besides `class`, `query` and `weight` it needs a column for each token.")
     vocabulary = {token: index for index, token in enumerate(columns)}
 
     def token_id(token: object) -> int:
@@ -57,7 +57,7 @@ def rows_from_csv(path: Path) -> list[dict[str, str]]:
         raise InputError(f"{path} is empty; the first row names the columns: class, query, weight and the tokens.")
     if "" in header or len(set(header)) < len(header):
         named = ", ".join(header)[:200] or "empty"
-        raise InputError(f"{path}: every column needs a name of its own; the header is {named}.")
+        raise InputError(f"{path}: every column needs a different name; the header is {named}.")
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 

@@ -28,7 +28,7 @@ def csv_rows(path: Path, what: str) -> Iterator[list[str]]:
                 if len(row) != len(header):
                     raise InputError(f"every row must have as many cells as the header, {len(header)}.")
                 if n_cells > _MOST_CELLS:
-                    raise InputError(f"it has more than {_MOST_CELLS:,} cells; give so many as arrays, in Python.")
+                    raise InputError(f"it has more than {_MOST_CELLS:,} cells; for larger tables pass arrays in Python.")
                 yield [cell.strip() for cell in row]
     except InputError as error:
         raise InputError(f"cannot read {what} from {path}: {error}") from None

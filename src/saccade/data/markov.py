@@ -1,7 +1,7 @@
 """The Focus-and-Dilution data model: a Markov chain of tokens; the task is to predict the next one.
 
-A sequence starts at any token alike and follows the transition table; the last token is the target [chen2026]. The context says
-nothing about the target beyond its last token, and of a long context no more than the stationary law is left.
+A sequence starts at a uniformly drawn token and follows the transition table; the last token is the target [chen2026]. The context
+says nothing about the target beyond its last token, and of a long context only the stationary distribution is left.
 Not here: where tables come from (`markov_presets.py`, `markov_text.py`, `markov_tables.py`), their law (`markov_law.py`).
 """
 
@@ -37,8 +37,8 @@ class MarkovChain:
 
     | name          | paper | axes              | meaning                                              |
     |---------------|-------|-------------------|------------------------------------------------------|
-    | `transition`  | P     | token, next_token | chance of what follows each token; rows sum to one   |
-    | `stationary`  | pi    | token             | how often each token comes; found from `transition`  |
+    | `transition`  | P     | token, next_token | probability of each next token; rows sum to one      |
+    | `stationary`  | pi    | token             | frequency of each token; found from `transition`     |
     | `n_vocab`     | d     |                   | number of tokens                                     |
     | `token_names` |       | token             | labels for figures and tables; default: the ids      |
 
@@ -108,7 +108,7 @@ class MarkovChain:
         return float(-xlogy(self.stationary, self.stationary).sum())
 
     def sample(self, n_sequences: int, length: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Token ids (sequence, position) of sequences that start at any token alike [chen2026] and then follow the chain."""
+        """Token ids (sequence, position) of sequences that start at a uniformly drawn token [chen2026] and follow the chain."""
         length = checked_count("length", length, high=MOST_ENTRIES)
         n_sequences = checked_count("n_sequences", n_sequences, high=MOST_ENTRIES // length)
         rng = checked_kind("rng", rng, np.random.Generator)

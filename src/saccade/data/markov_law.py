@@ -25,7 +25,9 @@ def stationary_law(transition: NDArray[np.float64], labels: Sequence[str]) -> ND
         law = _eliminated(transition)
         law /= law.sum()
     if not (np.isfinite(law) & (law > 0)).all():
-        raise InputError("the stationary law of `transition` spans more than a float can hold; leave the rarest tokens out.")
+        raise InputError(
+            "the stationary distribution of `transition` spans more than a float can hold; leave out the rarest tokens."
+        )
     return law
 
 

@@ -27,7 +27,7 @@ def checked_law(stationary: ArrayLike) -> NDArray[np.float64]:
         raise InputError(f"`stationary` must have from 2 to {MOST_TOKENS} tokens; got {len(law)}.")
     if (law <= 0).any():
         raise InputError(
-            f"`stationary` must be positive; token {int(law.argmin())} has {law.min():g}. Leave out tokens that never come."
+            f"`stationary` must be positive; token {int(law.argmin())} has {law.min():g}. Leave out tokens that never occur."
         )
     with np.errstate(over="ignore"):
         total = float(law.sum())
@@ -50,13 +50,13 @@ def two_level_law(n: int, high: float, asymmetry: float) -> NDArray[np.float64]:
     n_low = checked_count("n", n, low=2, high=MOST_TOKENS) - 1
     high = checked_number("high", high, low=0, high=1, open_low=True)
     if high == 1:
-        raise InputError("`high` must be below 1: with it at 1 the other tokens never come.")
+        raise InputError("`high` must be below 1: at 1 the other tokens never occur.")
     mean = (1 - high) / n_low
     asymmetry = checked_number("asymmetry", asymmetry, low=-1, high=1)
     if not abs(asymmetry) < mean:
-        raise InputError(f"`asymmetry` must be below the mean mass of a low token, {mean:.6g}, in size; got {asymmetry:g}.")
+        raise InputError(f"`asymmetry` must be below the mean frequency of a rare token, {mean:.6g}, in size; got {asymmetry:g}.")
     if n_low == 1 and asymmetry != 0:
-        raise InputError("`asymmetry` needs at least two low tokens, `n` of 3 or more; with one it must be 0.")
+        raise InputError("`asymmetry` needs at least two rare tokens, `n` of 3 or more; with one it must be 0.")
     return np.concatenate([[high], mean + asymmetry * np.linspace(1, -1, n_low)])
 
 

@@ -44,7 +44,7 @@ def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
     if not header:
         raise InputError(f"{path} is empty; the first row names the tokens, and a row for each of them follows.")
     if "" in header[1:] or len(set(header)) < len(header):
-        raise InputError(f"{path}: every token needs a name of its own; the header is {', '.join(header)[:200]}.")
+        raise InputError(f"{path}: every token needs a different name; the header is {', '.join(header)[:200]}.")
     return header, list(rows)
 
 
@@ -55,7 +55,7 @@ def _in_order(path: Path, tokens: list[str], rows: list[list[str]]) -> list[list
     if missing:
         raise InputError(
             f"{path}: no row is named {shortened(missing[0])}. The first cell of every row must name one of the header's "
-            "tokens, each once; a table without row names needs a header all the same."
+            "tokens, each once; a table without row names still needs a header."
         )
     return [named[token] for token in tokens]
 

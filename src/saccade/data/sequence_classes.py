@@ -25,14 +25,14 @@ class SequenceClasses:
 
     | name           | paper    | axes         | meaning                                                                 |
     |----------------|----------|--------------|-------------------------------------------------------------------------|
-    | `token_prob`   | P(l given n) | class, token | chance of each context token; every class sums to one                   |
+    | `token_prob`   | P(l given n) | class, token | probability of each context token; every class sums to one              |
     | `query`        | psi(n)   | class        | the token that ends a sequence of the class; default: one new token     |
-    | `next_token`   | n        | class        | the token to predict, its own for each class; default: new tokens       |
+    | `next_token`   | n        | class        | the token to predict, different for each class; default: new tokens     |
     | `class_weight` | P(n)     | class        | how often each class is drawn; default: equally                         |
     | `n_vocab`      | M        |              | default: as many tokens as the ids above need                           |
     | `token_names`  |          | token        | labels for figures and tables; default: the ids                         |
 
-    `token_prob` may cover only the first tokens of the vocabulary; it is filled up with zeros.
+    `token_prob` may cover only the first tokens of the vocabulary; the rest is filled with zeros.
     """
 
     token_prob: NDArray[np.float64]
@@ -180,5 +180,7 @@ def _weights(values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
         raise InputError("`class_weight` must be positive: leave out a class that is never drawn.")
     weight = weight / weight.max()  # first, so that no sum overflows
     if (weight == 0).any():
-        raise InputError("`class_weight` differ by more than a float can hold: the smallest would never be drawn; leave it out.")
+        raise InputError(
+            "the values of `class_weight` differ by more than a float can hold: the smallest would never be drawn; leave it out."
+        )
     return weight / weight.sum()

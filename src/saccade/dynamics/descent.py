@@ -113,5 +113,5 @@ def _checked_rates(lr_decoder: Any, lr_attention: Any) -> np.ndarray:
     }
     sizes = {name: len(rates) for name, rates in lists.items()}
     if 0 in sizes.values() or len(set(sizes.values()) - {1}) > 1:
-        raise InputError(f"`lr_decoder` and `lr_attention` pair up: lists must have one length; got {sizes}.")
+        raise InputError(f"`lr_decoder` and `lr_attention` are used in pairs: lists must have the same length; got {sizes}.")
     return np.stack(np.broadcast_arrays(*lists.values()), axis=1)

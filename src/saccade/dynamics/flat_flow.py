@@ -213,7 +213,7 @@ def _solved(
         return unit * np.exp(s) * flat.velocity(y)
 
     if not np.isfinite(right_hand_side(0.0, flat.start)).all():  # explicit methods would look for a first step for ever
-        raise InputError("the velocity is not a number at the start: `loss` must have a slope there.")
+        raise InputError("the velocity at the start is not a number: `loss` must have a gradient there.")
     with_jacobian = {} if method == "DOP853" else {"jac": lambda s, y: unit * np.exp(s) * flat.jacobian(y)}
     # SciPy's BDF subtracts memory it has not written yet, into memory it will write before it is used.
     with np.errstate(invalid="ignore", over="ignore"):

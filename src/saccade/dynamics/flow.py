@@ -116,12 +116,12 @@ def _given_samples(times: Any, t1: float | None, n_times: int | None, unit: floa
     listed = times.tolist() if isinstance(times, np.ndarray) else times
     asked = np.asarray(checked_list("times", listed, low=0.0, high=1e300))
     if not (np.diff(asked) > 0).all() or asked[-1] == 0:
-        raise InputError("`times` must rise from one to the next, and end after 0.")
+        raise InputError("`times` must increase, and end after 0.")
     return asked if asked[0] == 0 else np.append(0.0, asked), min(unit, float(asked[-1]))
 
 
 def times_around(*instants: float, until: float, n_times: int = 100, closest: float = 0.1) -> np.ndarray:
-    """Times for `flow(times=...)` that crowd around instants at which something is predicted to happen.
+    """Times for `flow(times=...)`, dense around instants at which something is predicted to happen.
 
     | argument   | meaning                                                                                                 |
     |------------|---------------------------------------------------------------------------------------------------------|
@@ -130,7 +130,7 @@ def times_around(*instants: float, until: float, n_times: int = 100, closest: fl
     | `n_times`  | samples on each side of each instant; their distances from it grow by a constant factor                 |
     | `closest`  | distance of the nearest ones; each instant is a sample itself                                           |
 
-    Log-spaced times are as far apart as 1 % of t or so: of a change that takes one unit of time at t = 10,000 they show nothing.
+    Log-spaced times are about 1 % of t apart, too far to show a change that takes one unit of time at t = 10,000.
     """
     end = checked_number("until", until, low=0.0, high=1e300, open_low=True)
     near = checked_number("closest", closest, low=0.0, high=end, open_low=True)
@@ -160,7 +160,7 @@ def _starts(system: System, seeds: list[int], start: Any) -> list[Any]:
     if start is None:
         return [system.start(generator(seed, Purpose.INITIALISATION)) for seed in seeds]
     if len(seeds) > 1:
-        raise InputError("`start` gives the one place to begin from: leave `seeds` at 1.")
+        raise InputError("`start` fixes the initial point: leave `seeds` at 1.")
     return [checked_parameters("start", system, start)]
 
 

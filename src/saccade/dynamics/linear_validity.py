@@ -76,7 +76,7 @@ def linear_validity(
 def _checked_times(times: ArrayLike) -> NDArray[np.float64]:
     rising = np.asarray(times, dtype=np.float64)
     if rising.ndim != 1 or len(rising) < 2 or rising[0] != 0 or not (np.diff(rising) > 0).all() or not np.isfinite(rising).all():
-        raise InputError("`times` must be at least two finite numbers that start at 0 and rise.")
+        raise InputError("`times` must be at least two finite numbers that start at 0 and increase.")
     return rising
 
 

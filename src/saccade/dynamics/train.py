@@ -84,7 +84,7 @@ def train(
     equations = system.equations()
     if equations.batch_loss is None and type(system).velocity is not System.velocity:
         raise InputError(
-            f"{type(system).__name__} says itself how it moves in a flow; to train, it needs `batch` and `batch_loss`."
+            f"{type(system).__name__} defines its own `velocity` for a flow; to train it needs `batch` and `batch_loss`."
         )
 
     def batches(seed: int, span: range) -> Any:

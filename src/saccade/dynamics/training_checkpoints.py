@@ -69,14 +69,14 @@ class Checkpoints:
             raise InputError(f"{self._folder} is a file; `checkpoints` must be a folder.")
         if not resume and any(self._folder.glob("checkpoint-*")):
             raise InputError(
-                f"{self._folder} holds a run already: go on with it by `resume=True`, or give `checkpoints` a new folder."
+                f"{self._folder} already holds a run: resume it with `resume=True`, or give `checkpoints` a new folder."
             )
 
     def resumed(self, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Resumed | None:
         """The newest checkpoint, with `model` and `optimiser` put into its state; None if there is none."""
         found = sorted(path.parent for path in self._folder.glob("checkpoint-*/state.pt"))
         if not found and any(self._folder.glob("checkpoint-*")):
-            raise InputError(f"{self._folder} holds checkpoints, but no state.pt to go on from; give `checkpoints` a new folder.")
+            raise InputError(f"{self._folder} holds checkpoints, but no state.pt to resume from; give `checkpoints` a new folder.")
         return self._restored(found[-1], model, optimiser) if found else None
 
     def save(self, step: int, model: torch.nn.Module, optimiser: torch.optim.Optimizer, record: xr.Dataset) -> None:
@@ -146,9 +146,7 @@ def continued(earlier: xr.Dataset, later: xr.Dataset, step: int) -> xr.Dataset:
 
     changed = [str(axis) for axis, size in earlier.sizes.items() if axis != "time" and later.sizes.get(axis, size) != size]
     if changed:
-        raise InputError(
-            f"what is measured has other sizes than in the run that is to be gone on with, along {', '.join(changed)}."
-        )
+        raise InputError(f"the measurements have other sizes than in the run to be resumed, along {', '.join(changed)}.")
     constant = {name: later[name] for name in later.data_vars if "time" not in later[name].dims}
     before = earlier.sel(time=earlier["time"] <= step).drop_vars(list(constant), errors="ignore")
     after = later.sel(time=later["time"] > step).drop_vars(list(constant))

@@ -207,9 +207,11 @@ def _own(path: Path, source: bytes) -> Experiment:
         raise InputError(f"{path}{where} cannot be loaded: {type(error).__name__}: {error}{_beside(path, error)}") from error
     found = vars(module).get("EXPERIMENT")
     if not isinstance(found, Experiment):
-        raise InputError(f"{path} must define EXPERIMENT = Experiment(...); help(saccade.Experiment) says of what.")
+        raise InputError(f"{path} must define EXPERIMENT = Experiment(...); see help(saccade.Experiment).")
     if not re.fullmatch(r"\w[\w.-]*", found.name):
-        raise InputError(f"{path}: the name of an experiment names a folder, such as two-tokens; got {found.name!r}.")
+        raise InputError(
+            f"{path}: the name of an experiment must be usable as a folder name, such as two-tokens; got {found.name!r}."
+        )
     if found.name in EXPERIMENTS:
         raise InputError(f"{path}: {found.name} is the name of one of Saccade's experiments; give yours another.")
     if not is_dataclass(found.settings):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _STEPS = "steps of gradient descent at the given rates"
 _DEFINITIONS = {
-    "query_weight": ("1", "how often the query is met among the classes"),
+    "query_weight": ("1", "total weight of the classes that have the query"),
     "gain_path": ("1", "z_ml over time: predicted gain of each token's attention logit; 0 at the start"),
     "gain": ("1", "the same at the end of the forecast: what tokens are ranked by"),
     "attention_start": ("1", "attention of the query before training, mean over its classes: the share of each token"),
@@ -45,7 +45,7 @@ _DEFINITIONS = {
         "",
         "whether the token's movement is predicted: seen often enough, and its first change of attention exceeds its noise",
     ),
-    "seen": ("", "the token stands in windows of the query"),
+    "seen": ("", "the token occurs in windows of the query"),
     "order_agreement": ("1", "rank correlation of both paths of decoder first among predicted tokens, mean over queries"),
     "size_error": ("1", "distance of both paths over the size of the second: the forecast's estimate of its own error"),
     "order_until": (_STEPS, "until when the order of tokens is predicted"),
@@ -58,13 +58,16 @@ _DEFINITIONS = {
     "condensation_rate": ("1/step", "mu_0: growth rate of embedding and projection at the origin"),
     "focus_rate": ("1/step", "c: growth rate of query and key at the unigram point; negative: attention turns away"),
     "focus_sign": ("", "+1 to frequent tokens first, -1 away from them, 0 neither"),
-    "frequency": ("1", "stationary law of the chain"),
+    "frequency": ("1", "stationary distribution of the chain"),
     "condensed_time": (_STEPS, "the top direction has 0.999 of the embedding's square, in the linear flow"),
     "half_time": (_STEPS, "the embedding has half the norm it has at the unigram point, in the linear flow"),
-    "plateau_time": (_STEPS, "the loss has made 0.99 of its fall to the entropy of the law"),
+    "plateau_time": (_STEPS, "the loss has made 0.99 of its fall to the entropy of the token frequencies"),
     "focus_onset": (_STEPS, "the query matrix has three times the norm of its start"),
     "focus_growth": ("1/step", "growth rate of the query matrix from three times its start to a third of its peak, in the flow"),
-    "turn_time": (_STEPS, "a query's attention on the most frequent token is farthest from its share, before it turns back"),
+    "turn_time": (
+        _STEPS,
+        "a query's attention on the most frequent token is farthest from the token's frequency, before it turns back",
+    ),
     "gone_time": (_STEPS, "that attention is back at the share"),
     "turn_height": ("1", "how far from the share it gets"),
     "on_frequent": ("1", "attention of each query on the most frequent token, first start"),
@@ -106,10 +109,10 @@ def forecast(
     | `source`                     | a `Corpus`, `SequenceClasses`, `MarkovChain`, name of a text, or a path (see `sources.py`)   |
     | `lr_decoder`, `lr_attention` | rates of SGD, above 0: decoder (embedding and projection), attention                         |
     | `init_scale`                 | standard deviation of every weight of the embedded model at the start                        |
-    | `queries`                    | of a text: how many of its most frequent tokens, or which                                    |
+    | `queries`                    | for a text: how many of its most frequent tokens, or which ones                              |
     | `steps`                      | steps to predict; default: as long as it can be trusted; classes: twice the median snap time |
-    | `window`, `n_windows`        | of a text: context tokens before a query, windows counted                                    |
-    | `n_tokens`, `n_chain`        | of a text: tokens told apart, of attention and of the chain; rarer ones are one              |
+    | `window`, `n_windows`        | for a text: context tokens before a query, windows counted                                   |
+    | `n_tokens`, `n_chain`        | for a text: tokens kept, for attention and for the chain; rarer ones become one              |
     | `context`                    | tokens in a training context, for the assumptions; default: `window` of a text, else infinite |
     | `model`                      | `Embedded(...)` instead of the default with `init_scale`: widths, scale of attention logits  |
     | `starts`                     | random starts of the stages, for the spread of their times                                   |

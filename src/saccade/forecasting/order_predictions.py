@@ -63,7 +63,9 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction
         if gaining
         else "no distinct token gains attention"
     )
-    loss = f"of the other tokens these lose first: {listed(losing, LISTED)}" if losing else "no other token loses attention"
+    loss = (
+        f"of the other tokens these lose attention first: {listed(losing, LISTED)}" if losing else "no other token loses attention"
+    )
     return [
         Prediction(
             about=name,
@@ -76,8 +78,8 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction
         ),
         Prediction(
             about=name,
-            topic="loss of tokens not distinct",
-            text=f"{loss}; attention on all that are not distinct goes from {start:.2f} to {end:.2f}",
+            topic="tokens that lose attention",
+            text=f"{loss}; attention on all tokens that are not distinct goes from {start:.2f} to {end:.2f}",
             method=FLOW,
             source="[tian2023, Theorem 2(b) and Corollary 2]",
             under_adam=_ADAM_LOSS,
@@ -97,8 +99,8 @@ def _clock(record: xr.Dataset, conditions: list[Condition]) -> Prediction:
     ]
     unseen = f"; beyond the {horizon:.3g} steps of the forecast: {', '.join(late)} of {len(scan)} queries" if late else ""
     return Prediction(
-        about="clock",
-        topic="clock",
+        about="timing",
+        topic="timing",
         text=f"attention scans until step {scan[first]:.3g} and snaps from step {snap[first]:.3g} on "
         f'(query "{names[first]}"){latest}; afterwards it moves as ln ln t{unseen}',
         method=CLOSED_FORM,

@@ -32,7 +32,7 @@ def page(record: xr.Dataset) -> str:
         "",
         f"Plain SGD, {rates}. Predicted from statistics; nothing was trained.",
         *(
-            ["Queries are those of Scan and Snap's model, stages those of Focus and Dilution's: two models, two clocks."]
+            ["Queries are those of Scan and Snap's model, stages those of Focus and Dilution's; their times differ."]
             if both
             else []
         ),

@@ -81,7 +81,7 @@ def _said(about: str, text: str, method: str, source: str, assumptions: tuple[Co
 def _condensation(record: xr.Dataset) -> str:
     rate = float(record.condensation_rate)
     if "condensed_time" not in record:
-        return f"embeddings grow at rate {rate:.3g} per step; tokens are all alike, so no stage follows"
+        return f"embeddings grow at rate {rate:.3g} per step; all tokens are equally frequent, so no stage follows"
     return (
         f"embeddings condense to one direction, in proportion to frequency, at rate {rate:.3g} per step: by step "
         f"{spread(record.condensed_time.values)}; the unigram plateau is reached at step {spread(record.plateau_time.values)}"

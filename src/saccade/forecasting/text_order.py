@@ -90,9 +90,7 @@ def query_rows(windows: Windows, queries: int | Sequence[str | int]) -> list[int
     met = set(windows.frequent_queries.tolist())
     for query, row in zip(queries, rows, strict=True):
         if row not in met:
-            raise InputError(
-                f"`queries`: {shortened(query)} is the query of no window; raise `n_tokens` if the word is a rare one."
-            )
+            raise InputError(f"`queries`: {shortened(query)} is not the query of any window; raise `n_tokens` if the word is rare.")
     return rows
 
 

@@ -35,7 +35,7 @@ def moving(query: xr.Dataset, *, up: bool) -> list[int]:
 def _conditions(record: xr.Dataset, context: float) -> tuple[Condition, ...]:
     window = float(record.attrs["window"])
     return (
-        at_least("windows counted", float(record.n_windows), _ENOUGH, why="with fewer, words cannot be told apart"),
+        at_least("windows counted", float(record.n_windows), _ENOUGH, why="with fewer, words cannot be distinguished"),
         at_least("order of both paths", float(record.order_agreement.values[-1]), ORDER, "rank correlation at the last step"),
         at_most(
             "context of training over the window", context / window, 2.0, why="the forecast is for contexts of the window's length"

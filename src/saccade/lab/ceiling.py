@@ -26,7 +26,7 @@ class Ceiling:
     |-------------|----------------------------------------------------------------------------------------------------------|
     | `name`      | what was repeated: two seeds, two samples of the text                                                    |
     | `agreement` | its score: rank correlation, share of pairs in the same order, ...; NaN where it is not known            |
-    | `more`      | what there must be more of for the agreement to rise: windows, batch                                     |
+    | `more`      | what more of would raise the agreement: windows, batch                                                   |
     | `chance`    | what unrelated repetitions would score: 0 for a correlation, 1/2 for a share of pairs                    |
     | `limits`    | False where it is only shown: both sides of the claim were measured on the same sample                   |
     """

@@ -69,7 +69,7 @@ class Claim:
     | `relation`  | what is asked of the measurement                                                                    |
     | `measured`  | a number, or an interval over seeds                                                                 |
     | `sentence`  | the same in plain English, for somebody who has not read the paper; `plain` makes one if it is empty |
-    | `case`      | settings that tell this claim from others with its title                                            |
+    | `case`      | settings that distinguish this claim from others with the same title                                |
     | `given`     | assumptions, each with its number and bound                                                         |
     | `expected`  | the verdict we expect: `fails` for what is known not to be true                                     |
     | `against`   | what the theory is compared with: our simulation, published numbers, another replication, calculus  |
@@ -246,14 +246,14 @@ class Case:
 
     | field      | meaning                                                                                              |
     |------------|------------------------------------------------------------------------------------------------------|
-    | `settings` | what tells these claims from others with their titles: `{"law": "zipf-6"}`                           |
+    | `settings` | settings that distinguish these claims from others with the same title: `{"law": "zipf-6"}`          |
     | `given`    | assumptions as `Condition`s, each with its number and bound; if one is not met, a claim is `outside`   |
     | `against`  | what the theory is compared with: our simulation, published numbers, another replication, calculus   |
     | `breaks`   | of a negative control: the assumption broken on purpose; `breaking(...)` sets it                     |
     | `ceilings` | how far two repetitions agree; `under(...)` sets them                                                |
 
-    What is measured may be a number, an array (the worst of its values is judged, and a missing one is the worst) or an `Interval`
-    over seeds or samples (all of it is judged). `expected="fails"` marks what is known not to be true.
+    `measured` may be a number, an array (its worst value counts, and a missing one is the worst) or an `Interval` over seeds or
+    samples (all of it counts). `expected="fails"` marks what is known not to be true.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -293,7 +293,7 @@ class Case:
     ) -> Claim:
         """The value furthest from `target` is within a distance of it, absolute (`within`) or as a share of it (`relative`)."""
         if (within is None) == (relative is None):
-            raise InputError("a claim that something is near needs either `within` or `relative`.")
+            raise InputError("`near` needs a tolerance: either `within` or `relative`.")
         aim = _number("target", target)
         reach = _number("relative", relative) * abs(aim) if within is None else _number("within", within)
         return self._claim(
@@ -377,7 +377,7 @@ class Case:
         """
         known = [each for each in _checked(statement).errata if number in ("", each.number)]
         if not number and len(known) != 1:
-            raise InputError(f"{statement.key} has {len(known)} errata: say the `number` of this one.")
+            raise InputError(f"{statement.key} has {len(known)} errata: give the `number` of this one.")
         words = (known[0].said, known[0].instead) if known else ("as printed", "corrected")
         forms = _number("printed", printed), _number("corrected", corrected), _number("within", within)
         relation = Erratum(*forms, number or known[0].number, *words)
@@ -411,7 +411,7 @@ def _worst(measured: Any, pick: Callable[[np.ndarray], float]) -> Value:
 def _checked(statement: Any) -> Statement:
     if not isinstance(statement, Statement):
         how = 'saccade.Statement("you2026", "Lemma 1", "what it says")'
-        raise InputError(f"`statement` of a claim must be a saccade.Statement, {how} say; got {shortened(statement)}.")
+        raise InputError(f"`statement` of a claim must be a saccade.Statement, such as {how}; got {shortened(statement)}.")
     return statement
 
 

@@ -12,11 +12,11 @@ from saccade.theory.statement import Correction
 from saccade.theory.statements import DROPPED, MISPRINTS
 
 _ERRATA = (
-    "# Errata\n\nWhere the papers are wrong, as printed or as read. Each entry has two forms: the printed one, or a reading (*as "
-    "read*) where the paper prints none, and the corrected one; then the reason in one sentence, and the numbers that decide: what "
-    "each form predicts and what was measured. An erratum holds if the corrected form agrees with the measurement and the other "
-    "does not. Two kinds are not errors: *sharpened* marks a true statement that can be made stronger; *true*, against *as "
-    "assumed*, marks a hypothesis that is not met. Written by `saccade reproduce`; do not edit.\n"
+    "# Errata\n\nWhere the papers are wrong, as printed or as usually read. Each entry has the printed form (or, marked *as read*, "
+    "a reading of the paper), the corrected form, the reason in one sentence, and the numbers that decide: what each form predicts "
+    "and what was measured. An erratum holds if the corrected form agrees with the measurement and the other does not. Two kinds "
+    "are not errors: *sharpened* marks a true statement that can be made stronger; *as assumed* and *true* mark a hypothesis that "
+    "is not met. Written by `saccade reproduce`; do not edit.\n"
 )
 _DECIDES = "| quantity | {} | {} | measured | verdict |\n|---|---|---|---|---|\n"
 _MISPRINTS = "\n### Misprints without consequence\n\n| where | as printed | meant |\n|---|---|---|\n"

@@ -67,17 +67,17 @@ class Experiment:
 
     | field       | meaning                                                                                                   |
     |-------------|-----------------------------------------------------------------------------------------------------------|
-    | `name`      | of the experiment and of the folder of its results: `two-tokens`                                          |
+    | `name`      | name of the experiment and of its results folder: `two-tokens`                                            |
     | `settings`  | a frozen dataclass; its defaults are what `saccade reproduce` runs, the text under a field is its help     |
     |             | (`lab/settings.py` says which values they may have)                                                        |
     | `measure`   | `(settings, on_progress)` -> `Measured`, or a record                                                      |
     | `claims`    | `(record)` -> claims                                                                                      |
     | `panels`    | `(record)` -> panels, or rows of panels                                                                   |
     | `caption`   | what to look at in the figure; may be a function of the record                                            |
-    | `question`  | what is asked, for somebody who has not read the paper; all experiments on text have one                  |
+    | `question`  | the question, for somebody who has not read the paper; all experiments on text have one                   |
     | `finding`   | the answer in a sentence or two, with measured numbers: `{title of a claim*:.2f}`                         |
     | `caveat`    | what would change the answer                                                                              |
-    | `picture`   | which panel of the first row stands for the whole figure, on its card and on the page of findings         |
+    | `picture`   | which panel of the first row represents the figure on its card and on the page of findings                |
     | `film`      | `(record)` -> a `Film`: attention as it moves, on the first screen of the report                          |
     | `variables` | axes, unit and definition of every measured array                                                        |
     | `dynamics`  | what was run, in words                                                                                    |

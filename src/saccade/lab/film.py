@@ -24,14 +24,14 @@ class Film:
 
     | field      | meaning                                                                                             |
     |------------|-----------------------------------------------------------------------------------------------------|
-    | `sentence` | what to see: "Attention scans, then snaps."                                                         |
+    | `sentence` | what it shows: "Attention scans, then snaps."                                                       |
     | `time`     | ascending times; the first may be 0                                                                 |
     | `values`   | attention (time, token) for bars, (time, query, token) for a map                                    |
     | `tokens`   | names of the tokens                                                                                 |
     | `queries`  | names of the queries, for a map                                                                     |
     | `theory`   | what theory predicts (time, token), drawn as outlines; NaN where it says nothing                    |
     | `outlines` | what the outlines are: "Theorem 3"                                                                  |
-    | `roles`    | the role of each token, one colour a role; "common tokens" are grey; none: all alike                 |
+    | `roles`    | the role of each token, one colour per role; "common tokens" are grey; none: all alike                 |
     | `marks`    | moments with a name: time -> "winner emerges"                                                       |
     | `clock`    | what time is: "t (steps)"                                                                           |
     """

@@ -210,7 +210,7 @@ class Erratum:
     def miss(self, measured: Value) -> str:
         value = centre(measured)
         right = abs(value - self.corrected) <= self.within
-        return "the two forms cannot be told apart" if right else f"corrected form off by {shown(abs(value - self.corrected))}"
+        return "the two forms cannot be distinguished" if right else f"corrected form off by {shown(abs(value - self.corrected))}"
 
 
 Relation: TypeAlias = Near | AtMost | AtLeast | Between | Exceptions | Erratum

@@ -49,7 +49,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class AttentionClassifier(System):
-    """A one-layer classifier of labelled sequences that reads its answer at the last token.
+    """A one-layer classifier of labelled sequences that gives its answer at the last token.
 
     `init_scale` is the standard deviation of every weight at the start; `d_hidden` and `d_key` are the widths of the hidden layer
     and of queries and keys, by default that of the tokens; `activation` is identity or tanh, `loss_kind` exponential or logistic;

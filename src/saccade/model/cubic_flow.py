@@ -30,7 +30,7 @@ class Factors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CubicFlow(System):
-    """The cubic flow from given factors, axes as in `Factors` without the clock; all starts are followed together."""
+    """The cubic flow from given factors, with the axes of `Factors` except time; all starts are followed together."""
 
     along: ArrayLike
     hidden: ArrayLike

@@ -130,7 +130,7 @@ class Embedded(SettledSystem):
     def task(self) -> MarkovChain:
         """The chain, which must be there."""
         if self.chain is None:
-            raise InputError("`Embedded()` without a chain is a set of options: give it one, `Embedded(chain, ...)`.")
+            raise InputError("`Embedded()` without a chain only holds options: pass a chain, `Embedded(chain, ...)`.")
         return self.chain
 
     @property

@@ -88,7 +88,7 @@ class OnClasses(SettledSystem):
     def classes(self) -> SequenceClasses:
         """The task, which must be there."""
         if self.task is None:
-            raise InputError("`Pairwise()` without a task is a set of options: give it one, `Pairwise(task, ...)`.")
+            raise InputError("`Pairwise()` without a task only holds options: pass a task, `Pairwise(task, ...)`.")
         return self.task
 
     def coordinates(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class OnClasses(SettledSystem):
 
 @dataclass(frozen=True)
 class Pairwise(OnClasses):
-    """The pairwise model of Scan and Snap on sequence classes. The defaults are the paper's; its code also has the other settings.
+    """The pairwise model of Scan and Snap on sequence classes. The defaults are the paper's; its code has the other settings too.
 
     | argument       | meaning                                                                                                  |
     |----------------|----------------------------------------------------------------------------------------------------------|
@@ -137,7 +137,7 @@ class Pairwise(OnClasses):
         if self.init_scale is not None:
             checked_number("init_scale", self.init_scale, low=0.0, high=1e30, open_low=True)
             if self.init == "zero":
-                raise InputError("`init_scale` needs `init='uniform'`: a zero start has no scale.")
+                raise InputError("`init_scale` needs `init='uniform'`: a start at zero has no scale.")
         for name, rate in self.rates().items():
             checked_number(f"lr_{name}", rate, low=0.0, high=1e30)
 

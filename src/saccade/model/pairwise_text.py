@@ -134,7 +134,7 @@ class PairwiseText(System):
         every = np.asarray(self.windows.weight @ self.windows.counts)
         return {
             "stationary": Seen(("token",), every / every.sum(), "1", "share of each token in the contexts"),
-            "token_count": Seen(("query", "token"), count, "1", "how often each token stands in the contexts of the query"),
+            "token_count": Seen(("query", "token"), count, "1", "how often each token occurs in the contexts of the query"),
             "query_share": Seen(("query",), share, "1", "share of the windows that have this query"),
         }
 
@@ -180,7 +180,7 @@ def _query_ids(windows: Windows, queries: Any) -> NDArray[np.int64]:
     ids = [query if isinstance(query, int) else number.get(query, -1) for query in queries]
     for query, token in zip(queries, ids, strict=True):
         if token not in known:
-            raise InputError(f"`queries`: {shortened(query)} is the query of no window of {windows.name}.")
+            raise InputError(f"`queries`: {shortened(query)} is not the query of any window of {windows.name}.")
     return np.array(ids, np.int64)
 
 

@@ -42,7 +42,7 @@ _POINT = {"gamma": ("token",), "beta": ("next_token",), "query_scale": (), "key_
 
 @dataclass(frozen=True)
 class RankOneEmbedded(SettledSystem):
-    """The embedded model held to its rank-one manifold.
+    """The embedded model restricted to its rank-one manifold.
 
     | argument | meaning                                                                                       |
     |----------|-----------------------------------------------------------------------------------------------|

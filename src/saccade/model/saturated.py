@@ -2,7 +2,7 @@ r"""The embedded model with saturated attention: token 0 attends to itself alone
 
 $$A_0 = e_0, \qquad A_{ij} \propto \pi_j e^{\Phi_{ij}} \text{ over } j \ne 0 \text{ for } i \ne 0,$$
 
-the limit in which [chen2026, Appendix D] studies equally frequent low tokens. The rest is as in `embedded.py`. At width one it is
+the limit in which [chen2026, Appendix D] studies equally frequent rare tokens. The rest is as in `embedded.py`. At width one it is
 the rank-one flow of that appendix: embedding and projection are $\gamma$ and $\beta$, query and key are numbers.
 """
 

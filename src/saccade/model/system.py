@@ -60,7 +60,7 @@ class Equations(NamedTuple):
 
 
 class System(ABC):
-    r"""A model on its data. Subclass it, say where it starts and what its loss is, and every engine of Saccade can follow it.
+    r"""A model with its data. Subclass it, define its initial parameters and its loss, and every solver of Saccade works on it.
 
     | method                          | says                                                                  | default            |
     |---------------------------------|-----------------------------------------------------------------------|--------------------|
@@ -68,11 +68,11 @@ class System(ABC):
     | `loss(parameters)`              | population loss, one number, written in `jax.numpy`                   | you write it       |
     | `observe(parameters)`           | `{name: Seen(axes, values, unit, definition)}`, in `jax.numpy`        | nothing            |
     | `rates()`                       | `{block: rate}`, the learning rate of each field of the parameters    | 1 for every block  |
-    | `coordinates()`                 | `{axis: names}`, of tokens say; and numbers that a record is found by | none               |
-    | `data()`                        | `{name: Seen(...)}`, what a reader of the record needs of the data    | nothing            |
+    | `coordinates()`                 | `{axis: names}`, such as tokens; and numbers to label a record        | none               |
+    | `data()`                        | `{name: Seen(...)}`, the data that a reader of the record needs       | nothing            |
     | `batch(rng)`                    | arrays that one step of training reads, always of the same shapes     | no mini-batches    |
     | `batch_loss(parameters, batch)` | loss of a batch, in `jax.numpy`                                       | no mini-batches    |
-    | `velocity(parameters)`          | how parameters move in a flow                                         | minus rate x slope |
+    | `velocity(parameters)`          | how parameters move in a flow                                         | -rate x gradient   |
 
     ```python
     class Parameters(NamedTuple):
@@ -92,8 +92,8 @@ class System(ABC):
     record = saccade.flow(Saddle(), t1=100, seeds=3)
     ```
 
-    A record has the parameters too, as `parameter_x` and `parameter_y`, so that an engine can go on from any time of it. Attributes
-    are constants of the compiled code: it is compiled again when one is replaced, not when an array is changed in place.
+    A record also has the parameters, as `parameter_x` and `parameter_y`, so that a solver can start from any of its times.
+    Attributes are constants of the compiled code: it is compiled again if one is replaced, not if an array is changed in place.
     """
 
     solver: Solver = Solver()
@@ -252,11 +252,11 @@ def kept_values(record: xr.Dataset, names: Sequence[str], shapes: Sequence[tuple
     run = record.isel(seed=0) if record.sizes.get("seed") == 1 else record
     missing = [name for name in names if name not in run]
     if missing:
-        raise InputError(f"the record does not hold {', '.join(missing)}: make it with these in `keep`.")
+        raise InputError(f"the record does not contain {', '.join(missing)}: make it with these in `keep`.")
     left = [str(axis) for axis in _TAKEN if any(axis in run[name].dims for name in names)]
     if left:
         picked = ", ".join(f"{axis}={'-1' if axis == 'time' else '0'}" for axis in left)
-        raise InputError(f"parameters are those of one time and run: take record.isel({picked}).")
+        raise InputError(f"parameters belong to one time and one run: take record.isel({picked}).")
     values = [np.asarray(run[name].values, dtype=np.float64) for name in names]
     if [value.shape for value in values] != list(shapes):
         raise InputError(f"the record is of another system: its arrays have the shapes {[value.shape for value in values]}.")
@@ -330,7 +330,7 @@ def _check_record(system: System, seen: Mapping[str, Seen]) -> None:
 
 def _check_free(method: str, name: Any, taken: Sequence[str]) -> None:
     if name in taken:
-        raise InputError(f"`{method}` must not name anything {name!r}: a record has that already.")
+        raise InputError(f"`{method}` must not use the name {name!r}: every record has one already.")
 
 
 @lru_cache
@@ -361,7 +361,7 @@ def _checked_one(method: str, name: str, seen: Any, defined: bool) -> Seen:
     if len(axes) != jnp.ndim(seen.values) or set(axes) & set(_TAKEN):
         raise InputError(
             f"`{method}`: {name!r} has the axes {axes} and the shape {jnp.shape(seen.values)}; "
-            "it needs a name for each axis, other than time, seed and rate, which engines add."
+            "it needs a name for each axis, other than time, seed and rate, which are added by the solvers."
         )
     if not seen.definition and not defined:
         raise InputError(f"`{method}`: {name!r} needs a `definition`, a sentence that says what it is.")

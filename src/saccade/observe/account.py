@@ -93,7 +93,7 @@ class Account:
         for name in untold:
             reasons.setdefault(self._why_untold(name, untold), []).append(name)
         for reason, names in reasons.items():
-            say(f"not told by this probe: {', '.join(names)} ({reason})")
+            say(f"not measured with this probe: {', '.join(names)} ({reason})")
         if "judged_mass" not in untold and np.nanmean(arrays["judged_mass"]) < 0.5:
             say(
                 "most attention is on tokens too rare to call distinct or common; give more token ids as `text` (without it the "

@@ -35,19 +35,19 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     "effective_keys": ("keys", "1 / sum of squared weights: 1 = one key, n = uniform over n; mean over queries"),
     "largest_logit": (
         "1",
-        "largest attention logit, that is q.k times the scale plus biases, over visible keys and all queries; any number, 0 at a "
-        "start from nothing; runs of large models often clip it at 100",
+        "largest attention logit, that is q.k times the scale plus biases, over visible keys and all queries; any number; 0 if "
+        "weights start at zero; runs of large models often clip it at 100",
     ),
     "entropy_bound": (
         "nats",
         "least entropy that logits of this spread can have: with s the norm of a query's centred logits over its n visible keys, "
         "ln(1 + (n-1)b) + s sqrt(n(n-1)) b / (1 + (n-1)b), b = exp(-s sqrt(n/(n-1))); 0 = logits could put all on one key, "
-        "ln(n) = logits all alike, no other entropy is possible; mean over queries",
+        "ln(n) = all logits equal, no other entropy is possible; mean over queries",
     ),
     "entropy_slack": (
         "nats",
-        "entropy less entropy_bound: 0 = one key stands out and all others are alike, as sharp as logits of this spread can be; at "
-        "most ln(n); mean over queries",
+        "entropy minus entropy_bound: 0 = one key stands out and all others are equal, as sharp as logits of this spread can be; "
+        "at most ln(n); mean over queries",
     ),
     "sink_mass": ("1", "attention on the first token of the query's document: 1 = all of it; mean over queries"),
     "self_mass": ("1", "attention of a query on its own position: 0 to 1; missing for cross attention"),
@@ -59,12 +59,12 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     ),
     "distinct_mass": (
         "1",
-        "attention on keys that take away at least half of what is unknown of the next token, given the query: 0 to judged_mass",
+        "attention on keys that remove at least half of the uncertainty about the next token, given the query: 0 to judged_mass",
     ),
-    "common_mass": ("1", "attention on keys that take away at most a tenth of it: 0 to judged_mass"),
+    "common_mass": ("1", "attention on keys that remove at most a tenth of it: 0 to judged_mass"),
     "judged_mass": (
         "1",
-        "attention on keys that the text has often enough with the query to judge what they tell: 1 = all of it; near 0 = "
+        "attention on keys that occur often enough with the query in the text to be judged: 1 = all of it; near 0 = "
         "distinct_mass and common_mass mean little",
     ),
 }
@@ -91,7 +91,7 @@ SEVERAL: dict[str, tuple[str, str]] = {
     "uniform_mass": ("1", "what uniform attention over the visible keys would put on each place: 0 to 1; mean over queries"),
     "standard_error": (
         "1",
-        "standard error of each measure, from its scatter over the sequences of the probe: 0 = all alike; missing for one sequence",
+        "standard error of each measure, from its scatter over the sequences of the probe: 0 = all agree; missing for one sequence",
     ),
 }
 

@@ -22,7 +22,7 @@ def schedule(every: str | int | Sequence[int]) -> Callable[[int], bool]:
     if is_list_like(every):
         wanted = {checked_count("every", step, low=0) for step in every}  # type: ignore[union-attr]
         if not wanted:
-            raise InputError("`every` lists no step to observe.")
+            raise InputError("`every` lists no steps to observe.")
         return lambda step: step in wanted
     if isinstance(every, str):
         raise InputError(f"`every` must be 'log', a number of steps or a list of steps; got {shortened(every)}.")

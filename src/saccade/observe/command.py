@@ -45,13 +45,14 @@ def observe_command(arguments: list[str]) -> int:
 
     options = flags(
         arguments,
+        "Measure attention and weights in the checkpoints of a training run.",
         _EXAMPLE,
         source=(tyro.conf.Positional[str], tyro.MISSING, "folder of checkpoints, or name of a model on the Hugging Face hub"),
-        text=(Path | None, None, "UTF-8 text whose beginning the model is run on; uses the tokenizer saved with the weights"),
+        text=(Path | None, None, "UTF-8 text; the model is run on its beginning, with the tokenizer saved with the weights"),
         revisions=(str, "", "revisions of a model on the hub, in training order: step1,step2"),
         heads=(int | None, None, "heads per layer, for weights without a config.json"),
         out=(Path | None, None, "folder for the record and its page; default: results/observed/NAME"),
-        trust_remote_code=(bool, False, "allow Python code that comes with the checkpoints to run"),
+        trust_remote_code=(bool, False, "run Python code that comes with the checkpoints"),
         json=JSON,
     )
     if not arguments:

@@ -77,7 +77,7 @@ class AttentionDrive:
         """Layer and head that open first, of those that are not open yet."""
         wait = self.wait(lr, level)
         if np.isnan(wait).all():
-            raise InputError(f"all heads have an amplitude of {level:g} or more: none is left to open; give a higher `level`.")
+            raise InputError(f"all heads have an amplitude of {level:g} or more, so all are open already; pass a higher `level`.")
         layer, head = np.unravel_index(np.nanargmin(wait), self.rate.shape)
         return self.layers[layer], int(head)
 
@@ -103,16 +103,16 @@ class AttentionDrive:
 
 
 def attention_drive(model: nn.Module, loss: Callable[[nn.Module, Any], Tensor], batch: Any) -> AttentionDrive:
-    """Which head of a model opens first, towards what, and how fast: F of every head at uniform attention.
+    """Predict which head of a model opens first, in which direction and how fast: F of every head at uniform attention.
 
     | argument | meaning                                                                                                        |
     |----------|----------------------------------------------------------------------------------------------------------------|
-    | `model`  | any module whose query and key weights have names that are known; if not, it says which matrices there are   |
+    | `model`  | any module whose query and key weights have known names; if not, the error lists its matrices                |
     | `loss`   | `loss(model, batch)`, the training loss as one number; it is called width / head width times, and twice more   |
     | `batch`  | what it is called with: a large one, since F of a small one is noisy                                           |
 
-    Modes, weights, gradients and random generators are afterwards as they were. Dropout is off. The result's `limits` says what it
-    does not tell: nothing at step 0, nothing under Adam.
+    Modes, weights, gradients and random generators are left as they were. Dropout is off. The result's `limits` says what it
+    cannot predict: nothing at step 0, nothing under Adam.
     """
     inner = unwrapped(checked_kind("model", model, nn.Module))
     check_whole(inner)

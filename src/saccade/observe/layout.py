@@ -74,7 +74,7 @@ class Layout:
         if len(possible) != 1:
             advice = "give its module an attribute `num_heads`" if told is None else "give a probe of another size"
             raise Untold(
-                f"attention over {len(sizes) + 2} axes in `{layer}`: it cannot be told which of them, of sizes "
+                f"attention over {len(sizes) + 2} axes in `{layer}`: it is unclear which of them, of sizes "
                 f"{', '.join(map(str, sizes))}, are heads; {advice}"
             )
         return Axes(math.prod(sizes[place] for place in possible[0]), False, possible[0])

@@ -13,8 +13,8 @@ from saccade.observe.recorder import Recorder, watch
 class LightningCallback(Callback):
     """Watches the module that Lightning trains; `probe` and `settings` are those of `saccade.watch`.
 
-    `part` names the submodule to look at, "model" say, where the Lightning module's own forward is not what takes the probe.
-    Where the trainer goes on from a checkpoint, the run in `out` goes on too. The loss of a step is what the module logged last as
+    `part` names the submodule to watch, such as "model", if the Lightning module's own forward does not take the probe.
+    If the trainer resumes from a checkpoint, so does the run in `out`. The loss of a step is what the module logged last as
     "loss" or "train_loss": that of the step before.
     """
 

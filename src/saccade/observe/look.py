@@ -84,7 +84,9 @@ def look(
         is_told = tokens.tells_padding(layer, call)
         found.statistics.append({name: value.cpu() for name, value in measured.items()} if is_told else {})
         if not is_told:
-            found.unseen.append(f"numbers of `{layer}`, in which padding cannot be told from tokens; give a probe without padding")
+            found.unseen.append(
+                f"numbers of `{layer}`, in which padding cannot be distinguished from tokens; give a probe without padding"
+            )
         found.maps.append(None if kept is None else _without_padding(kept, call, known, sequences, rows))
 
     with undisturbed(model), Capture(listener, model, layout) as capture:

@@ -48,13 +48,13 @@ def singular_values(matrix: NDArray) -> NDArray:
 
 
 def top_share(values: NDArray) -> NDArray:
-    """s_1^2 over the sum of s_k^2: 1 = rank one, 1/n = all n directions alike. From singular values (axis: rank)."""
+    """s_1^2 over the sum of s_k^2: 1 = rank one, 1/n = all n equal directions. From singular values (axis: rank)."""
     power = values**2
     return power[..., 0] / power.sum(axis=-1)
 
 
 def effective_rank(values: NDArray) -> NDArray:
-    """exp of the entropy of s_k^2 / sum s^2: 1 = rank one, n = all n directions alike. From singular values (axis: rank)."""
+    """exp of the entropy of s_k^2 / sum s^2: 1 = rank one, n = all n equal directions. From singular values (axis: rank)."""
     return np.exp(entropy(values**2))
 
 

@@ -54,10 +54,10 @@ def checked_observables(time: ArrayLike, **given: ArrayLike | None) -> Observabl
     series = {name: _array(name, values, _AXES[name]) for name, values in given.items() if values is not None}
     if not set(series) - {"loss"}:
         needed = ", ".join(name for name in _AXES if name != "loss")
-        raise InputError(f"There is nothing to find events in; give some of {needed}, any trajectory, or a record of a run.")
+        raise InputError(f"There is nothing to find events in; pass some of {needed}, any trajectory, or the record of a run.")
     for name, values in series.items():
         if len(values) != len(at):
-            raise InputError(f"`{name}` must have a sample for each of the {len(at)} times; got {len(values)}.")
+            raise InputError(f"`{name}` must have one sample for each of the {len(at)} times; got {len(values)}.")
     n_whole = _n_whole(list(series.values()))
     return Observables(at[:n_whole], *(series[name][:n_whole] if name in series else None for name in _AXES))
 
@@ -68,7 +68,7 @@ def checked_trajectory(time: ArrayLike, name: str, values: ArrayLike) -> tuple[A
     axes = ("time", "curve") if np.ndim(values) > 1 else ("time",)
     series = _array(name, values, axes)
     if len(series) != len(at):
-        raise InputError(f"`{name}` must have a sample for each of the {len(at)} times; got {len(series)}.")
+        raise InputError(f"`{name}` must have one sample for each of the {len(at)} times; got {len(series)}.")
     series = series.reshape(len(at), -1)
     whole = np.isfinite(series).all(axis=1)
     return at[whole], series[whole]
@@ -77,7 +77,7 @@ def checked_trajectory(time: ArrayLike, name: str, values: ArrayLike) -> tuple[A
 def _checked_time(time: ArrayLike) -> Array:
     at = _array("time", time, ("time",))
     if not np.isfinite(at).all() or (np.diff(at) <= 0).any():
-        raise InputError("`time` must be finite and rise from each sample to the next.")
+        raise InputError("`time` must be finite and increase from each sample to the next.")
     return at
 
 

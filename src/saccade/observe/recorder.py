@@ -73,15 +73,15 @@ def watch(
     |              | (`fully_shard`) all processes run the probe together, so all must call the recorder                        |
     | `probe`      | a batch the model can be called with: a tensor, a tuple of arguments, or named ones                        |
     | `every`      | `"log"` (0 to 7, then five to a doubling, and every 1000), a number of steps, or a list; the end always    |
-    | `text`       | token ids of the user's own text, for frequencies and distinct tokens; default: the probe's                |
+    | `text`       | token ids of your text, for frequencies and distinct tokens; default: the probe's                          |
     | `budget`     | largest share of training time for observing; observations beyond it are skipped, except the first three,  |
     |              | the last, and some 30 that take seconds in total, spread evenly in log step; None: no limit                |
-    | `out`        | a new folder for every observation as it is made, and a record at the end; None: all stays in memory       |
+    | `out`        | a new folder for every observation as it is made, and a record at the end; None: keep all in memory        |
     | `maps`       | sequences of the probe whose attention maps are kept                                                       |
     | `weights`    | whether to compute singular values of weights too, each time the step has at least doubled; or the names   |
     |              | of the matrices of attention, `{"q": "attn.q", "k": "attn.k", "v": "attn.v", "o": "attn.out"}` or          |
     |              | `{"qkv": ..., "o": ...}`, with `"heads": 8` if the module does not say; `qkv_by_head` if heads come first  |
-    | `forward`    | also send numbers to: a TensorBoard writer, a Weights & Biases run, `mlflow`, `trackio`, or a function of  |
+    | `forward`    | where else to send numbers: a TensorBoard writer, a W&B run, `mlflow`, `trackio`, or a function of         |
     |              | (step, numbers); those of each layer, or of each head if `forward_heads`                                   |
     | `batch_axis` | axis of sequences in the probe's tensors: 1 for models that take positions first                           |
     | `documents`  | (sequence, position) 0 on padding, else the number of the token's document; default: from the probe's      |
@@ -89,8 +89,8 @@ def watch(
     | `decode`     | from token ids to text, such as a tokenizer's `decode`, so that the page shows words, not numbers          |
     | `drive`      | `loss(model, probe)`: keep the top singular value and pair of F of each head too, `saccade.attention_drive` |
     |              | of the probe; a backward pass for each multiple of the head's width in the model's, within the budget      |
-    | `label`      | what the run is called on pages, "lr 3e-4, seed 2" say; default: the name of its folder                    |
-    | `resume`     | go on with the run in `out`, if there is one with this label, model and probe; steps must be told by number |
+    | `label`      | name of the run on pages, such as "lr 3e-4, seed 2"; default: the name of its folder                       |
+    | `resume`     | resume the run in `out`, if there is one with this label, model and probe; then give every step its number  |
     """
     arguments = every, text, budget, out, maps, weights, forward, batch_axis, documents, decode, drive, label, resume, forward_heads
     return Recorder(model, probe, *arguments)
@@ -139,9 +139,9 @@ class Recorder:
         self.guard = Guard()
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
         if not isinstance(out, str | Path | None):
-            raise InputError(f"`out` must be a new folder, or None to keep all in memory; got {shortened(out)}.")
+            raise InputError(f"`out` must be a new folder, or None to keep everything in memory; got {shortened(out)}.")
         if resume and out is None:
-            raise InputError("`resume` needs `out`, the folder of the run that is to go on.")
+            raise InputError("`resume` needs `out`, the folder of the run to resume.")
         self._out = None if out is None or not self._is_first_rank else Path(out)
         account = Account(self._config(every, checked_kind("label", label, str)), self._probe, kept, _checked_decode(decode))
         self._observer = Observer(
@@ -215,10 +215,10 @@ class Recorder:
     def step(self, step: int | None = None, loss: float | None = None) -> None:
         """Once a step of training, before or after the update; observes the model if it is time. Without a number it counts."""
         if step is None and self._goes_on:
-            raise InputError("a run that goes on must be told the number of its step: call `recorder.step(step)`")
+            raise InputError("a resumed run needs the number of each step: call `recorder.step(step)`")
         number = self._next_step if step is None else checked_count("step", plain(step), low=0)
         if number + 1 < self._next_step:
-            warn(f"step {number} after step {self._next_step - 1} is not observed: steps must grow.")
+            warn(f"step {number} after step {self._next_step - 1} is not observed: steps must increase.")
             return
         is_first = self._next_step == 0
         if is_first:
@@ -248,13 +248,13 @@ class Recorder:
         with self.guard("losses before this step were left out"):
             for each in sorted(each for each in self._log.observations if each >= last):
                 self._losses.recall(each, self._log.arrays(each), last, step)
-        with self.guard("that the run goes on could not be written"):
+        with self.guard("that the run was resumed could not be written"):
             self._log.go_on_from(step)
         n_kept = len(self._log.observations)
-        gone = f"; {n_before - n_kept} of later steps give way (their files stay)" if n_kept < n_before else ""
-        say(f"the run goes on from step {step}: {n_kept} earlier observations{gone}")
+        gone = f"; {n_before - n_kept} of later steps are replaced (their files are kept)" if n_kept < n_before else ""
+        say(f"resuming from step {step}: {n_kept} earlier observations{gone}")
         if n_kept:
-            with self.guard("how far attention has moved is told from here on"):
+            with self.guard("movement of attention is measured from here on"):
                 self.recall(self._log.record(), step)
 
     def _leave_out(self, step: int) -> None:
@@ -262,8 +262,8 @@ class Recorder:
         if not thinned:
             cost = self._budget.looking / max(self._budget.n_looks, 1)
             say(
-                f"from step {step} on some observations are left out: one takes {cost:.2g} s, and all may take "
-                f"{100 * (self._budget.share or 0.0):.3g} % of training time, or a few seconds; `budget=None` makes all"
+                f"from step {step} on some observations are skipped: one takes {cost:.2g} s, and all together may take "
+                f"{100 * (self._budget.share or 0.0):.3g} % of training time, or a few seconds; `budget=None` skips none"
             )
         thinned.append(step)
 
@@ -303,7 +303,7 @@ class Recorder:
     def record(self) -> xr.Dataset:
         """All observations so far as a record."""
         if not self._log.observations:
-            reason = "call `recorder.step(step)` in the training loop" if self._next_step == 0 else "no step told of was in `every`"
+            reason = "call `recorder.step(step)` in the training loop" if self._next_step == 0 else "no step so far was in `every`"
             raise InputError(f"nothing has been observed yet: {reason}.")
         spent = {"looking_s": self._budget.looking, "training_s": self._budget.training, "preparing_s": self._budget.preparing}
         self._log.about["config"] |= spent
@@ -329,20 +329,16 @@ class Recorder:
         """Write what was left out beside the observations, and all of them as one record."""
         thinned, lost = (self._log.about["config"].get(name, []) for name in ("thinned", "lost"))
         if self.check is not None and not self._log.observations and self._is_first_rank:
-            why = (
-                "none that `recorder.step` was told of is in the schedule"
-                if self._next_step
-                else "`recorder.step` was never called"
-            )
+            why = "no step given to `recorder.step` is in the schedule" if self._next_step else "`recorder.step` was never called"
             say(f"no step was observed: {why}")
         if thinned:
             share = self._budget.looking / max(self._budget.training, 1e-9)
             say(
-                f"{len(thinned)} of {len(thinned) + len(self._log.observations)} observations were left out (`thinned` in the "
+                f"{len(thinned)} of {len(thinned) + len(self._log.observations)} observations were skipped (`thinned` in the "
                 f"record's config lists them); observing took {self._budget.looking:.2g} s, {100 * share:.1f} % of training time"
             )
         if lost:
-            say(f"{len(lost)} observations that could not be written are lost: memory holds no more (`lost` in the config)")
+            say(f"{len(lost)} observations are lost: they could not be written, and memory is full (`lost` in the config)")
         with self.guard("losses after the last observation could not be written"):
             last = max(self._log.observations, default=-1)
             if last >= 0 and (later := self._losses.after(last)):

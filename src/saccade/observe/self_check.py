@@ -71,7 +71,7 @@ def self_check(model: nn.Module, probe: Probe, tokens: LayerTokens, layout: Layo
         raise UnfaithfulError("this model's attention gives values that are not finite numbers; nothing was recorded.")
     if not check.worst <= WORST:
         raise UnfaithfulError(
-            f"what is seen of this model's attention differs from what it computes by {check.worst:.2g}, above {WORST:g} ("
+            f"the attention that Saccade sees differs from what the model computes by {check.worst:.2g}, above {WORST:g} ("
             f"statistics {check.statistics:.2g}, output {check.output}, eager {check.eager}); nothing was recorded."
         )
     return check
@@ -174,7 +174,7 @@ def _check_layout(whole: _Compared, first: _Compared) -> None:
     """Sequences come before heads, and before positions: the first sequence looks in the batch as it does alone."""
     for together, single, sizes, own_sizes in zip(whole.last_rows, first.last_rows, whole.sizes, first.sizes, strict=False):
         if own_sizes[0] == 1 < sizes[0] and len(single) == len(together) > 1:
-            raise InputError("the first axis of the probe holds positions, not sequences; say so with `batch_axis=1`.")
+            raise InputError("the first axis of the probe holds positions, not sequences; pass `batch_axis=1`.")
         is_like = single.numel() * whole.n_batch == together.numel() and single.shape[-1] == together.shape[-1]
         if not is_like or whole.n_batch == 1:
             continue
@@ -182,7 +182,7 @@ def _check_layout(whole: _Compared, first: _Compared) -> None:
         assumed, other = (float((part - own).abs().max()) for part in (rows[: len(own)], rows[:: whole.n_batch]))
         if assumed > 10 * other + 1e-6:  # float32 rounds at 1e-7; heads that are all alike can be in any order
             raise UnfaithfulError(
-                "this model lays heads before sequences, and the two would be mixed up; give a probe of one sequence."
+                "this model puts heads before sequences, and the two would be mixed up; use a probe of one sequence."
             )
 
 

@@ -14,15 +14,15 @@ _listeners: list[Callable[[Tensor, Tensor | None], None]] = []
 
 
 def attention(weights: Tensor, visible: Tensor | None = None) -> Tensor:
-    """Call it in a forward pass on weights of your own making; it gives them back, and does nothing unless the model is watched.
+    """Call it in a forward pass on attention weights that you compute yourself. It returns them unchanged.
 
     | argument  | meaning                                                                                                      |
     |-----------|--------------------------------------------------------------------------------------------------------------|
     | `weights` | (sequence, head, query, key): a row sums to one, or is zero where a query sees no key                        |
     | `visible` | true where a key is visible, of a shape that broadcasts to that of the weights; default: weights above 1e-30 |
 
-    Call it before the product with values. Nothing else is seen of these weights, so there is nothing to check them against but
-    their sums.
+    Call it before the product with values. It does nothing unless the model is watched. These weights cannot be checked against
+    what the model computes, only that they sum to one.
     """
     if _listeners and not torch.compiler.is_compiling():
         _check(weights)

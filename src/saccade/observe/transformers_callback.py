@@ -15,7 +15,7 @@ class TrainerCallback(transformers.TrainerCallback):
     """Watches the model that the trainer trains, on `probe_texts` read with `tokenizer` and cut to `length` tokens.
 
     `settings` are those of `saccade.watch`. Steps are updates, as the trainer counts them. After training the record is
-    `callback.record`. Where the trainer goes on from a checkpoint, the run in `out` goes on too. The loss of a step is what the
+    `callback.record`. If the trainer resumes from a checkpoint, so does the run in `out`. The loss of a step is what the
     trainer logged last: the mean over the `logging_steps` before it.
     """
 

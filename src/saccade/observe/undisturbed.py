@@ -159,7 +159,7 @@ def is_spread(model: nn.Module) -> bool:
     if is_older or is_cut_twice or (spread and not is_gathered):
         raise InputError(
             "this model's weights are spread over processes in a way that cannot be gathered (FSDP of the first kind, or tensor "
-            "parallel); use `fully_shard`, or look at its checkpoints with `saccade.observe_checkpoints`."
+            "parallel); use `fully_shard`, or measure its checkpoints with `saccade.observe_checkpoints`."
         )
     return bool(spread)
 
@@ -167,7 +167,7 @@ def is_spread(model: nn.Module) -> bool:
 def check_whole(model: nn.Module) -> None:
     """Refuse a model of which each process holds a part."""
     if is_spread(model):
-        raise InputError("this model's weights are spread over processes; what drives attention is read of whole weights only.")
+        raise InputError("this model's weights are spread over processes; `drive` needs whole weights.")
 
 
 def unwrapped(model: nn.Module) -> nn.Module:

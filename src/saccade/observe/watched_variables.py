@@ -28,7 +28,7 @@ DEFINITIONS = (
     | {
         "attention_map": (
             "1",
-            "attention of some query rows of chosen sequences: a row sums to one, less what a learned sink takes; "
+            "attention of some query rows of chosen sequences: a row sums to one, minus what a learned sink takes; "
             "padding of the array is missing",
         ),
         "moved": (
@@ -40,17 +40,17 @@ DEFINITIONS = (
             "1",
             f"share of heads with more than {SINK:g} of their attention on the first token, on average: 0 = none, 1 = all of them",
         ),
-        "time": ("", "when the model was looked at: the step as the caller numbers it"),
-        "loss": ("", "loss as the caller told it"),
+        "time": ("", "step of the observation, as the training loop numbers it"),
+        "loss": ("", "loss given to `recorder.step`"),
         "step_loss": (
             "",
-            "loss of so many steps back, as the caller told it, for steps since the observation before, at most 16,384",
+            "loss this many steps earlier, as given to `recorder.step`, since the previous observation; at most 16,384",
         ),
-        "later_step": ("", "steps told of after the last observation of a run that ended without another one, by Ctrl-C say"),
-        "later_loss": ("", "their losses, as the caller told them"),
+        "later_step": ("", "steps after the last observation of a run that ended without another one, for example by Ctrl-C"),
+        "later_loss": ("", "losses of these steps, as given to `recorder.step`"),
         "look_seconds": ("s", "time this observation took, without writing it"),
         "drive_rate": ("1", "largest singular value of F = -dL/d(W_Q W_K^T) at uniform attention: growth per step at rate 1"),
-        "drive_query_to": ("1", "its left vector: what of the input the queries will read"),
-        "drive_key_to": ("1", "its right vector: what of the input they will look for"),
+        "drive_query_to": ("1", "its left singular vector: what queries will read from the input"),
+        "drive_key_to": ("1", "its right singular vector: what they will look for in it"),
     }
 )

@@ -38,9 +38,9 @@ _OF = {
 }
 _MEASURES = {
     "singular_values": f"the {TOP} largest singular values, largest first: at least 0, 0 = the direction is not used; of",
-    "top_share": "s_1^2 over the sum of s^2: 1 = rank one, 1/n = n directions alike, missing if all are 0; of",
-    "effective_rank": "exp of the entropy of s^2 / sum s^2: 1 = rank one, n = n directions alike, missing if all are 0; of",
-    "stable_rank": "sum of s^2 over s_1^2: 1 = rank one, n = n directions alike, missing if all are 0; of",
+    "top_share": "s_1^2 over the sum of s^2: 1 = rank one, 1/n = n equal directions, missing if all are 0; of",
+    "effective_rank": "exp of the entropy of s^2 / sum s^2: 1 = rank one, n = n equal directions, missing if all are 0; of",
+    "stable_rank": "sum of s^2 over s_1^2: 1 = rank one, n = n equal directions, missing if all are 0; of",
 }
 # name -> (unit, definition with range and extremes)
 DEFINITIONS: dict[str, tuple[str, str]] = {

@@ -94,7 +94,7 @@ def _class_settings(run: xr.Dataset, config: dict[str, Any]) -> dict[str, Any]:
         name for name, usual in (("normalise", True), ("residual", False), ("query_key", False)) if model.get(name, usual) != usual
     ]
     if other:
-        raise InputError(f"the playground has the paper's model only; this run has another setting of {', '.join(other)}.")
+        raise InputError(f"the playground has only the paper's model; this run has other settings of {', '.join(other)}.")
     if model["init"] == "zero":
         return settings
     if {"decoder", "attention_logits"} <= set(run):
@@ -108,7 +108,7 @@ def _chain_settings(run: xr.Dataset, config: dict[str, Any]) -> dict[str, Any]:
     pi, table, model = run.stationary.values, run.transition.values, config["model"]
     stay = float((table[0, 0] - pi[0]) / (1 - pi[0]))
     if np.abs(table - stay * np.eye(len(pi)) - (1 - stay) * pi).max() > _LAZY:
-        raise InputError("the playground has lazy chains only, which repeat a token or draw from their law; this chain is another.")
+        raise InputError("the playground has only lazy chains, which repeat a token or draw a new one; this chain is another.")
     settings = {
         "stationary": pi.tolist(),
         "stay": stay,

@@ -17,7 +17,7 @@ _VISIBLE = 1e-30  # weight above which a key counts as visible, as in `attention
 
 
 def group_attention(record: xr.Dataset, groups: Mapping[str, Any]) -> xr.Dataset:
-    """How much each group attends to each, by head and over time, from the maps of a watched record.
+    """How much each group of tokens attends to each other group, by head and over time, from the maps of a watched record.
 
     `groups`: positions, or a mask (key) or (sequence, key), by name; they may overlap. Variables (time, layer, head, of, on):
     `attention`, 0 = none of it, 1 = all of it, mean over the group's queries whose rows were kept; `uniform`, what uniform
@@ -34,7 +34,7 @@ def group_attention(record: xr.Dataset, groups: Mapping[str, Any]) -> xr.Dataset
     members = np.stack([_members(str(name), group, n_sequences, n_keys) for name, group in groups.items()])  # group, sequence, key
     rows = record.map_query.values if "map_query" in record.coords else np.arange(maps.sizes["map_query"])
     if maps.sizes["map_query"] > 1 and rows.max(initial=0) >= n_keys:
-        raise InputError("queries and keys of these maps are not the same tokens, so groups cannot be told in both.")
+        raise InputError("queries and keys of these maps are not the same tokens, so groups cannot be defined for both.")
     asking = members[:, :, rows]  # group, sequence, map_query
     for name, found in zip(groups, asking, strict=True):
         if not found.any():

@@ -158,7 +158,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise InputError(f"it says {shortened(twice)} twice.")
+        raise InputError(f"it has the key {shortened(twice)} twice.")
     return found
 
 

@@ -205,7 +205,7 @@ class ObservationLog:
             if (self._folder or Path()).joinpath(OBSERVATIONS).is_dir()
             else ""
         )
-        return InputError(f"{self._folder} is not empty; {going_on}give `out` a new folder, or None to keep all in memory.")
+        return InputError(f"{self._folder} is not empty; {going_on}give `out` a new folder, or None to keep everything in memory.")
 
     def _held(self) -> dict[int, Observation]:
         """What is in memory."""
@@ -236,7 +236,7 @@ def _size(observation: Observation) -> int:
 
 
 def watched(folder: str | Path, *, whole: bool = True) -> xr.Dataset:
-    """The record of a watched run that is still going on, or was killed: every observation that was finished.
+    """The record of a watched run that is still running, or was killed: all finished observations.
 
     `whole=False` leaves out what is damaged or lost, and lists it as `left_out` in the record's config, instead of refusing.
     """

@@ -51,7 +51,7 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "class_next": ("token", "the token that each class predicts"),
     "entropy": ("nats", "entropy of attention among a class's distinct tokens, rescaled to one, mean over classes"),
     "common_mass": ("1", "attention on common tokens"),
-    "time": ("", "when the state was looked at, before the update of that step"),
+    "time": ("", "step of the observation, before the update of that step"),
     "seed": ("", "names the random draws of a run: start and batches"),
     "query": ("token", "query token of each row of the attention logits"),
     "n_queries": ("tokens", "query tokens of the task, each with two next tokens"),

@@ -140,7 +140,7 @@ def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
 
 
 def load_record(path: str | Path) -> xr.Dataset:
-    """Read a record, after checking all its files: a lost one would otherwise read as missing values.
+    """Read a record, after checking all its files: a lost file would otherwise read as missing values.
 
     `path` is that of the record, or of the folder of an experiment or a watched run that holds it as `record.zarr`; of a watched
     run that has not ended, or goes on again, the record is what was observed so far.
@@ -236,7 +236,7 @@ def _read_zarr(folder: Path) -> xr.Dataset:
     for name, variable in record.variables.items():
         values = variable.values  # an error, if it is an index and pandas finds a text that is none
         if values.dtype.kind == "U" and np.ascontiguousarray(values).view(np.uint32).max(initial=0) > sys.maxunicode:
-            raise InputError(f"{shortened(name)} holds letters that are none.")
+            raise InputError(f"{shortened(name)} contains invalid characters.")
     return record
 
 

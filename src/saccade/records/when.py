@@ -245,7 +245,7 @@ def _words(before: HeadEvent | None, event: HeadEvent) -> str:
     if event.name == "froze":
         return f"froze at about step {_short(event.step)}"
     if event.name == "uneven":
-        return f"was so no longer at step {event.step:.0f}" if before is not None and before.name in _WORDS else ""
+        return f"no longer so at step {event.step:.0f}" if before is not None and before.name in _WORDS else ""
     at_place = event.name in PLACE_NAMES
     value = f" ({_decimal(event.value)} of its attention)" if at_place else ""
     if np.isnan(event.before):
@@ -265,7 +265,7 @@ def _of_others(
         last = Counter(STATES[_last_state(states[:, layer, head])] for layer, head in others)
         kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
         n_frozen = len({(event.layer, event.head) for event in events if event.name == "froze"} & set(others))
-        which = f"Of the other {len(others)}" if some_told else f"No head has a place of its own: of {len(others)}"
+        which = f"Of the other {len(others)}" if some_told else f"No head attends to one place: of {len(others)}"
         still = "none has moved" if not has_moved else f"{n_frozen or 'none'} frozen"
         sentences.append(f"{which}, at the end: {kinds}; {still}.")
     collapsed = {(event.layer, event.head) for event in events if event.name == "collapsed"}
@@ -296,7 +296,7 @@ def _last_state(states: NDArray[np.int8]) -> int:
 def _of_noise(record: xr.Dataset) -> list[str]:
     if np.isfinite(_error(record, "relative_entropy")).any():
         return []
-    return ["The probe has one sequence, so noise is not known and every crossing counts."]
+    return ["The probe has one sequence, so the noise is unknown and every crossing counts."]
 
 
 def _decimal(value: float) -> str:

@@ -105,7 +105,7 @@ def write_text(path: Path, text: str) -> None:
 def write_named(path: Path, text: str, *endings: str) -> None:
     """A file that the user names; never over one of another kind, as its name tells."""
     if path.is_file() and path.suffix.lower() not in endings:
-        raise InputError(f"{path} is there and is another kind of file by its name; name one that ends in {endings[0]}.")
+        raise InputError(f"{path} exists, and its name says that it is another kind of file; choose one that ends in {endings[0]}.")
     write_text(path, text)
 
 

@@ -63,7 +63,7 @@ def _verdicts(results: list[Result]) -> str:
     note = (
         f"{counted} Claims known to be false are expected to fail. A control breaks one assumption on purpose and must fail. "
         "A claim outside its assumptions is neither confirmed nor refuted. "
-        "Nothing can be told where two runs of the same thing agree less than the claim asks."
+        "A claim cannot be told where two repetitions agree less well than it asks."
     )
     folded = f'<details class="note verdict-note"><summary>What these words mean</summary><p>{note}</p></details>'
     return f'<div class="tiles" role="group" aria-label="Verdicts">{tiles}</div>{folded}'

@@ -68,7 +68,7 @@ _TABLE = '<div class="table-place"></div>'
 def write_report(
     sources: Sequence[str | Path] | str | Path, out: str | Path = "report.html", tell: Callable[[str], object] = warnings.warn
 ) -> Path:
-    """Write one page about all of `sources` to the file `out` and return its path; `tell` is called with what cannot be read."""
+    """Write one page about all `sources` to the file `out` and return its path; `tell` is called with whatever cannot be read."""
     results = results_of([sources] if isinstance(sources, str | Path) else list(sources))
     write_html(Path(out), page_of(results))
     for sentence in (sentence for result in results for sentence in result.unread):

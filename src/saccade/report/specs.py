@@ -175,7 +175,7 @@ def choice_of(figure: Figure, **chosen: Any) -> list[int]:
     axes = [choice["axis"] for choice in figure["choices"]]
     for axis in chosen:
         if axis not in axes:
-            raise InputError(f"`{figure['name']}` has no choice of `{axis}`; it has {', '.join(axes) or 'none'}.")
+            raise InputError(f"`{figure['name']}` has no axis `{axis}` to choose from; it has {', '.join(axes) or 'none'}.")
     return [
         choice["labels"].index(checked_choice(choice["axis"], str(chosen[choice["axis"]]), choice["labels"]))
         if choice["axis"] in chosen

@@ -150,8 +150,8 @@ def _masses(record: xr.Dataset) -> Figure | None:
         return None
     values = np.stack([_each_layer(record[name].values.astype(np.float64)) for name in names], axis=-1)
     caption = (
-        "Attention on tokens that tell much of the next one (distinct), little (common), and on all that the text has often enough "
-        "to judge; mean over heads."
+        "Attention on tokens that predict the next one well (distinct) or hardly (common), and on all that are frequent enough to "
+        "judge; mean over heads."
     )
     shown = {"axes": ["kind"], "names": [[name.removesuffix("_mass") for name in names]], "values": values}
     choices = [{"axis": "layer", "labels": _layers(record)}]

@@ -39,7 +39,7 @@ def write_shown(folder: Path, record: xr.Dataset, command: str) -> None:
     config = parsed_json(record.attrs["config"])
     statement = f"{config['task']}, {record.sizes['time']} observations from step {int(record.time[0])} to {int(record.time[-1])}"
     if config.get("thinned"):
-        statement += f"; {len(config['thinned'])} more were left out to keep within the budget"
+        statement += f"; {len(config['thinned'])} more were skipped to stay within the budget"
     shown = {name: value for name, value in record.attrs.items() if name != "config"} | config
     about = {"statement": statement, "caption": caption, "command": command, **shown}
     write_json(folder / "about.json", about)

@@ -81,7 +81,7 @@ class Asked:
                 ) from None
         then, now = (" of ".join(filter(None, (asked.name, asked.file))) for asked in (before, self))
         if then != now:
-            raise InputError(f"{folder} holds a sweep of {then}; give {now} a folder of its own.")
+            raise InputError(f"{folder} holds a sweep of {then}; give {now} another folder.")
         if not any_runs and before.runs != self.runs and (folder / CHECKSUMS).exists():
             earlier = replace(before, texts=self.texts).identities(self.code)  # as for a single result, only settings count
             check_held(folder, earlier, wanted)
@@ -108,7 +108,7 @@ class Asked:
         """The same grid, if its runs would be the same now. `named`: the file that the user names, which a user's own needs."""
         if self.file and not named:
             raise InputError(
-                f"these runs are of the file {shortened(self.file)}, and no file is run because a folder names it; "
+                f"these runs come from the file {shortened(self.file)}, which is not run just because a folder names it; "
                 "if you trust it, add --file and its path."
             )
         name = own_file(named) if self.file else self.name

@@ -71,14 +71,14 @@ def _split(text: str) -> tuple[str, str]:
 
 def _axis(names: Any, values: Any, config: Any) -> Axis:
     if not isinstance(names, str | tuple):
-        raise InputError(f"what is swept must be named by text; got {shortened(names)}.")
+        raise InputError(f"the name of what is swept must be a string; got {shortened(names)}.")
     settings = tuple(_setting(name, config) for name in (names.split("/") if isinstance(names, str) else names))
     kinds = [_kind(config, setting) for setting in settings]
     places = _written(values, kinds, settings) if isinstance(values, str) else _given(values, kinds, settings)
     if not places:
         raise InputError(f"`{names}` has no values to sweep.")
     if len(set(places)) < len(places):
-        raise InputError(f"`{names}` has a value twice; each place on an axis must be another one.")
+        raise InputError(f"`{names}` lists a value twice; the values on an axis must differ.")
     return Axis(settings, tuple(places))
 
 
@@ -99,7 +99,7 @@ def _given(values: Any, kinds: list[Any], settings: tuple[str, ...]) -> list[tup
     rows = [tuple(value) if len(settings) > 1 and is_list_like(value) else (value,) for value in _plain(values)]
     for row in rows:
         if len(row) != len(settings):
-            raise InputError(f"`{'/'.join(settings)}` needs {len(settings)} values at each place; got {shortened(row)}.")
+            raise InputError(f"`{'/'.join(settings)}` needs {len(settings)} values at each point; got {shortened(row)}.")
     return [tuple(_converted(value, kind, name) for value, kind, name in zip(row, kinds, settings, strict=True)) for row in rows]
 
 
@@ -130,7 +130,7 @@ def _range(text: str) -> list[float]:
     if not spacing:
         if not (low.is_integer() and high.is_integer() and 0 <= high - low < _MOST_VALUES):
             raise InputError(
-                f"a range without a count must run up over whole numbers, 0..9; got {text!r}. Or say how many: 1..10:log8."
+                f"a range without a count must increase over whole numbers, 0..9; got {text!r}. Or give a count: 1..10:log8."
             )
         return list(np.arange(low, high + 1))
     count = _number(spacing.removeprefix("log"), text)

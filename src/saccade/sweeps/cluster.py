@@ -111,7 +111,7 @@ def _client(place: Any, is_first: bool) -> Iterator[Any]:
         raise InputError(
             f"no Dask scheduler answers at {address!r} ({client}); an address is tcp://HOST:PORT, or `local`."
             if is_first
-            else f"the scheduler at {address} was lost; what is finished is kept. Give the same command when it is back."
+            else f"the scheduler at {address} was lost; what is finished is kept. Repeat the command when it is back."
         )
     try:
         yield client
@@ -215,7 +215,9 @@ def _outcomes(future: Any, unit: Unit) -> list[Outcome]:
 def _remote(unit: Unit, memory: int | None, code: str) -> list[Outcome]:
     """Computed there: by a process that this thread of the worker keeps."""
     if code_version(module_of(unit.name)) != code:
-        raise InputError("a worker of the cluster has another version of Saccade or of its libraries; install the same there.")
+        raise InputError(
+            "a worker of the cluster has another version of Saccade or of its libraries; install the same versions there."
+        )
     share = _share(memory)
     kept = getattr(_of_thread, "kept", None)
     if kept is None or kept.memory != share:

@@ -44,7 +44,7 @@ _LONG = 2.0  # seconds of gathering before the bar says so
 
 _MEANS: dict[str, Option] = {
     "workers": (int | None, None, "processes on this machine; default: one per core"),
-    "memory": (float | None, None, "GB for all processes together; default: 80 percent of the machine's (cluster: each worker's)"),
+    "memory": (float | None, None, "GB of memory for all processes; default: 80 percent of the total (cluster: per worker)"),
     "cluster": (str | None, None, "address of a Dask scheduler, tcp://HOST:PORT, or `local` to start one"),
     "time_limit": (float | None, None, "time limit of one run in seconds; includes compiling"),
 }
@@ -59,21 +59,21 @@ SWEEP_OPTIONS: dict[str, Option] = {
         (),
         "settings to sweep: key=1,2,3 or key=0..9 or key=0..1:5 or key=1..10:log8; linked: a/b=1/2,3/4",
     ),
-    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "a setting for every run: key=value"),
-    "seeds": (int | None, None, "one run for each of the seeds 0 .. N-1"),
+    "setting": (tyro.conf.UseAppendAction[tuple[str, ...]], (), "one value for every run: key=value"),
+    "seeds": (int | None, None, "number of seeds per grid point: 0 .. N-1"),
     "out": (Path | None, None, "folder of the sweep; default: results/sweeps/NAME"),
     "keep": (str | None, None, "variables to keep from each run, separated by commas; default: all"),
-    "show": (str | None, None, "the number to show in the figure"),
+    "show": (str | None, None, "number to plot in the figure"),
     "plan": (bool, False, "only print how many runs there are and how long they will take, from a timed sample"),
     "status": (Path | None, None, "only print what is finished in this folder"),
     "retry_failed": (bool, False, "rerun runs that failed or timed out"),
-    "replace": (bool, False, "write over the results of an earlier sweep with other runs; the runs themselves are kept"),
+    "replace": (bool, False, "overwrite the results of an earlier sweep that has other runs; its runs are kept"),
     **_MEANS,
 }
 VERIFY_OPTIONS: dict[str, Option] = {
     "folder": (tyro.conf.Positional[Path], tyro.MISSING, "folder of a sweep or of records"),
     "repair": (bool, False, "rerun whatever is damaged or missing"),
-    "file": (str, "", "your own Python file that the results come from; --repair runs no file that you do not name"),
+    "file": (str, "", "your own Python file that made the results; --repair never runs a file that you do not name"),
     **_MEANS,
 }
 
@@ -216,7 +216,9 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
                 raise InputError(f"its settings cannot be trusted, since {file} {wrong[file]}.")
             about = read_json(folder / "about.json")
             if about.get("file") and not named:
-                raise InputError(f"it is of the file {shortened(about['file'])}; if you trust that, add --file and its path.")
+                raise InputError(
+                    f"it was made by the file {shortened(about['file'])}; if you trust that file, add --file and its path."
+                )
             name = own_file(named) if about.get("file") else folder.name
             if experiment(name).name != folder.name:
                 raise InputError(f"{named} defines {experiment(name).name}.")
@@ -277,7 +279,7 @@ def _say_status(folder: SweepFolder, as_json: bool) -> int:
     if (unlisted := folder.unlisted()) and not folder.is_being_written():
         raise InputError(
             f"{len(unlisted)} files of runs in {folder.path} are not in its manifest, so finished runs are unknown. "
-            "Run the sweep's command again: it takes up all intact files of runs."
+            "Run the sweep's command again: it uses all intact files of runs."
         )
     asked = Asked.read(folder.path)
     runs = asked.identities(asked.code_now())

@@ -80,7 +80,7 @@ class SweepFolder:
             end = time.monotonic() + _GLANCE
             while not _is_locked(lock, fcntl.LOCK_EX, self.path):
                 if time.monotonic() > end:
-                    raise InputError(f"another process is using {self.path}; wait for it, or name another folder.")
+                    raise InputError(f"another process is using {self.path}; wait for it, or use another folder.")
                 time.sleep(_GLANCE / 20)
             self._read()  # another process may have added to it since
             self._clear_up()

@@ -127,7 +127,7 @@ def _seed_axis(name: str, config: Any, seeds: Any, axes: list[Axis]) -> Axis:
     settings = {field.name for field in fields(config)}
     setting = next((setting for setting in ("seed", "seeds") if setting in settings), None)
     if setting is None:
-        raise InputError(f"{name} draws nothing at random, so it has no seeds to sweep; leave `--seeds` out.")
+        raise InputError(f"{name} draws nothing at random, so it has no seeds to sweep; leave out `--seeds`.")
     if setting == "seeds" and get_type_hints(type(config))[setting] is int:
         raise InputError(
             f"`seeds` of {name} is a count; to sweep seeds one by one, declare `seeds: int | tuple[int, ...]`, or a `seed`."

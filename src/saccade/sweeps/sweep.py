@@ -87,15 +87,15 @@ def sweep(
     | argument       | meaning                                                                                              |
     |----------------|------------------------------------------------------------------------------------------------------|
     | `name`         | an experiment, a Python file with one, or a function that makes a `System` from a cell of `over`     |
-    | `over`         | `{"lr_attention": [0.5, 1, 2]}`, or as at the terminal, `["lr_attention=0.5,1,2", "ratio=1..10:log8"]` |
+    | `over`         | `{"lr_attention": [0.5, 1, 2]}`, or as on the command line, `["lr_attention=0.5,1,2", "ratio=1..10:log8"]` |
     | `seeds`        | a count n for the seeds 0 .. n-1, or a list; one run for each                                         |
     | `out`          | folder; default `results/sweeps/NAME`. Calling again runs only what is missing. Of a system: without  |
     |                | `out` nothing is written; with it one record for each cell, and the dataset, summary and figure      |
     | `config`       | settings of the experiment that are not swept; default: its own                                      |
     | `keep`         | variables kept of each record, besides its headline numbers; default: all                            |
-    | `show`         | the number that the figure shows; default: the first headline number, of a system the last loss      |
+    | `show`         | number to plot in the figure; default: the first headline number, for a system the last loss         |
     | `retry_failed` | rerun runs of an experiment that failed or timed out                                                  |
-    | `replace`      | write over results in `out` that hold other runs; without it that is an error. Runs are kept          |
+    | `replace`      | overwrite results in `out` that have other runs; otherwise that is an error. Runs are kept            |
     | `means`        | `workers`, `memory`, `cluster`, `time_limit`: see `Means`; of a system, settings of `flow` or `train` |
     """
     if isinstance(name, System):

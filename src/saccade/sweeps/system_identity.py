@@ -43,7 +43,9 @@ def system_identity(system: System, *settings: Any) -> str:
     try:
         return digest([written_code(), sys.version_info[:2], _Reached().told((system, *settings))])
     except RecursionError:
-        raise InputError(f"{type(system).__name__} holds too much to be told from another system; leave `out` out.") from None
+        raise InputError(
+            f"{type(system).__name__} holds too much data to be compared with other systems; leave out `out`."
+        ) from None
 
 
 class _Reached:
@@ -133,7 +135,7 @@ class _Reached:
         except Exception as error:  # whatever an object says that cannot be written down
             raise InputError(
                 f"`sweep` with `out` cannot tell {shortened(value)} from another of its kind ({shortened(error)}): "
-                "make the system hold plain values, or leave `out` out."
+                "let the system hold plain values, or leave out `out`."
             ) from None
         return parts if isinstance(parts, str) else [self.told(list(p) if isinstance(p, Iterator) else p) for p in parts]
 

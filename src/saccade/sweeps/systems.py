@@ -89,7 +89,7 @@ def _alone(out: Path, names: Sequence[str]) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot write to {out}: {error.strerror}.") from None
     if (lock := lock_of(out)) is None:
-        raise InputError(f"another process is using {out}; wait for it, or name another folder.")
+        raise InputError(f"another process is using {out}; wait for it, or use another folder.")
     try:
         yield
     finally:
@@ -113,7 +113,7 @@ def _check_settings(engine: Callable[..., xr.Dataset], settings: Mapping[str, An
     for name in settings:
         if name not in known:
             why = "which `steps` asks for; it" if engine is train else "which a sweep of systems calls in this process; it"
-            raise InputError(f"`{name}` is no setting of `{engine.__name__}`, {why} has {', '.join(known)}.")
+            raise InputError(f"`{name}` is not a setting of `{engine.__name__}`, {why} has {', '.join(known)}.")
 
 
 def _made(make: Callable[..., System], cell: dict[str, Any]) -> System:

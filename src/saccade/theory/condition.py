@@ -19,7 +19,7 @@ class Condition:
     |------------|-------------------------------------------------------------------------------------------------------------|
     | `name`     | what is assumed, after its source in the paper where it has one: "Assumption 2, classes overlap little"       |
     | `quantity` | what the value is: "largest eigenvalue of the overlaps"                                                       |
-    | `why`      | why it is asked, for whoever wants to know                                                                    |
+    | `why`      | why it is needed                                                                                              |
     """
 
     name: str

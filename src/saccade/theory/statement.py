@@ -63,12 +63,12 @@ class Statement:
 
     | field        | meaning                                                                                           |
     |--------------|---------------------------------------------------------------------------------------------------|
-    | `paper`      | short name of the source, such as tian2023; `saccade` for what is our own                         |
+    | `paper`      | short name of the source, such as tian2023; `saccade` for our own results                         |
     | `number`     | as the source numbers it: Theorem 4, Lemma 3.1, Fig. 6; for our own results a name                |
     | `title`      | what it says, in at most 80 characters                                                            |
     | `formula`    | LaTeX, one line for each equation; empty where words are enough                                   |
     | `hypotheses` | what it assumes, a short phrase each                                                              |
-    | `place`      | where it stands: section, equation, appendix                                                      |
+    | `place`      | where to find it: section, equation, appendix                                                     |
     | `kind`       | theorem (lemmas and definitions too), figure, ours (derived here), question (left open, asked here) |
     | `errata`     | where the printed formula is wrong                                                                   |
     | `key`        | paper and number, by which it is known: `tian2023, Theorem 4`                                        |

@@ -57,7 +57,7 @@ def test_under_a_prior_a_token_counts_by_its_distance_from_the_query_the_nearest
         np.testing.assert_allclose(weighted.counts[[row]].data, np.exp(np.array(prior)[distance - 1] - 0.3), rtol=1e-14)
     level = text.windows(5, n_windows=None, prior=[3.0] * 5)
     assert abs(level.counts - plain.counts).max() == 0
-    with pytest.raises(InputError, match="each of the 5 places of a context; got 4"):
+    with pytest.raises(InputError, match="each of the 5 positions of a context; got 4"):
         text.windows(5, n_windows=None, prior=[0.0, 1.0, 2.0, 3.0])
     with pytest.raises(InputError, match="prior"):
         text.windows(5, n_windows=None, prior=[0.0, 1.0, 2.0, 3.0, math.nan])

@@ -24,7 +24,7 @@ def irreversible(seed=0, n_vocab=N_VOCAB):
 
 
 def two_level(high, n_vocab, stay, asymmetry=0.0):
-    """Low tokens share what token 0 leaves, apart from `asymmetry` times an even fall from 1 to -1."""
+    """Rare tokens share what token 0 leaves, apart from `asymmetry` times an even fall from 1 to -1."""
     low = (1 - high) / (n_vocab - 1) + asymmetry * np.linspace(1, -1, n_vocab - 1)
     return lazy(np.append(high, low), stay)
 

@@ -243,7 +243,7 @@ REFUSED = {
     "a uniform law has no unigram point": lambda: theory.unigram_point(stationary=[0.25] * 4),
     "a token that never comes": lambda: theory.outer_spectrum(stationary=[0.7, 0.3, 0.0], d_model=2),
     "no frequent token": lambda: theory.overlap_target(high=0.25, n_vocab=4),
-    "one low token cannot part": lambda: theory.critical_stay(0.6, 2),
+    "one rare token cannot part": lambda: theory.critical_stay(0.6, 2),
     "the unigram point is never reached": lambda: theory.arrival_time(
         np.ones((3, 2)), np.ones((2, 3)), high=0.6, n_vocab=3, shortfall=0.0
     ),

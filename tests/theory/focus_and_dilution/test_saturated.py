@@ -114,7 +114,7 @@ def test_signs_are_opposite_just_above_the_least_stay_and_not_below():
 
 @pytest.mark.parametrize("stay", [0.77, 0.9])
 def test_pulled_apart_low_tokens_change_the_loss_at_sixth_order(stay):
-    """On both sides of the critical stay, for four low tokens in any proportion; the rest at its best by a minimiser."""
+    """On both sides of the critical stay, for four rare tokens in any proportion; the rest at its best by a minimiser."""
     high, n_vocab = 0.85, 5
     base, chain = saturated_point(high=high, n_vocab=n_vocab, stay=stay, strength=4.0), two_level(high, n_vocab, stay)
     assert (stay > critical_stay(high, n_vocab)) == (stay == 0.9)

@@ -1,4 +1,4 @@
-"""Equal low tokens: degenerate points are critical for the whole model, and what frees them has the predicted size."""
+"""Equal rare tokens: degenerate points are critical for the whole model, and what frees them has the predicted size."""
 
 import numpy as np
 import pytest

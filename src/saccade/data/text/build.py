@@ -163,4 +163,4 @@ def _refuse(source: Source, tally: Tally, ranked: Ranked) -> None:
     if tally.total == 0:
         raise InputError(f"{where} is empty: there is no text in it.")
     only = shortened(ranked.vocabulary[0])
-    raise InputError(f"{where} has only one kind of token, {only}, {tally.total} times over; there is nothing to predict.")
+    raise InputError(f"{where} has only one kind of token, {only}, {tally.total} times; there is nothing to predict.")

@@ -60,7 +60,7 @@ def corpus(
 
     `source`: "sotu", "wikitext-2", "wikitext-103", "tinystories" or the path of a file or folder (see `sources.py`).
     `tokenizer`: "word", "bpe", "character", or any tokenizer of the `tokenizers` library (see `tokenisers.py`).
-    `n_vocab`: at most so many tokens; the rarest are one, `<unk>`. Byte pairs are merged until there are so many, by default 8192.
+    `n_vocab`: at most this many tokens; the rarest become one, `<unk>`. Byte pairs are merged up to this number, by default 8192.
     `column`: where `.jsonl` and Parquet files hold their text. `cache`: a folder for the ids instead of the user's cache.
     """
     n_vocab = None if n_vocab is None else checked_count("n_vocab", n_vocab, low=2)

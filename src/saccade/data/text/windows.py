@@ -33,8 +33,8 @@ class Windows:
 
     | name          | axes          | meaning                                                                    |
     |---------------|---------------|----------------------------------------------------------------------------|
-    | `counts`      | window, token | how often each token stands in the context; P(l|n) for an endless one;     |
-    |               |               | with a prior b on places each counts e^b                                   |
+    | `counts`      | window, token | how often each token is in the context; P(l|n) for an infinite one;        |
+    |               |               | with a positional prior b each counts e^b                                  |
     | `query`       | window        | the token that attends, right after the context                            |
     | `next_token`  | window        | the token to predict, right after the query                                |
     | `weight`      | window        | share of the window in the loss; they sum to one                           |
@@ -140,5 +140,5 @@ def _place_weights(prior: ArrayLike | None, n_context: int) -> NDArray[np.float6
         return np.ones(n_context)
     numbers = [checked_number("prior", value, low=-1e30, high=1e30) for value in np.ravel(prior).tolist()]
     if len(numbers) != n_context:
-        raise InputError(f"`prior` must have a number for each of the {n_context} places of a context; got {len(numbers)}.")
+        raise InputError(f"`prior` must have one number for each of the {n_context} positions of a context; got {len(numbers)}.")
     return np.exp(np.array(numbers) - max(numbers))

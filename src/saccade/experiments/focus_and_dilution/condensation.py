@@ -60,13 +60,13 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("paper", "zipf-6")
-    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of the chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     stays: tuple[float, ...] = (0.3, 0.5)
     """chance of repeating the last token in each, or one for all"""
     init_scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5)
     """sizes of the start, at least two"""
     looked_at: float = 1e-3
-    """the size of start at which directions and attention are measured, one of `init_scales`"""
+    """initial scale at which directions and attention are measured, one of `init_scales`"""
     seeds: int | tuple[int, ...] = 5
     """number of random starts of each size (seeds 0, 1, 2, ...), or a list of seeds"""
     n_times: int = 600
@@ -172,7 +172,7 @@ def _growth_claims(at: xr.Dataset, case: Case, stationary: Array, scale: float) 
         "|cos| of the width direction with α",
         read.direction_cosine,
         1 - 1e-4,
-        sentence="The random initial weights alone tell along which direction the weights will grow.",
+        sentence="The random initial weights decide along which direction the weights will grow.",
     )
     yield end.at_least(THEOREM_3_2, "share of the first direction in embedding and projection", read.top_share, 1 - 1e-3)
 
@@ -182,7 +182,7 @@ def _attention_claims(at: xr.Dataset, case: Case, scale: float) -> Iterator[Clai
     condensed, end = (case.but(start=scale, at=moment) for moment in (f"{CONDENSED:.1%} condensed", "end of stage I"))
     powers = [fits.power(at.init_scale, at.start_speed.sel(seed=seed)) for seed in at.seed]
     turned, exact = np.abs(read.rank_condensed - read.rank_start), case.but(against=CALCULUS)
-    yield exact.at_most(THEOREM_3_2, "largest entry of -dL/dM less π (π - 1/d)ᵀ at the origin", at.decoder_gap, 1e-14)
+    yield exact.at_most(THEOREM_3_2, "largest entry of -dL/dM minus π (π - 1/d)ᵀ at the origin", at.decoder_gap, 1e-14)
     yield exact.near(ATTENTION_AT_REST, "power of the start's size in the first speed of the queries", powers, 5, within=0.05)
     yield condensed.at_most(THEOREM_3_2, changed, np.abs(read.growth_condensed), 1e-5)
     yield end.at_most(ATTENTION_AT_REST, changed, np.abs(read.growth_end), 1e-5, expected=FAILS)

@@ -1,6 +1,6 @@
-"""The initial weights alone tell when condensation ends: one number obeys a closed equation all the way to the unigram point.
+"""The initial weights alone predict when condensation ends: one number obeys a closed equation all the way to the unigram point.
 
-Follows the flow from small random starts on chains with equally frequent low tokens, and tests every step of the paper's passage
+Follows the flow from small random starts on chains with equally frequent rare tokens, and tests every step of the paper's passage
 from stage I to stage II: what stays at the size of the start (Lemmas C.1 and C.4), how long the linear flow is accurate
 (Proposition C.2), that both amplitudes grow (Proposition C.5), when the critical point is reached (Proposition C.6). Expect:
 arrival as predicted from the start alone, with an error of the square of its size; orders at least those printed, mostly better.
@@ -58,7 +58,7 @@ DELTA, LATE_SCALE = 0.01, 1e-3  # δ of T_2 there, and the size of the start
 BESIDE, OFF_CLOCK = 0.0016, 0.03
 OFF_LIMIT = 0.02  # share by which the ray's own time between the two smallest δ may be off its limit for δ → 0
 RESOLVED = 1e3 * np.finfo(float).eps  # share of a velocity below which what is left over of it is rounding
-BLOCKS = {"∂Φ W₀ W_QKᵀ": (3, 2), "W₀ᵀ ∂Φ W₀ W_K": (4, 1), "∂M less its value without attention": (2, 2)}
+BLOCKS = {"∂Φ W₀ W_QKᵀ": (3, 2), "W₀ᵀ ∂Φ W₀ W_K": (4, 1), "∂M minus its value without attention": (2, 2)}
 
 CELL = "law init_scale seed"
 VARIABLES = {
@@ -95,7 +95,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("0.6 of 4", "0.75 of 4", "0.4 of 3")
-    """laws of the chains, low tokens alike: '0.6 of 4' has four tokens, the first of mass 0.6"""
+    """token frequencies of the chains, equal except for the first token: '0.6 of 4' means 0.6 for the first of four"""
     stays: Annotated[tuple[float, ...], Range(0.0, 0.99)] = (0.5, 0.8, 0.5)
     """chance of repeating the last token in each, or one for all"""
     init_scales: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-6)
@@ -282,7 +282,7 @@ def _small_enough(at: xr.Dataset, law: EqualLow) -> tuple[Condition, Condition]:
     clock = at.arrival_predicted.diff("shortfall") / at.duration.diff("shortfall")
     beside = float(at.init_scale.max()) ** 2 / (law.high - 1 / law.n_vocab)
     return (
-        at_most("ε² small beside π₁ - 1/d", beside, BESIDE, "largest ε² / (π₁ - 1/d)"),
+        at_most("ε² small compared with π₁ - 1/d", beside, BESIDE, "largest ε² / (π₁ - 1/d)"),
         at_most(
             "the ray keeps its clock until T_2",
             np.abs(clock - 1).max(skipna=False),
@@ -360,7 +360,7 @@ def _of_arrival(at: xr.Dataset, case: Case, two_level: dict[str, Any]) -> Iterat
     resolved = at_least("gap of the arrival resolved", widest[1] / widest[2], 1.0, "gap of the second start / of the third")
     power = fits.power(at.init_scale[:2], widest[:2])
     yield case.but(given=[*case.given, resolved]).at_least(
-        ARRIVAL_FROM_THE_START, "power of ε in the gap of the arrival", power, 1.8
+        ARRIVAL_FROM_THE_START, "power of ε in the error of the arrival time", power, 1.8
     )
 
 
@@ -391,7 +391,7 @@ def panels(record: xr.Dataset) -> Layout:
     gaps.append(Line(sizes[:2], 30 * sizes[:2] ** 2, "as ε²", DASHES, None))
     return [
         Lines(
-            "z over time, all laws",
+            "z over time, all chains",
             "time in e-folds, μ₀ t",
             "z / its value at the unigram point",
             curves,
@@ -411,9 +411,9 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: z, the product of both amplitudes along the condensation ray, relative to its value at the unigram point, first "
-        "seed; a line for each law, paler for larger starts. Panel 2: when token 0 lacks only a tenth of the share it lacked at "
-        "first, all seeds; lines: predicted from the start alone. Panel 3: error of that prediction; dashed: the square of the "
-        "start's size. Below 1e-5 the spacing of the samples limits it."
+        "seed; one line per chain, paler for larger starts. Panel 2: when the prediction for token 0 is only a tenth as far from "
+        "its frequency as at first, all seeds; lines: predicted from the initial weights. Panel 3: error of that prediction; "
+        "dashed: the square of the start's size. Below 1e-5 the spacing of the samples limits it."
     ),
     finding=(
         "arrival at the unigram point is predicted from the initial weights to within {arrival within*(π₁ 0.6*:.1g} at initial "

@@ -1,7 +1,7 @@
 """Rank-one critical points of a chain with one frequent token, and the rates of small moves away from them, by JAX's derivatives.
 
 Transverse moves open a second direction of the embedding, tangential ones stay on the rank-one manifold. Among these, moves that
-sum to zero over the low tokens break their symmetry.
+sum to zero over the rare tokens break their symmetry.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ def degenerate(*, high: float, n_vocab: int, stay: float, nearness: float) -> tu
 
 
 def breaking_rate(chain: saccade.MarkovChain, point: RankOne) -> float:
-    """The largest growth rate of moves that sum to zero over the low tokens."""
+    """The largest growth rate of moves that sum to zero over the rare tokens."""
     moves = _sum_zero(chain.n_vocab)
     return float(np.linalg.eigvalsh(moves.T @ jacobian(velocity, point, setting(chain)) @ moves)[-1])
 
 
 def _sum_zero(n_vocab: int) -> Array:
-    """An orthonormal basis of moves of gamma or beta that sum to zero over the low tokens and leave the rest."""
+    """An orthonormal basis of moves of gamma or beta that sum to zero over the rare tokens and leave the rest."""
     n_low = n_vocab - 1
     patterns = np.linalg.svd(np.eye(n_low) - 1 / n_low)[0][:, :-1]
     basis = np.zeros((2 * n_vocab + 2, 2 * (n_low - 1)))

@@ -63,13 +63,13 @@ class Settings:
     n_vocab: int = 4
     """tokens"""
     high: float = 0.6
-    """mass of token 0"""
+    """frequency of token 0"""
     stays: tuple[float, float] = (0.5, 0.3)
-    """chance of repeating the last token: of the flows and of the critical points"""
+    """chance of repeating the last token, in the flows and at the critical points"""
     asymmetries: tuple[float, ...] = (0.01, 0.005, 0.0025, 0.00125)
-    """differences of low tokens' masses in the flows, at least two"""
+    """differences between the frequencies of the rare tokens in the flows, at least two"""
     point_asymmetries: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5)
-    """the same for critical points, at least two"""
+    """differences for the critical points, at least two"""
     init_scales: tuple[float, float] = (1e-3, 1e-5)
     """sizes of the random start, a larger and a smaller one"""
     t1: float = 2e4
@@ -215,8 +215,8 @@ def _of_stall(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Cl
     chain, middle = settings.chain(stay), settings.degenerate_point(stay, (1 + settings.high) / 2)
     stuck = theory.rank_one_loss(middle.state, stationary=chain.stationary, transition=chain.transition) - chain.optimal_loss
     end, case = record.sel(curve="symmetric").isel(sample=-1), case.but(t=settings.t1, stay=stay)
-    yield case.near(ESCAPE_TIME, "loss above the optimum, equal low tokens", end.curve_loss, stuck, within=5e-4)
-    yield case.at_most(ESCAPE_TIME, "s₂ / s₁ of the embedding, equal low tokens", end.curve_ratio, ESCAPED)
+    yield case.near(ESCAPE_TIME, "loss above the optimum, equal rare tokens", end.curve_loss, stuck, within=5e-4)
+    yield case.at_most(ESCAPE_TIME, "s₂ / s₁ of the embedding, equal rare tokens", end.curve_ratio, ESCAPED)
     exact = Case(against=CALCULUS)
     yield exact.at_most(DEGENERATE_POINT, "|∂L/∂M| at the degenerate point", record.decoder_gradient, 1e-12)
     yield exact.at_most(DEGENERATE_POINT, "|∂L/∂Φ| at the degenerate point", record.logit_gradient, 1e-12)
@@ -263,7 +263,7 @@ def _of_escapes(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
         "time at which the flow leaves / that predicted from the rates",
         record.escape_time / record.escape_predicted,
         *stage_fits.ON_TIME,
-        sentence="Nearly equal low tokens do leave, at half to one and a half times the sum of the stages' predicted times.",
+        sentence="Nearly equal rare tokens do leave, at half to one and a half times the sum of the stages' predicted times.",
     )
     later = record.escape_time.sel(init_scale=smaller) - record.escape_time.sel(init_scale=larger)
     per_fold, rates = later.values / np.log(larger / smaller), record.escape_rate.values
@@ -335,7 +335,7 @@ def _times(record: xr.Dataset) -> Lines:
             Line(asymmetry, scaled / asymmetry, "" if i else "~ 1 / asymmetry", DASHES, i),
         ]
     ticks = {value: f"{value:g}" for value in asymmetry}
-    return Lines("when the flow leaves", "asymmetry of the low tokens", "escape time", lines, "xy", ticks=ticks)
+    return Lines("when the flow leaves", "asymmetry of the rare tokens", "escape time", lines, "xy", ticks=ticks)
 
 
 def _rates(record: xr.Dataset) -> Lines:
@@ -345,7 +345,7 @@ def _rates(record: xr.Dataset) -> Lines:
         Line(asymmetry, record.transverse_predicted, "theory, first order", DOTS, None),
         Line(asymmetry, np.abs(record.tangential), "on the manifold: rounding", POINTS, 1),
     ]
-    return Lines("growth rates at the critical points", "asymmetry of the low tokens", "growth rate", lines, "xy")
+    return Lines("growth rates at the critical points", "asymmetry of the rare tokens", "growth rate", lines, "xy")
 
 
 EXPERIMENT = Experiment(

@@ -67,11 +67,11 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("paper", "zipf-6")
-    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of the chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     stays: tuple[float, ...] = (0.3, 0.5)
     """chance of repeating the last token in each, or one for all"""
     longer: str = "zipf-10"
-    """one more law, on the rank-one manifold only, with the last of the stays"""
+    """token frequencies of one more chain, on the rank-one manifold only, with the last of `stays`"""
     attention_size: float = 1e-5
     """size of query and key entries put at the unigram point"""
     init_scale: float = 1e-5
@@ -321,7 +321,7 @@ def panels(record: xr.Dataset) -> Layout:
         Lines("which tokens gain and lose", "token, frequent to rare", "displacement / its predicted norm", shares, levels={0: ""}),
         Lines(
             "where focus turns" + (f" (dashed: {settings.laws[1]})" if len(settings.laws) == 2 else ""),
-            "share of γᵢ that is lost since the unigram point",
+            "share of γᵢ lost since the unigram point",
             "tilt / largest tilt",
             turns,
             xlim=(-0.05, 1.3),

@@ -43,7 +43,7 @@ VARIABLES = {
         "regime seed time", "1", "|cosine| of the embedding's first direction over tokens with the vector of ones"
     ),
     "direction_law": Variable(
-        "regime seed time", "1", "|cosine| of the embedding's first direction over tokens with the stationary law"
+        "regime seed time", "1", "|cosine| of the embedding's first direction over tokens with the stationary distribution"
     ),
     "share_of_second": Variable("regime seed time", "1", "second singular value of the embedding over the first"),
     "half_grown": Variable(
@@ -52,7 +52,7 @@ VARIABLES = {
     "drive": Variable(
         "regime seed",
         "1/time",
-        "rate at which queries would grow along keys with this embedding, were the unigram law learnt and attention off",
+        "rate at which queries would grow along keys with this embedding, were the token frequencies learnt and attention off",
     ),
     "pull": Variable("regime seed", "1", "gradient on the query matrix that the drive makes with the keys of that moment"),
     "flow_on_frequent": Variable(
@@ -77,7 +77,7 @@ class Settings:
     init_scale: float = 1e-3
     """standard deviation of every entry at the start"""
     larger_scale: float = 1e-2
-    """the same in the regime with a larger start"""
+    """standard deviation in the regime with a larger start"""
     small_epsilon: float = 1e-16
     """Adam's epsilon in the regime with a small one; it is 1e-8 in the others"""
     batch: int = 512
@@ -356,14 +356,13 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: attention on the frequent token in the population gradient flow, a line for each query: the first focus is "
-        "small. Panel 2: Adam with mini-batches, the median over seeds and nine observations: every query goes to one token, then "
-        "they part. Panels 3 and 4: the least attention of any query, a line for each seed. With mini-batches all seeds focus "
-        "early and dilute; without noise many stay frozen at the token's share for thousands of steps. "
-        "Panel 5: when attention first moves, against the gradient that theory gives for "
-        "the queries while the embedding condenses; dots: to the frequent token, rings: away from it, or not moved by the end. "
-        "Without noise that gradient is below Adam's epsilon and the wait is long; a smaller epsilon, a larger start or the noise "
-        "of mini-batches ends it."
+        "Panel 1: attention on the frequent token in the population gradient flow, one line per query: the first focus is small. "
+        "Panel 2: Adam with mini-batches, the median over seeds and nine observations: every query goes to one token, then they "
+        "separate. Panels 3 and 4: the least attention of any query, one line per seed. With mini-batches all seeds focus early "
+        "and dilute; without noise many stay frozen at the token's share for thousands of steps. Panel 5: when attention first "
+        "moves, against the gradient that theory gives for the queries while the embedding condenses; dots: to the frequent "
+        "token, rings: away from it, or not moved by the end. Without noise that gradient is below Adam's epsilon and the wait is "
+        "long; a smaller epsilon, a larger start or the noise of mini-batches ends it."
     ),
     finding=(
         "with mini-batches all queries give the frequent token {attention of all queries at once*:.0%} of their attention at once, "

@@ -277,14 +277,14 @@ def _of_other_chain(event: xr.DataArray, case: Case) -> Iterator[Claim]:
         event.sel(what="σ₂ / σ₁ of the embedding at the peak"),
         0.2,
         expected=FAILS if chain == "lazy Metropolis" else HOLDS,
-        sentence="The embedding is condensed while attention is focused, on another chain with the same stationary law." + OURS,
+        sentence="The embedding is condensed while attention is focused, on another chain with the same frequencies." + OURS,
     )
     yield case.at_most(
         FIG_2,
         "step at which all queries give token 0 more than 0.95",
         event.sel(what="all queries above 0.95 on token 0"),
         200,
-        sentence="All queries turn to the frequent token early, on another chain with the same stationary law." + OURS,
+        sentence="All queries turn to the frequent token early, on another chain with the same frequencies." + OURS,
     )
     yield case.in_order(
         FIG_2,

@@ -2,7 +2,7 @@
 
 Puts tiny query and key matrices at the unigram point and follows the flow; then looks for the same growth in flows from small
 random starts, which reach the point by themselves. Stage II lasts until attention on the frequent token is highest. The paper
-states it for equally frequent low tokens, the third law here; for the others it is ours.
+states it for equally frequent rare tokens, the third law here; for the others it is ours.
 Expect: growth at the rate c, attention logits along π πᵀ, and a stage that is longer by 1/c for each e-fold of a smaller start.
 """
 
@@ -57,7 +57,7 @@ VARIABLES = {
     ),
     "rate": Variable("law init_scale seed", "1/time", "growth rate of |αᵀ W_Q| from a random start, over the attention window"),
     "cosine": Variable("law init_scale seed", "1", "cosine of the logits with π πᵀ at the window's end, from a random start"),
-    "query_misfit": Variable("law init_scale seed", "1", "1 less the cosine of W_Q with α α̃ᵀ there, α̃ from the start"),
+    "query_misfit": Variable("law init_scale seed", "1", "1 minus the cosine of W_Q with α α̃ᵀ there, α̃ from the start"),
     "rank_start": Variable("law init_scale seed", "1", "effective rank of W_Q W_Kᵀ at the start"),
     "rank_end": Variable("law init_scale seed", "1", "effective rank of W_Q W_Kᵀ at the end of stage II"),
     "flow_rest": Variable("law init_scale seed", "1", "attention of the rarest query off token 0 where it is least along the flow"),
@@ -66,7 +66,7 @@ VARIABLES = {
 for _name, _unit, _meaning in (
     ("time", STEPS, "times of the curves"),
     ("query", "1", "|αᵀ W_Q|"),
-    ("misfit", "1", "1 less the cosine of the logits with π πᵀ"),
+    ("misfit", "1", "1 minus the cosine of the logits with π πᵀ"),
     ("rank", "1", "effective rank of W_Q W_Kᵀ"),
 ):
     VARIABLES[f"grown_curve_{_name}"] = Variable("law seed sample", _unit, f"{_meaning}, from the unigram point")
@@ -79,7 +79,7 @@ for _name, _unit, _meaning in (
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("paper", "zipf-6", "0.6 of 4")
-    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of the chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     stays: tuple[float, ...] = (0.3, 0.5, 0.5)
     """chance of repeating the last token in each, or one for all"""
     attention_size: float = 1e-5
@@ -218,7 +218,7 @@ def _at_the_point(at: xr.Dataset, case: Case, chain: saccade.MarkovChain) -> Ite
     yield exact.at_most(PROPOSITION_2_3, "gradient against central differences, largest gap", at.finite_difference_gap, 1e-8)
     yield exact.at_most(PROPOSITION_2_3, "gradient against the closed form, largest gap", at.closed_form_gap, 1e-13)
     yield exact.at_most(UNIGRAM_POINT, "largest entry of the velocity at the unigram point", at.residual, 1e-14)
-    yield exact.at_most(UNIGRAM_POINT, "loss at the unigram point less H(π)", np.abs(at.point_loss - entropy), 1e-14)
+    yield exact.at_most(UNIGRAM_POINT, "loss at the unigram point minus H(π)", np.abs(at.point_loss - entropy), 1e-14)
     yield case.near(
         UNIGRAM_POINT,
         "loss on the plateau",

@@ -57,7 +57,9 @@ VARIABLES = {
     "c": Variable("run", "1/time", "predicted rate"),
     "condensation_rate": Variable("run", "1/time", "predicted rate μ₀ of stage I"),
     "rate": Variable("run", "1/time", "growth rate of the queries along the direction, over the attention window"),
-    "tilt": Variable("run token", "1", "attention of each query on token 0 less its share, when the query matrix has norm 0.15"),
+    "tilt": Variable(
+        "run token", "1", "attention of each query on token 0 minus its frequency, when the query matrix has norm 0.15"
+    ),
     "key_cosine": Variable("run", "1", "cosine between queries and keys along the direction, middle of the attention window"),
     "logit_cosine": Variable("run", "1", "cosine of the attention logits with π πᵀ, middle of the attention window"),
 }
@@ -68,7 +70,7 @@ class Settings:
     stays: tuple[float, ...] = (-0.07, -0.05, -0.02, 0.1, 0.3, 0.5, 0.8)
     """chance of repeating the last token, with six tokens of Zipf frequencies; below 0: repeats are rarer than by chance"""
     paper_stays: tuple[float, ...] = (-0.01, 0.3)
-    """the same in the paper's chain"""
+    """chance of repeating the last token in the paper's chain"""
     n_random: int = 4
     """random chains with Zipf frequencies"""
     random_starts: tuple[str, ...] = ("zipf-6, stay -0.05", "zipf-6, stay 0.5", "text, 6 words")
@@ -176,7 +178,7 @@ def _sign_claims(at: xr.Dataset, start: str) -> Iterator[Claim]:
         SIGN_RULE,
         "all queries tilt to token 0 where c > 0, away from it where c < 0",
         at.seen.values != sign,
-        sentence="The sign of one number of the chain tells whether attention first seeks frequent tokens or avoids them.",
+        sentence="The sign of one number of the chain decides whether attention first seeks frequent tokens or avoids them.",
     )
     gap = np.abs(at.rate.values / np.abs(c) - 1)
     yield case.at_most(

@@ -65,7 +65,7 @@ VARIABLES = {
     "frequency_gap": Variable("law length", "1", "largest gap of token frequencies in drawn contexts to π"),
     "frequency_spread": Variable("law length", "1", "root mean square over single contexts of |token frequencies - π|"),
     "spread_error": Variable("law length", "1", "its standard error"),
-    "last_token": Variable("law token", "1", f"law of the last of {LENGTH} tokens, by powers of P"),
+    "last_token": Variable("law token", "1", f"distribution of the last of {LENGTH} tokens, by powers of P"),
     "last_token_drawn": Variable("law token", "1", "frequencies of it among drawn contexts"),
     "model_gap": Variable("law", "1", "largest gap of an output, position by position against counts"),
     "frequency_fall_error": Variable("law", "1", "standard error of how much that gap falls from the first length to the last"),
@@ -84,7 +84,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("paper", "0.6 of 4")
-    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of the chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     stays: tuple[float, ...] = (0.8, 0.5)
     """chance of repeating the last token in each, or one for all"""
     lengths: tuple[int, ...] = (20, 40, 80, 160)
@@ -286,8 +286,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         title = "root mean square distance of a single context's frequencies to π / its exact value, every length"
         sampling = SIGMAS * float((at.spread_error / exact).max())
         yield case.near(FINITE_CONTEXTS, title, at.frequency_spread / exact, 1, within=sampling)
-        yield by_hand.at_most(FINITE_CONTEXTS, "law of the last of 19 tokens, largest gap", np.abs(last - closed), 1e-14)
-        yield case.at_most(FINITE_CONTEXTS, "drawn last tokens against that law, in standard errors", np.abs(off), SIGMAS)
+        yield by_hand.at_most(FINITE_CONTEXTS, "distribution of the last of 19 tokens, largest gap", np.abs(last - closed), 1e-14)
+        yield case.at_most(FINITE_CONTEXTS, "drawn last tokens against that distribution, in standard errors", np.abs(off), SIGMAS)
         yield by_hand.at_most(DEFINITION_2_2, "outputs position by position against counts, largest gap", at.model_gap, 1e-12)
         title = "the gradient comes closer to its limit: fall of the gap from the shortest to the longest contexts"
         yield case.at_least(PROPOSITION_2_3, title, _fall(at.gradient_gap, at.gradient_fall_error), 0, strict=True)
@@ -376,11 +376,11 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: relative gap between the gradient over drawn contexts and the population gradient, at random weights, against "
-        "the length of the contexts. Panel 2: how often each token of the first chain stands last in contexts of the paper's "
-        "length, over its share: sequences start at any token alike, and 18 steps do not make them forget it. Panels 3, 4: length "
-        "times the expected gradient's gap in contexts from the paper's 19 tokens up to the length asked, where the rarest token "
-        "has 8 independent visits. Panel 3: its part along the predicted matrix (1: theory), with 3 standard errors of the whole; "
-        "band: 2 / visits on both sides. Panel 4: its distance to that matrix; rings: what is allowed, both summed."
+        "the length of the contexts. Panel 2: how often each token of the first chain is the last in contexts of the paper's "
+        "length, over its frequency: sequences start at a uniformly drawn token, and 18 steps are too few to forget it. Panels 3, "
+        "4: length times the expected gradient's gap in contexts from the paper's 19 tokens up to the length asked, where the "
+        "rarest token has 8 independent visits. Panel 3: its part along the predicted matrix (1: theory), with 3 standard errors "
+        "of the whole; band: 2 / visits on both sides. Panel 4: its distance to that matrix; rings: what is allowed, both summed."
     ),
     finding=(
         "in contexts long enough to contain the rarest token many times, the gradient differs from its limit by the predicted "

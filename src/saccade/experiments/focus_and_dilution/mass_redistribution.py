@@ -1,7 +1,7 @@
 """Focus moves embedding mass to the frequent token, by an amount that depends only on the strength of attention.
 
 Starts the reduced flow on the rank-one manifold at the second critical point with tiny attention, on chains with equally frequent
-low tokens, and compares it with each step of Theorem 3.7: the velocities of eqs. 149 to 156 at random states, the growth of the
+rare tokens, and compares it with each step of Theorem 3.7: the velocities of eqs. 149 to 156 at random states, the growth of the
 contrast (1 - π₁)γ₁ - (d - 1)π₁γ_l (eqs. 157 to 159), and our closed form of it. Then asks what the sentence "γ₁ and γ_l cannot move
 in the same direction" says of chains with more tokens, and what becomes of eq. 20 where queries and keys differ in size.
 Expect: the closed form to 1e-3 while attention is weak and tokens have hardly moved, eq. 159 to 0.5 % up to λ times that strength
@@ -54,8 +54,8 @@ VARIABLES = {
     "rate": Variable("law", "1/time", "growth rate of the contrast, upper half of its logarithm"),
     "moved_high": Variable("law", "1", "γ₁ since the critical point, for each unit of strength, at the end of the linear law"),
     "moved_low": Variable("law", "1", "γ_l likewise"),
-    "low_spread": Variable("law", "1", "largest difference between low tokens in γ or β along the flow"),
-    "unequal_gap": Variable("", "1", "least relative gap of any low token's contrast to eq. 159 on the paper's law"),
+    "low_spread": Variable("law", "1", "largest difference between rare tokens in γ or β along the flow"),
+    "unequal_gap": Variable("", "1", "least relative gap of any rare token's contrast to eq. 159 on the paper's law"),
     "strength_velocity": Variable("", "1/time", "velocity of η where queries are half as large as keys"),
     "pull": Variable("", "1/time", "-γᵀ ∂L/∂Φ γ there"),
     "moves_high": Variable("size excess stay", "1", "γ₁ for each unit of strength, closed form"),
@@ -67,7 +67,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("0.6 of 4", "0.75 of 4", "0.83 of 5", "0.9 of 10")
-    """laws of the chains, low tokens alike: '0.6 of 4' has four tokens, the first of mass 0.6"""
+    """token frequencies of the chains, equal except for the first token: '0.6 of 4' means 0.6 for the first of four"""
     stays: Annotated[tuple[float, ...], Range(1e-3, 0.99)] = (0.5, 0.8, 0.01, 0.3)
     """chance of repeating the last token in each, or one for all"""
     attention_size: float = 1e-4
@@ -152,7 +152,7 @@ def _directions(n_vocab: int, excess: float, stay: float) -> dict[str, float]:
 
 
 def _unequal_tokens(size: float, n_times: int) -> float:
-    """The contrast of each low token against eq. 159 on the paper's law, whose low tokens are not equally frequent."""
+    """The contrast of each rare token against eq. 159 on the paper's law, whose rare tokens are not equally frequent."""
     chain, (high, n_vocab, stay) = saccade.MarkovChain.paper(0.5), (0.75, 4, 0.5)
     t1 = np.log(LINEAR / size**2) / (2 * theory.focus_rate(**_of(chain)))
     start = RankOne(*theory.unigram_point(stationary=chain.stationary), size, size)
@@ -180,7 +180,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         yield from _of_velocities(at, case.but(against=CALCULUS), one)
         yield from _of_contrast(at, case, one)
         yield from _of_tokens(at, case, one.chain, one.n_vocab)
-    control = Case({"law": "paper", "λ": 0.5}).breaking("low tokens equally frequent")
+    control = Case({"law": "paper", "λ": 0.5}).breaking("rare tokens equally frequent")
     title = "(1 - π₁)γ₁ - (d - 1)π₁γ_i against eq. 159, least relative gap of any i and time"
     yield control.at_most(THEOREM_3_7, title, record.unequal_gap, 5e-3)
     signs = np.sign(record.moves_high).values
@@ -242,7 +242,7 @@ def _of_tokens(at: xr.Dataset, case: Case, chain: saccade.MarkovChain, n_vocab: 
     yield case.near(TOKEN_DRIFT, "drift of γ₁ for each unit of strength", at.moved_high, high, relative=0.05)
     yield case.near(TOKEN_DRIFT, "drift of γ_l for each unit of strength", at.moved_low, low, relative=0.05)
     rounding = max(LEAST_ROUNDING, ROUNDING * float(at.path_time.max()))
-    yield case.at_most(PROPOSITION_3_6, "difference between low tokens along the flow", at.low_spread, rounding)
+    yield case.at_most(PROPOSITION_3_6, "difference between rare tokens along the flow", at.low_spread, rounding)
     if n_vocab > 4:
         yield case.erratum(
             THEOREM_3_7,

@@ -22,7 +22,7 @@ from saccade.errors import InputError, shortened
 _EQUAL = re.compile(r"(\d*\.?\d+)[ -]of[ -](\d+)")
 _ZIPF = re.compile(r"zipf-(\d+)")
 _MASSES = re.compile(r"\d*\.?\d+(e-?\d+)?(,\d*\.?\d+(e-?\d+)?)+")
-FORMS = "paper, zipf-6, '0.6 of 4' (token 0 has 0.6, the others share the rest alike) or masses such as 0.5,0.3,0.2"
+FORMS = "paper, zipf-6, '0.6 of 4' (token 0 has 0.6, the others share the rest equally) or frequencies such as 0.5,0.3,0.2"
 
 
 class EqualLow(NamedTuple):
@@ -52,7 +52,7 @@ def lazy_chains(laws: Sequence[str], stays: Sequence[float]) -> dict[str, saccad
     for name, chain in found.items():
         falls = np.diff(chain.stationary)
         if falls.max() > 1e-12 or falls.min() > -1e-12:
-            raise InputError(f"`laws` must list tokens from frequent to rare, and not all alike; got {shortened(name)}.")
+            raise InputError(f"`laws` must list tokens from frequent to rare, and not all equal; got {shortened(name)}.")
     return found
 
 
@@ -71,7 +71,7 @@ def equal_low_chains(laws: Sequence[str], stays: Sequence[float]) -> dict[str, E
     """The same where only such laws will do."""
     chains, found = lazy_chains(laws, stays), equal_low_among(laws, stays)
     if others := [name for name in chains if name not in found]:
-        raise InputError(f"`laws` must have low tokens alike here, as in '0.6 of 4'; got {shortened(others[0])}.")
+        raise InputError(f"`laws` must have equally frequent rare tokens here, as in '0.6 of 4'; got {shortened(others[0])}.")
     return found
 
 
@@ -85,7 +85,7 @@ def _named(laws: Sequence[str], stays: Sequence[float]) -> dict[str, tuple[str, 
         raise InputError(f"`stays` must have one value for each of `laws`, or one for all; got {len(stays)} for {len(laws)}.")
     pairs = list(zip(laws, [*stays] * (len(laws) if len(stays) == 1 else 1), strict=True))
     if len(set(pairs)) < len(pairs):
-        raise InputError("`laws` must not name the same law with the same stay twice: it would be the same run.")
+        raise InputError("`laws` must not list the same frequencies with the same stay twice: it would be the same run.")
     twice = {law for law in laws if list(laws).count(law) > 1}
     return {f"{law}, stay {stay:g}" if law in twice else law: (law, stay) for law, stay in pairs}
 

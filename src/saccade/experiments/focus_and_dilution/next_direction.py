@@ -68,7 +68,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("paper", "zipf-6")
-    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of the chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     stays: tuple[float, ...] = (0.3, 0.5)
     """chance of repeating the last token in each, or one for all"""
     init_scale: float = 1e-5
@@ -309,9 +309,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: singular values of the embedding, the last law; a point marks where a direction opens, the dashed line has the "
-        "slope s₁(B) that theory gives for the state there. Panel 2: components of each new direction in all four matrices, from "
-        "the run against those from B; on the line they agree, rings belong to states that still move."
+        "Panel 1: singular values of the embedding, last chain; a point marks where a direction opens, the dashed line has the "
+        "slope s₁(B) that theory predicts there. Panel 2: components of each new direction in all four matrices, from the run "
+        "against those from B; on the line they agree. Rings: states that still move."
     ),
     finding=(
         "new directions grow at rates {growth rate of a direction*(direction 1, law paper):.3g} and {growth rate of a "

@@ -141,7 +141,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         "growth rate of queries against each chain's |c|, largest relative gap",
         gap,
         0.005,
-        sentence="Chains with the same token frequencies focus at different rates, each at the rate that its transitions say.",
+        sentence="Chains with the same token frequencies focus at different rates, each at the rate that its transitions predict.",
     )
     shares = {base: float(base) ** -1 / sum(float(base) ** -k for k in range(1, 5)) for base in (2, 4)}
     forms: Any = {"number": "2.6", "printed": shares[2], "corrected": shares[4], "within": 0.005}
@@ -215,7 +215,7 @@ def panels(record: xr.Dataset) -> Layout:
         Lines(
             "first focus",
             "query, frequent to rare",
-            "attention on token 0 less its share",
+            "attention on token 0 minus its frequency",
             focus,
             levels={0: ""},
             ticks={float(query): str(query) for query in range(record.sizes["token"])},
@@ -232,8 +232,8 @@ EXPERIMENT = Experiment(
     caption=(
         "Panel 1: when each stage begins: embedding half grown (condensation), queries three times their start (focus), first "
         "query whose tilt falls again (dilution), second singular value a tenth of the first (new direction). Panel 2: measured "
-        "over predicted rates of condensation and of focus. Panel 3: attention of each query on token 0, less its share, when the"
-        " query matrix has norm 0.3. Chains with c < 0 turn the other way."
+        "over predicted rates of condensation and of focus. Panel 3: attention of each query on token 0, minus the token's "
+        "frequency, when the query matrix has norm 0.3. Chains with c < 0 turn the other way."
     ),
     finding=(
         "the stages come in order, with {condensation, focus*:.0f} exceptions among 9 chains; c ≤ 0 in {lazy*:.0f} of 3 lazy and "

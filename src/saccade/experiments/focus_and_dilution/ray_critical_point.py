@@ -1,7 +1,7 @@
 """Condensation ends at a critical point where only attention can grow, in as many directions as queries and keys have.
 
 Finds the second critical point by Newton's method, all of its growth rates and those of the origin by JAX's Jacobian, and compares
-them with closed forms: Propositions 3.3, 3.4 and C.7 for equally frequent low tokens, our spectra for any law. Then follows flows
+them with closed forms: Propositions 3.3, 3.4 and C.7 for equally frequent rare tokens, our spectra for any law. Then follows flows
 from small starts past it.
 Expect: rates to 1e-8, with their multiplicities; a block of attention with decaying modes as fast as the growing ones; a flow that
 comes no closer than ε^(ρ/(ρ+c)), since attention grows while the rest still relaxes; in the flow a loss that has fallen to the
@@ -82,7 +82,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("0.6 of 4", "0.75 of 4", "0.3 of 6", "paper", "zipf-6")
-    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of the chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     stays: Annotated[tuple[float, ...], Range(1e-3, 0.99)] = (0.5, 0.8, 0.5, 0.8, 0.5)
     """chance of repeating the last token in each, or one for all"""
     d_model: int = 5
@@ -242,7 +242,7 @@ def _present(values: xr.DataArray) -> Array:
 
 
 def _of_spectra(at: xr.Dataset, case: Case) -> Iterator[Claim]:
-    yield case.at_most(SPECTRA, "J_out, any law: largest gap of a rate", np.abs(_present(at.outer - at.outer_predicted)), 1e-8)
+    yield case.at_most(SPECTRA, "J_out, any chain: largest gap of a rate", np.abs(_present(at.outer - at.outer_predicted)), 1e-8)
     yield case.at_most(SPECTRA, "J_att: c, -c and zeros, largest gap", np.abs(_present(at.inner - at.inner_predicted)), 1e-8)
     yield case.at_most(SPECTRA, "origin: μ₀, -μ₀ and zeros, largest gap", at.origin_gap, 1e-8)
 

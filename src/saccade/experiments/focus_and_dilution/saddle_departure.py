@@ -61,7 +61,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     laws: tuple[str, ...] = ("paper", "zipf-6")
-    """laws of the chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of the chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     stays: tuple[float, ...] = (0.3, 0.5)
     """chance of repeating the last token in each, or one for all"""
     displacements: tuple[float, ...] = (1e-2, 3e-3, 1e-3, 3e-4)
@@ -303,10 +303,10 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: distance between the flow and the linear flow that leave the origin (solid) and the unigram point (dashed), "
-        "the last law, paler for smaller displacements. Panel 2: that distance three e-folds after the start. It goes as the cube "
+        "last chain, paler for smaller displacements. Panel 2: that distance three e-folds after the start. It scales as the cube "
         "of the displacement at the origin, where the velocity has no quadratic term, and as the square at the unigram point. "
-        "Panel 3: three small systems in which one hypothesis is missing, the error over the bound of Lemma 3.1; above 1 the lemma "
-        "is wrong."
+        "Panel 3: three small systems in which one hypothesis is missing, the error over the bound of Lemma 3.1; above 1 the "
+        "lemma is wrong."
     ),
     finding=(
         "the error of the linear flow is of order {power of the displacement in the linear flow's error (point origin, law "

@@ -89,7 +89,7 @@ def solved(triple: Triple, basis: Array, theta: Array, asymmetry: float = 0.0) -
 
 
 def descent(chain: saccade.MarkovChain, state: theory.RankOneState, contrast: Array) -> float:
-    """Change of the loss when low tokens of any number move apart by `contrast` and the rest follows to the minimum, by Newton's
+    """Change of the loss when rare tokens of any number move apart by `contrast` and the rest follows to the minimum, by Newton's
     method: γ₁, the mean of γ_l, and β but for its mean and the gap between token 0 and the mean of the others.
     """
     setting, scale = Setting(chain.stationary, chain.transition, 1.0, 1.0, 1.0), np.array([[state.query_scale]])

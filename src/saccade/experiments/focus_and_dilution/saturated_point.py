@@ -4,7 +4,7 @@ Holds every formula of Appendix D against derivatives of the saturated model by 
 expansion in the asymmetry δ, the point θ(δ) that takes its place; then the exact two-group point for any law and number of tokens.
 Expect rounding everywhere: eq. 24 allows a gradient of order δ³ and eq. 173 gives kernel rates of order δ², both are zero. Bounds
 are rounding, 1e-13 (1e-12 for third derivatives, which η multiplies), and 1e-6 on rates of first order at the smallest asymmetry.
-With three low tokens the loss's seventh order is asked too, to 0.002 of the change: x and -x differ by 8 %.
+With three rare tokens the loss's seventh order is asked too, to 0.002 of the change: x and -x differ by 8 %.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from saccade.theory.focus_and_dilution import stage_four as stated
 D_MODEL, D_KEY = 4, 3  # of the whole model at the two-group point
 ROUNDING = 1e-13
 POWER = 0.05  # by which a fitted power may be off
-# Tilt T of attention among low tokens up to which the loss's sixth order is asked. With low tokens at γ_l ± x/2 their averages
+# Tilt T of attention among rare tokens up to which the loss's sixth order is asked. With rare tokens at γ_l ± x/2 their averages
 # differ by x³ η/4 sech²(T), T = η|γ_l|x/2, and the loss sees the square: sech⁴(T) bends its power of x by 4 T tanh(T).
 TILT = float(np.sqrt(POWER / 4))
-FOUR, SKEWED = EqualLow(0.75, 4, 0.8), 0.03 * np.array([2.0, -1.0, -1.0]) / np.sqrt(6)  # three low tokens: x and -x differ
+FOUR, SKEWED = EqualLow(0.75, 4, 0.8), 0.03 * np.array([2.0, -1.0, -1.0]) / np.sqrt(6)  # three rare tokens: x and -x differ
 STRENGTH, SIGNS = 6.0, (1, -1)  # of attention there, and of x
 RESOLVED = 1e-13  # a change of the loss below it has fewer than three digits
 VARIABLES = {
@@ -51,11 +51,11 @@ VARIABLES = {
     "logit_gradient": Variable("chain asymmetry", "1", "largest entry of dL/dPhi at θ(δ)"),
     "opening_rate": Variable("chain asymmetry", "1/time", "s1(dL/dM) at θ(δ)"),
     "separation": Variable(
-        "chain contrast", "1", "distance by which low tokens are separated in γ; less where attention is strong"
+        "chain contrast", "1", "distance by which rare tokens are separated in γ; less where attention is strong"
     ),
-    "loss_change": Variable("chain contrast", "nats", "loss with low tokens apart and the range solved, minus that at the point"),
+    "loss_change": Variable("chain contrast", "nats", "loss with rare tokens apart and the range solved, minus that at the point"),
     "skewed_change": Variable(
-        "sign", "nats", f"the same with three low tokens apart by ±{np.linalg.norm(SKEWED):g} (2, -1, -1)/√6"
+        "sign", "nats", f"the same with three rare tokens apart by ±{np.linalg.norm(SKEWED):g} (2, -1, -1)/√6"
     ),
     "speed": Variable("law", "1/time", "norm of the velocity at the two-group point, whole model"),
     "transverse": Variable("law rank", "1/time", f"its {D_MODEL} largest growth rates across the rank-one manifold"),
@@ -67,35 +67,35 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     masses: Annotated[tuple[float, ...], Range(0.34, 0.99)] = (0.6, 0.75, 0.5, 0.6)
-    """mass of token 0 in each chain of three tokens"""
+    """frequency of token 0 in each chain of three tokens"""
     stays: Annotated[tuple[float, ...], Range(0.0, 0.99)] = (0.6, 0.8, 0.5, 0.5)
     """chance of repeating the last token in each"""
     strengths: Annotated[tuple[float, ...], Range(0.01, 1000.0)] = (6.0, 6.0, 20.0, 6.0)
     """strength of attention in each"""
     asymmetries: Annotated[tuple[float, ...], Range(1e-6, 0.1)] = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
-    """half the differences of the low tokens' masses, falling"""
+    """half the difference between the frequencies of the rare tokens, falling"""
     contrasts: Annotated[tuple[float, ...], Range(1e-3, 0.5)] = (0.02, 0.03, 0.04, 0.06)
-    """distances by which low tokens are separated in γ, rising; they shrink together where attention is too strong for them"""
+    """distances in γ between rare tokens, rising; all are scaled down where attention is too strong for them"""
     tokens: Annotated[tuple[int, ...], Range(3, 64)] = (3, 6)
-    """numbers of tokens of chains with random low tokens"""
+    """numbers of tokens of the chains whose rare tokens have random frequencies"""
     random_high: Annotated[float, Range(0.01, 0.99)] = 0.5
-    """mass of token 0 in these"""
+    """frequency of token 0 in these"""
     random_stay: Annotated[float, Range(0.0, 0.99)] = 0.8
     """chance of repeating the last token in these"""
     seed: int = 0
-    """seed of their masses"""
+    """seed of their frequencies"""
     laws: tuple[str, ...] = ()
-    """laws of further chains: paper, zipf-6, '0.6 of 4' (four tokens, the first of mass 0.6), or masses such as 0.5,0.3,0.2"""
+    """token frequencies of further chains: paper, zipf-6, '0.6 of 4' (0.6 for the first of four tokens), or numbers: 0.5,0.3,0.2"""
     law_stays: Annotated[tuple[float, ...], Range(0.0, 0.99)] = (0.8,)
     """chance of repeating the last token in each of these, or one for all"""
 
     @property
     def triples(self) -> list[Triple]:
         if not len(self.masses) == len(self.stays) == len(self.strengths):
-            raise InputError("`masses`, `stays` and `strengths` must list equally many numbers, one of each for every chain.")
+            raise InputError("`masses`, `stays` and `strengths` must have the same length: one value for each chain.")
         low = (1 - max(self.masses)) / 2
         if max(self.asymmetries) >= low:
-            raise InputError(f"`asymmetries` must be below the mass of a low token, {low:g}; got {max(self.asymmetries):g}.")
+            raise InputError(f"`asymmetries` must be below the frequency of a rare token, {low:g}; got {max(self.asymmetries):g}.")
         return [Triple(*each) for each in zip(self.masses, self.stays, self.strengths, strict=True)]
 
     def random_chain(self, n_vocab: int) -> saccade.MarkovChain:
@@ -161,7 +161,7 @@ def _four() -> theory.RankOneState:
 
 
 def separations(triple: Triple, contrasts: Sequence[float]) -> Array:
-    """The contrasts, shrunk alike where the largest one would tilt attention among low tokens by more than `TILT`."""
+    """The contrasts, shrunk alike where the largest one would tilt attention among rare tokens by more than `TILT`."""
     tilt = triple.strength * abs(theory.saturated_triple(triple.high, triple.stay).gamma[1]) * max(contrasts) / 2
     return np.array(contrasts) * min(1.0, TILT / tilt)
 
@@ -195,7 +195,7 @@ def _of_asymmetry(record: xr.Dataset, settings: Settings, case: Case) -> Iterato
     forms = {"number": "2.7", "printed": 3, "corrected": 2, "within": 0.05}
     order = fits.furthest(_powers(delta, record.truncated), 2)
     yield case.erratum(stated.THEOREM_3_9, "power of δ in |∇L| with ζ to first order only", order, **forms)
-    yield case.breaking("low tokens of different frequencies").at_least(
+    yield case.breaking("rare tokens of different frequencies").at_least(
         stated.THEOREM_3_9, "rate of a new direction at δ = 0 / at the smallest δ", _without_asymmetry(record), 0.01
     )
     for one, at in zip(record.chain.values, triples, strict=True):
@@ -259,7 +259,7 @@ def _of_descent(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
         distance = float(least.separation.sel(chain=one))
         change, predicted = float(least.loss_change.sel(chain=one)), _descent(triple, distance)
         case = Case({"chain": str(one), "η": triple.strength, "contrast": f"{distance:.3g}"}, [above], CALCULUS)
-        title, within = "change of the loss as low tokens separate", 0.02 * abs(predicted)
+        title, within = "change of the loss as rare tokens separate", 0.02 * abs(predicted)
         yield case.near(stated.SATURATED_DESCENT, title, change, predicted, relative=0.02)
         if triple.stay > theory.critical_stay(triple.high, 3):
             yield case.erratum(stated.LEMMA_D_6, title, change, number="2.4", printed=0.0, corrected=predicted, within=within)
@@ -267,7 +267,7 @@ def _of_descent(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     four = Case({"π₁": FOUR.high, "d": FOUR.n_vocab, "λ": FOUR.stay, "η": STRENGTH})
     for sign in SIGNS:
         predicted = theory.saturated_descent(_four(), high=FOUR.high, stay=FOUR.stay, contrast=sign * SKEWED)
-        title = f"change of the loss, low tokens apart along {'-' if sign < 0 else ''}(2, -1, -1)"
+        title = f"change of the loss, rare tokens apart along {'-' if sign < 0 else ''}(2, -1, -1)"
         yield four.near(stated.SATURATED_DESCENT, title, record.skewed_change.sel(sign=sign), predicted, relative=0.002)
 
 
@@ -282,8 +282,8 @@ def _of_two_groups(
     case = Case(settings, [below("γ₁γ_l < 0", state.gamma[0] * state.gamma[1], 0)], CALCULUS)
     of_chain: dict[str, Any] = {"stationary": chain.stationary, "transition": chain.transition}
     rate = theory.two_group_rate(state, **of_chain) if theory.has_two_groups(state) else np.nan
-    ratio, low = found.transverse.values / rate, "" if "law" in settings else ", random low tokens"
-    opens = case.but(given=[*case.given, met("low tokens of different frequencies", bool(np.ptp(chain.stationary[1:]) > 1e-9))])
+    ratio, low = found.transverse.values / rate, "" if "law" in settings else ", random rare tokens"
+    opens = case.but(given=[*case.given, met("rare tokens of different frequencies", bool(np.ptp(chain.stationary[1:]) > 1e-9))])
     yield case.at_most(stated.TWO_GROUP_POINT, f"speed at the two-group point{low}", found.speed, ROUNDING)
     yield opens.near(stated.TWO_GROUP_POINT, "d_model - 1 opening rates / closed form", ratio[:-1], 1, within=1e-10)
     yield opens.at_most(stated.TWO_GROUP_POINT, "next rate after these / closed form", ratio[-1], 1e-10)
@@ -329,7 +329,7 @@ def _descents(record: xr.Dataset) -> Lines:
             Line(contrast, np.abs(predicted), "", tone=i),
         ]
     ticks = {x: f"{x:g}" for x in record.contrast.values.tolist()}
-    return Lines("low tokens pulled apart: sixth order", "difference of γ", "|change of the loss|", lines, "xy", ticks=ticks)
+    return Lines("rare tokens pulled apart: sixth order", "difference of γ", "|change of the loss|", lines, "xy", ticks=ticks)
 
 
 EXPERIMENT = Experiment(
@@ -342,7 +342,7 @@ EXPERIMENT = Experiment(
         "Three tokens, saturated attention. Left: norm of the gradient at the point that takes the place of the symmetric one, if "
         "the range equation is solved to first order in the asymmetry δ or exactly. Middle: growth rates there; a new direction "
         "opens at a rate in proportion to δ, rates on the rank-one manifold are zero, not those of eq. 173. Right: change of the "
-        "loss when equal low tokens are pulled apart and the rest follows (lines: theory); above the critical stay it falls."
+        "loss when equal rare tokens are pulled apart and the rest follows (lines: theory); above the critical stay it falls."
     ),
     finding=(
         "15 formulas of Appendix D hold to rounding; the perturbed point is exactly critical and nothing grows along the manifold; "

@@ -49,7 +49,7 @@ def checked_moving(named: Mapping[str, saccade.MarkovChain]) -> None:
     if still := [name for name, chain in named.items() if abs(focus_rate(chain)) < _SLOWEST]:
         raise InputError(
             f"attention does not move on the chain {still[0]!r}, whose rate c is {focus_rate(named[still[0]]):.2g}; "
-            "choose another law or another chance to stay."
+            "choose other frequencies or another stay."
         )
 
 

@@ -2,7 +2,7 @@
 
 Follows the flow on one frequent token and equal low ones above and below the critical stay, and finds that stay from the Jacobian
 over numbers of tokens and masses, with the domain (1 - λ)π₁ < 1/d in which the saturated point exists. Expect: above it growth of
-the spread of low tokens within 1 % of the Hessian at the point the flow has reached, then a second direction, between a half and
+the spread of rare tokens within 1 % of the Hessian at the point the flow has reached, then a second direction, between a half and
 one and a half times the sum of the stages' predicted times, and a flow that has not left by then fails; below it no escape to the
 end of the run. The growth is fitted far above the start and far below the tokens' own size of 0.5.
 """
@@ -34,18 +34,18 @@ from saccade.theory import focus_and_dilution as theory
 from saccade.theory.condition import above, below
 from saccade.theory.focus_and_dilution.stage_four import CRITICAL_STAY, ESCAPE_TIME, PROPOSITION_3_8, PROPOSITION_D_1
 
-APART = 0.1  # spread at which low tokens count as parted
+APART = 0.1  # spread at which rare tokens count as parted
 OPEN = 0.2  # s2 / s1 of the embedding at which the flow counts as having left
 PARTING = (1e-3, 5e-3)  # spreads between which its growth is fitted, on a line to zero; 2e-3 to 2e-2 before runs on other laws
 NEARNESS = (1 / 3, 2 / 3)  # two of the degenerate points; the critical stay is the same at each
 GRID_STAYS = tuple(np.linspace(0.03, 0.98, 20).tolist())
 STRONG = 60.0  # exponent by which attention between token 0 and the others is suppressed: e^-60 is below rounding
 BELOW = "stage IV, stay below the critical one"
-FOLDS = 5.0  # of the decay of differences between low tokens, whose square is what the loss sees
+FOLDS = 5.0  # of the decay of differences between rare tokens, whose square is what the loss sees
 
 STEPS = "steps of gradient descent at rate 1"
 VARIABLES = {
-    "parting_rate": Variable("flow seed", "1/time", "growth rate of the spread of low tokens along the first direction"),
+    "parting_rate": Variable("flow seed", "1/time", "growth rate of the spread of rare tokens along the first direction"),
     "parting_predicted": Variable("flow seed", "1/time", "the same from the Hessian of the degenerate point that the flow is at"),
     "parting_time": Variable("flow seed", STEPS, f"when that spread rises through {APART:g}; NaN: never"),
     "parting_ratio": Variable("flow seed", "1", "s2 / s1 of the embedding then"),
@@ -57,7 +57,7 @@ VARIABLES = {
     "imbalance": Variable("flow seed", "1", "|W0|^2 - |W1|^2 at the end"),
     "attention_size": Variable("flow seed", "1", "2η of the degenerate point with the attention of the end"),
     "curve_time": Variable("flow sample", STEPS, "times of the curves, first seed"),
-    "curve_spread": Variable("flow sample", "1", "spread of low tokens"),
+    "curve_spread": Variable("flow sample", "1", "spread of rare tokens"),
     "curve_ratio": Variable("flow sample", "1", "s2 / s1 of the embedding"),
     "curve_gap": Variable("flow sample", "nats", "loss above the optimum"),
     "critical_stay": Variable("tokens mass nearness", "1", "stay at which the largest rate of moves that sum to zero is zero"),
@@ -71,7 +71,7 @@ class Settings:
     n_vocabs: Annotated[tuple[int, ...], Range(3, 64)] = (4, 3, 4, 3)
     """tokens in each flow"""
     highs: tuple[float, ...] = (0.75, 0.75, 0.75, 0.6)
-    """mass of token 0 in each"""
+    """frequency of token 0 in each"""
     stays: tuple[float, ...] = (0.8, 0.8, 0.69, 0.5)
     """chance of repeating the last token in each; the paper's is 0.8"""
     seeds: int | tuple[int, ...] = 3
@@ -79,13 +79,13 @@ class Settings:
     init_scale: Annotated[float, Range(1e-8, 1e-3)] = 1e-4
     """size of the random start"""
     t1: float = 2e4
-    """end of flows below the critical stay, steps; later where low tokens come together more slowly"""
+    """end of the flows below the critical stay, steps; they run longer where rare tokens converge more slowly"""
     n_times: Annotated[int, Range(50, 1e5)] = 500
     """samples of each flow, half of them log-spaced, half evenly"""
     tokens: Annotated[tuple[int, ...], Range(3, 64)] = (3, 4, 6)
     """numbers of tokens in the diagram"""
     masses: tuple[float, ...] = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    """masses of token 0 in the diagram"""
+    """frequencies of token 0 in the diagram"""
 
     @property
     def flows(self) -> list[tuple[int, float, float]]:
@@ -121,7 +121,7 @@ def _flow(settings: Settings, n_vocab: int, high: float, stay: float) -> dict[st
 
     def followed(seed: int) -> dict[str, Any]:
         def run(t1: float, n_times: int) -> dict[str, Any]:
-            # half of them evenly spaced: low tokens part within a few units of time, long after the start
+            # half of them evenly spaced: rare tokens part within a few units of time, long after the start
             times = np.union1d(np.geomspace(0.1, t1, n_times // 2), np.linspace(t1 / n_times, t1, n_times // 2))
             flowed = saccade.flow(chain, times=times, model=model, seeds=[seed])
             return _run(flowed.isel(seed=0, time=slice(1, None)), chain, stay)
@@ -168,7 +168,7 @@ def _run(run: xr.Dataset, chain: saccade.MarkovChain, stay: float) -> dict[str, 
 
 
 def _growth_at_rest(time: Array, spread: Array, inside: Array) -> float:
-    """d ln(spread) / dt, on a straight line in the spread to zero: with three or more low tokens the next order is linear in it,
+    """d ln(spread) / dt, on a straight line in the spread to zero: with three or more rare tokens the next order is linear in it,
     and near the critical stay, where the rate itself is small, it is not small beside it.
     """
     rates = np.gradient(np.log(spread), time)
@@ -207,16 +207,16 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _of_escape(run: xr.Dataset, case: Case) -> Iterator[Claim]:
-    rate, title = float(run.parting_predicted.mean()), "growth rate of the spread of equal low tokens"
-    sentence = "Above the critical λ equal low tokens separate on the rank-one manifold, at the rate given by the Hessian."
+    rate, title = float(run.parting_predicted.mean()), "growth rate of the spread of equal rare tokens"
+    sentence = "Above the critical λ equal rare tokens separate on the rank-one manifold, at the rate given by the Hessian."
     yield case.near(CRITICAL_STAY, title, run.parting_rate, rate, relative=0.01, sentence=sentence)
     forms: Any = {"number": "2.2", "printed": 0.0, "corrected": rate, "within": 0.01 * rate}
-    yield case.erratum(PROPOSITION_3_8, "rate on the manifold, equal low tokens", float(run.parting_rate.mean()), **forms)
+    yield case.erratum(PROPOSITION_3_8, "rate on the manifold, equal rare tokens", float(run.parting_rate.mean()), **forms)
     times = np.stack([run.parting_time, run.opening_time], axis=-1)
-    yield case.in_order(CRITICAL_STAY, "low tokens separate before a direction opens", times)
-    yield case.at_most(CRITICAL_STAY, "s₂ / s₁ when low tokens have separated", run.parting_ratio, 0.01)
+    yield case.in_order(CRITICAL_STAY, "rare tokens separate before a direction opens", times)
+    yield case.at_most(CRITICAL_STAY, "s₂ / s₁ when rare tokens have separated", run.parting_ratio, 0.01)
     title, late = "time at which the flow leaves / that predicted from the rates", run.opening_time / run.escape_predicted
-    sentence = "Equal low tokens do leave, between a half and one and a half times the sum of the predicted times of all stages."
+    sentence = "Equal rare tokens do leave, between a half and one and a half times the sum of the predicted times of all stages."
     yield case.between(CRITICAL_STAY, title, late, *ON_TIME, sentence=sentence)
 
 
@@ -288,19 +288,19 @@ def _parting(record: xr.Dataset) -> Lines:
     rate, parted, opened = (float(run[name][0]) for name in ("parting_predicted", "parting_time", "opening_time"))
     near = np.linspace(parted - 5 / rate, parted, 20)
     lines = [
-        Line(run.curve_time, run.curve_spread, "spread of the low tokens", tone=0),
+        Line(run.curve_time, run.curve_spread, "spread of the rare tokens", tone=0),
         Line(near, APART * np.exp(rate * (near - parted)), "slope predicted", DASHES, None),
         Line(run.curve_time, run.curve_ratio, "s₂ / s₁ of the embedding", tone=1),
     ]
     return Lines(
-        "tokens part, then a direction opens", "time", "size", lines, "y", (100, opened if opened > 100 else None), (1e-5, 2)
+        "tokens separate, then a direction opens", "time", "size", lines, "y", (100, opened if opened > 100 else None), (1e-5, 2)
     )
 
 
 def _losses(record: xr.Dataset) -> Lines:
     runs = [record.isel(flow=i) for i in range(record.sizes["flow"])]
     lines = [Line(one.curve_time, one.curve_gap, one.flow.item(), tone=i) for i, one in enumerate(runs)]
-    return Lines("equal low tokens: escape or stall", "time", "loss above the optimum", lines, "x", (10, None))
+    return Lines("equal rare tokens: escape or stall", "time", "loss above the optimum", lines, "x", (10, None))
 
 
 def _diagram(record: xr.Dataset, n_vocab: int) -> Lines:
@@ -309,12 +309,12 @@ def _diagram(record: xr.Dataset, n_vocab: int) -> Lines:
     least = np.array([theory.least_saturated_stay(mass, n_vocab) for mass in masses.tolist()])
     shown = np.array([[high, stay] for n, high, stay in flows if n == n_vocab]).reshape(-1, 2)
     lines = [
-        Line(masses, critical, "equal tokens part above λ_c", tone=0),
+        Line(masses, critical, "equal tokens separate above λ_c", tone=0),
         Line(record.mass, record.critical_stay.sel(tokens=n_vocab).mean("nearness"), "λ_c from the Jacobian", POINTS, 0),
         Line(masses, least, "saturated above 1 - 1/(dπ₁); shaded: stable", DASHES, 1, low=least, high=np.maximum(least, critical)),
         Line(shown[:, 0], shown[:, 1], "flows", RINGS, None),
     ]
-    return Lines(f"stability, d = {n_vocab}", "mass of the frequent token π₁", "stay λ", lines, xlim=(0.2, 1), ylim=(0, 1))
+    return Lines(f"stability, d = {n_vocab}", "frequency π₁ of token 0", "stay λ", lines, xlim=(0.2, 1), ylim=(0, 1))
 
 
 EXPERIMENT = Experiment(
@@ -324,10 +324,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: four tokens at the paper's stay; the spread of equal low tokens along the one direction of the embedding grows "
+        "Panel 1: four tokens at the paper's stay; the spread of equal rare tokens along the one direction of the embedding grows "
         "at the predicted rate, the second direction only later. Panel 2: loss above the optimum; above the critical stay it "
-        "falls, below it stays. Other panels: the stay above which equal tokens part by themselves, and the one above which the "
-        "saturated point exists; shaded: it exists and is stable at finite strength. Where the dashed line is on top the two "
+        "falls, below it stays. Other panels: the stay above which equal tokens separate by themselves, and the one above which "
+        "the saturated point exists; shaded: it exists and is stable at finite strength. Where the dashed line is on top, the two "
         "exclude each other. Rings: the flows."
     ),
     finding=(

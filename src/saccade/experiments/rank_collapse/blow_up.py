@@ -301,7 +301,7 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: E^(-1/3) of random starts, from where it is positive, against the time that is left; in the end they are equal. "
+        "Panel 1: E^(-1/3) of random starts, from where it is positive, against the remaining time; in the end the two are equal. "
         "Panel 2: blow-up times of starts of rank one. Panel 3: at what size of the weights a start meets Assumption 1; wide "
         "networks leave the cubic flow long before."
     ),

@@ -1,4 +1,4 @@
-"""The loss falls at a time that the start alone tells, about 1/ε; until then W_V turns to v, afterwards to another direction.
+"""The initial weights predict when the loss falls, after about 1/ε; W_V turns to v before that, to another direction afterwards.
 
 Follows networks on the two-clue task and on noisy sequences through stage I, with samples around the predicted instant. Tolerances
 were set before the run, but the distance of the columns is read at a loss of .995 since it was 2 % off at half of it, and orders
@@ -72,14 +72,14 @@ VARIABLES = {
     "turn_cosine": Variable("direction turn", "1", "cosine of the top left vector of W_V and v or beta*"),
     "quiet": Variable("", STEPS, "the quietest moment of the plateau, of the times above"),
     "star_cosine": Variable("", "1", "cosine of v and beta*"),
-    "anchor_shift": Variable("anchor", "1", "mean target less the token after the anchor, for anchors 1, 2 and 3"),
+    "anchor_shift": Variable("anchor", "1", "mean target minus the token after the anchor, for anchors 1, 2 and 3"),
 }
 
 
 @dataclass(frozen=True)
 class Settings:
     scales: Annotated[tuple[float, ...], Range(1e-7, 0.02, least=2)] = (1e-2, 1e-3, 1e-4)
-    """initial scales of the clock, falling; W_V is seen to turn at the last"""
+    """initial scales, falling; the turning of W_V is measured at the last"""
     seed: int = 0
     """seed of the random start"""
 
@@ -243,7 +243,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         drift = record.law_drift.sel(activation=activation, law=law)
         yield case.at_most(stated.MATRIX_LAWS, f"drift of {LAWS[law]} in the network, over all squares", drift, 1e-10)
     yield from _of_turn(record.set_coords("turn_time").swap_dims(turn="turn_time"))
-    (one, two, three), title = record.anchor_shift.values, "target with anchor {} less that with anchor 1"
+    (one, two, three), title = record.anchor_shift.values, "target with anchor {} minus that with anchor 1"
     exact = Case(against=CALCULUS)
     yield exact.erratum(stated.ANCHOR_TASK, title.format(2), two - one, printed=0.0, corrected=-1.0, within=0.0)
     yield exact.near(stated.ANCHOR_TASK, title.format(3), three - one, 0.0, within=0)
@@ -321,7 +321,7 @@ def panels(record: xr.Dataset) -> Layout:
     clock |= {"marks": {float(run.offset): "half-way, predicted"}}
     turn: Any = {"levels": {float(record.star_cosine): "v with β*"}, "marks": {0.0: "end of stage I"}, "ylim": (0.7, 1.02)}
     return [
-        Lines("one clock for all initial scales", since, "loss", losses, **clock),
+        Lines("one curve for all initial scales", since, "loss", losses, **clock),
         Lines("W_V condenses to v, then turns", since, "cos of W_V's top direction", turning, **turn),
     ]
 

@@ -1,4 +1,4 @@
-"""On the plateau attention grows at the rate s₁(F), towards the top pair of F, and opens with a rank that its gap predicts.
+"""On the plateau attention grows at rate s₁(F) along the top singular pair of F, and opens with a rank that the gap of F predicts.
 
 Follows networks on noisy sequences (`escape_clock.teacher_data`), on the two-clue task and on the paper's anchor function through
 stage II, and measures orders at β*. Tolerances were set before the run. After it, orders are measured at weights of .02 to .005
@@ -77,7 +77,7 @@ VARIABLES = {
 @dataclass(frozen=True)
 class Settings:
     scales: Annotated[tuple[float, ...], Range(1e-8, 1e-2, least=2)] = (1e-4, 1e-5, 1e-6)
-    """initial scales, falling; the two tasks and turned keys start at the last"""
+    """initial scales, falling; the two tasks and the run with turned keys use the last"""
     seed: int = 0
     """seed of the random start"""
 
@@ -322,7 +322,7 @@ def panels(record: xr.Dataset) -> Layout:
     return [
         Lines("attention opens at the rate s₁(F)", "t - T*/(ε g₀)", "|W_Q|", growth, **limits),
         Lines("rank left when attention opens", "initial scale ε", "s₂/s₁ of W_Q", ranks, log="xy"),
-        Lines("how nearly the outer weights rest", "initial scale ε", "smallest outer gradient", depths, log="xy"),
+        Lines("how close to rest the outer weights come", "initial scale ε", "smallest outer gradient", depths, log="xy"),
     ]
 
 

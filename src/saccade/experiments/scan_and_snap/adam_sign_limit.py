@@ -1,4 +1,4 @@
-"""Adam flattens attention on distinct tokens; a high rate has no time to, and in long training the rarest token wins.
+"""Adam flattens attention over distinct tokens unless its rate is high; in long training the rarest token wins.
 
 Our theory: under Adam the rows of the decoder start out equal for all distinct tokens, so frequency drops out and flat attention
 is best; tokens above a critical feature lose attention. Later the rows of tokens that gained attention lead. Each row of the
@@ -29,7 +29,7 @@ from saccade.theory import scan_and_snap as theory
 from saccade.theory.condition import at_least, met
 from saccade.theory.scan_and_snap.statements import ADAM_FIRST_MOVE, ADAM_LIMIT, MOMENTUM_CLOCK
 
-ADAM, LONG = "every entry moves alike (Adam)", "long contexts"
+ADAM, LONG = "every entry moves equally (Adam)", "long contexts"
 ROWS = "rows of the decoder may differ"
 SMOOTH = "gradients outlast the memory of momentum"
 LONG_ENOUGH = 127  # tokens of a context: the published length, at which the theory's favourite is within two ranks
@@ -70,7 +70,7 @@ class Settings:
     updates: tuple[int, ...] = (30, 100, 300, 1000, 3000)
     """lengths of training with Adam, updates"""
     published: Annotated[int, Range(3, 100_000)] = 100
-    """one of them, that of the paper's figure: panel 1 shows it, and the negative controls have it"""
+    """the length in the paper's figure, one of `updates`: shown in panel 1 and used by the negative controls"""
     control_rate: Annotated[float, Range(1e-4, 1e3)] = 0.1
     """rate of the negative controls"""
     control_seeds: Annotated[int, Range(1, 1000)] = 5
@@ -89,7 +89,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     own, others = np.flatnonzero(task.distinct[0]), np.flatnonzero(other.distinct[0])
     updates = [int(each) for each in checked_list("updates", settings.updates, low=3.0, high=1e5)]
     if sorted(set(updates)) != updates:
-        raise InputError("`updates` must rise from one to the next.")
+        raise InputError("`updates` must increase.")
     if settings.published not in updates:
         raise InputError(f"`published` must be one of `updates`; got {settings.published}.")
     run, beside = (_without_noise(each, rates, updates[-1], [2, *updates]) for each in (task, other))
@@ -196,7 +196,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         ADAM_FIRST_MOVE,
         "a distinct token first gains attention above its critical rate and loses it below",
         (record.first_move.values > 0) != gains,
-        sentence="The critical rate of a distinct token tells which way its first step goes.",
+        sentence="The critical rate of a distinct token decides which way its first step goes.",
     )
     for updates in record["update"].values.tolist():
         at = record.sel(update=updates)
@@ -279,7 +279,7 @@ def panels(record: xr.Dataset) -> Layout:
         ],
         [
             Lines("low rates flatten attention", rate, "entropy among distinct tokens (nats)", entropies, "x", levels=flat),
-            Lines("momentum as a faster clock", rate, "distance from the flow / largest logit", _clock_lines(record), "xy"),
+            Lines("momentum and plain descent", rate, "distance from the flow / largest logit", _clock_lines(record), "xy"),
         ],
     ]
 
@@ -318,13 +318,13 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Adam on Syn-Small without noise: points are simulation, lines are theory (each row of the decoder one number). Panel "
+        "Adam on Syn-Small without noise: points are simulation, lines are theory (one number per row of the decoder). Panel "
         "1: attention on the distinct tokens of class 1 at three rates. Panel 2: the favoured token against the rate, for three"
         " lengths of training: at low rates the rarest token takes over. Right of the dotted line even the most frequent token "
         "gains from the first step. The dot and the ring at one rate are controls where the theory must fail: SGD, and Adam in "
         "short contexts. Panel 3: entropy; at low rates attention is nearly uniform. Panel 4: distance of descent from the "
         "flow. At low rates the error with momentum is (1 + μ)/(1 - μ) times that of plain descent (dashed); at the published "
-        "rate of 1 momentum does not act as a faster clock."
+        "rate of 1 momentum does not just speed training up."
     ),
     finding=(
         "theory predicts to within one rank which token Adam favours: of 21 rates it misses {favoured*updates 100):.0f} after 100 "

@@ -109,7 +109,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     slowest, fastest = int(np.argmin(lrs)), int(np.argmax(lrs))
     if lrs[fastest] >= 10 * lrs[slowest]:
         other, at = int(_predicted(record, fastest, 0).argmax()) + 1, case.but(rate=float(lrs[slowest]))
-        yield at.breaking("theory is told the rate").near(ADAM_LIMIT, title, _seen(record, slowest, 0).favoured, other, within=2)
+        yield at.breaking("theory is given the rate").near(ADAM_LIMIT, title, _seen(record, slowest, 0).favoured, other, within=2)
     for rate, lr in enumerate(lrs):
         if lr not in REPLICATED:
             continue

@@ -70,7 +70,7 @@ class Settings:
     descent_ratio: float = 0.01
     """attention rate over decoder rate in the descent compared with Lemma 4"""
     descent_steps: int = 1000
-    """steps of that descent, one class each"""
+    """steps of that descent, with one class per step"""
     descent_seeds: int = 4
     """number of random class orders to average that descent over"""
     lengths: tuple[int, ...] = (32, 128, 512, 2048)
@@ -171,7 +171,7 @@ def _at_finite_length(record: xr.Dataset, settings: Settings) -> Iterator[Claim]
             share[i].mean(),
             bound,
             expected=expected,
-            sentence="In short contexts some rare distinct tokens lose attention; in endless ones, says the theory, all gain.",
+            sentence="In short contexts some rare distinct tokens lose attention; in infinitely long ones all gain, says theory.",
         )
     # What an independent replication saw; it stopped at an unknown step, but nothing here moves after the 48th.
     given = [at_least("updates, as in Fig. 4", settings.steps, Settings().steps)]

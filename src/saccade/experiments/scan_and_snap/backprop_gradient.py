@@ -43,23 +43,23 @@ class Settings:
     n_vocab: int = 2000
     """vocabulary of the classes for Theorem 1"""
     overlaps: tuple[float, ...] = (0.145, 0.15, 0.155)
-    """their overlaps f_n . f_n', for the pairs 12, 13, ..., 23, ...; the default meets Assumption 2"""
+    """overlaps f_n . f_n', for the pairs 12, 13, ..., 23, ...; the default meets Assumption 2"""
     lr_decoder: float = 0.5
-    """their decoder rate, per step"""
+    """decoder rate, per step"""
     plain_vocab: int = 1000
-    """vocabulary of the contrast with plain descent"""
+    """vocabulary of the plain descent that Theorem 1 is compared with"""
     plain_classes: int = 2
-    """its classes"""
+    """classes of that descent"""
     plain_overlap: float = 0.31
-    """overlap of any two of them, in (0, 1)"""
+    """overlap of any two of its classes, in (0, 1)"""
     plain_lr: float = 0.1
-    """its decoder rate, per step"""
+    """decoder rate of that descent, per step"""
     looks: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
-    """times at which it is measured, in units of t_0' = K ln M/eta_Y"""
+    """times at which the coupling is measured, in units of t_0' = K ln M/eta_Y"""
     random_sets: int = 100
     """random sets of classes for Lemmas 13 to 17"""
     seed: int = 0
-    """seed of those sets"""
+    """seed of the random sets"""
 
 
 def measure(settings: Settings, on_progress: Progress) -> Measured:

@@ -1,9 +1,9 @@
-"""With unequal classes a slow decoder breaks the scan; with classes alike it does not.
+"""A slow decoder breaks the scan if classes are unequal, but not if they are equal.
 
 Decoder rates from .01 to 100 times that of attention, in the plain flow (B), with either rate held at 1, since a ratio alone does
-not say which of the two has changed, and in the theory's flow (C). Classes alike: Syn-Medium with one query. Unequal: the same
-with the distinct tokens of class 1 heavier. Asked at each ratio: who rises, who falls, in what order, how sparse, how fast. A
-public summary says that the scan fails below ratio 1. Expect that with classes alike no token goes the wrong way; with unequal
+not say which of the two has changed, and in the theory's flow (C). Equal classes: Syn-Medium with one query. Unequal: the same
+with the distinct tokens of class 1 more frequent. Asked at each ratio: who rises, who falls, in what order, how sparse, how fast. A
+public summary says that the scan fails below ratio 1. Expect that with equal classes no token goes the wrong way; with unequal
 classes the distinct tokens of class 2 fall in (B), below the ratio that our theory gives for this time, and never in (C). When
 they fall is asked in `turning-heights`, and SGD (A) in `large-steps`.
 """
@@ -61,9 +61,9 @@ class Settings:
     ratios: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     """decoder rate over attention rate; one of the two is 1 per step"""
     t1: float = 1e4
-    """end of the flows with classes alike, steps"""
+    """end of the flows with equal classes, steps"""
     heavier: float = 2.0
-    """log of how much heavier the distinct tokens of class 1 are, where classes are unequal"""
+    """log of how much more frequent the distinct tokens of class 1 are, where classes are unequal"""
     unequal_t1: float = 1e6
     """end of the flows with unequal classes, steps"""
 
@@ -136,7 +136,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         yield case.at_least(RATE_RATIO, title, mass[-1, -1] / mass[equal, -1], 1, strict=True)
         if flow == "B":
             fall = mass[:, 0] - mass[:, -1]
-            title = "classes alike: fall of common tokens, slowest decoder / equal rates"
+            title = "equal classes: fall of common tokens, slowest decoder / equal rates"
             yield case.at_most(SLOW_DECODER, title, fall[0] / fall[equal], 0.5, expected=FAILS)
             yield from _told(record, name, case)
         if held == DECODER:
@@ -161,7 +161,7 @@ def _told(record: xr.Dataset, name: str, case: Case) -> Iterator[Claim]:
     entropy, told = record[f"{name}_entropy"].values, record[f"{name}_expected_entropy"].values
     title = "entropy among distinct tokens: largest error of plain-descent theory, nats"
     yield case.at_most(PLAIN_MEMORY, title, np.abs(entropy - told), _MEMORY)
-    title = "rate ratio at which distinct tokens are told apart best (least entropy), as theory says"
+    title = "rate ratio of least entropy among distinct tokens, as theory predicts"
     best, predicted = (float(record.ratio.values[np.argmin(one)]) for one in (entropy, told))
     yield case.near(PLAIN_MEMORY, title, best, predicted, within=0)
 
@@ -226,7 +226,7 @@ def _mass_panel(record: xr.Dataset) -> Lines:
         Line(ratios, record.reduced_mass.values[:, -1], "theory's flow (C), η_Y = 1", POINTS, 1),
     ]
     start = {float(record.plain_mass[0, 0]): "start"}
-    return Lines("classes alike", "η_Y / η_Z", "attention left on common tokens", left, "x", ylim=(-0.02, 1.02), levels=start)
+    return Lines("equal classes", "η_Y / η_Z", "attention left on common tokens", left, "x", ylim=(-0.02, 1.02), levels=start)
 
 
 def _entropy_panel(record: xr.Dataset) -> Lines:
@@ -237,7 +237,7 @@ def _entropy_panel(record: xr.Dataset) -> Lines:
         Line(ratios, record.held_entropy, "plain flow (B), η_Z = 1", POINTS, 4),
         Line(ratios, record.held_expected_entropy, "", LINE, 4),
     ]
-    title, y, start = "classes alike: how sparse", "entropy among distinct tokens (nats)", float(record.start_entropy)
+    title, y, start = "equal classes: how sparse", "entropy among distinct tokens (nats)", float(record.start_entropy)
     return Lines(title, "η_Y / η_Z", y, entropy, "x", levels={start: "start"})
 
 
@@ -272,11 +272,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Above, classes alike. Left: attention left on common tokens, in the plain flow (B) with either rate fixed at 1 and in "
-        "its theory (lines), and with the decoder's rate fixed at 1 in the theory's flow (C). It falls at every ratio. Right: "
-        "entropy among distinct tokens; they are told apart best near ratio 10, and hardly at .01. Below, unequal classes: logits "
-        "of the distinct tokens of class 2, whose tokens are lighter than those of class 1. Left of the dotted line all fall in "
-        "(B), here the frequent ones most; in (C) they always rise."
+        "Top, equal classes. Left: attention left on common tokens, in the plain flow (B) with either rate fixed at 1 and in its "
+        "theory (lines), and with the decoder's rate fixed at 1 in the theory's flow (C). It falls at every ratio. Right: entropy "
+        "among distinct tokens; attention differs most between them near ratio 10, and hardly at .01. Bottom, unequal classes: "
+        "logits of the distinct tokens of class 2, which are less frequent than those of class 1. Left of the dotted line all "
+        "fall in (B), here the frequent ones most; in (C) they always rise."
     ),
     finding=(
         "a slow decoder does not break the scan if classes are equal; if they are unequal, {distinct tokens rise, common ones "

@@ -218,11 +218,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "How far a class strays from its expected course after N steps: in its draws, in the height of its logits and in the error "
-        "of its output, each relative to a class with exactly N/K draws. Filled dots: what all but delta of the classes stay "
-        "below; rings: the largest over all runs. Lines: the bounds of Lemmas 10 to 12 and Corollary 1 at the same delta; the "
-        "filled dots stay below them. The output error (panel 3) depends on the draws most near the snap, t₀, and hardly at all "
-        "later."
+        "How far a class is from its expected state after N steps: in its draws, in the height of its logits and in the error of "
+        "its output, each relative to a class with exactly N/K draws. Filled dots: the value that all but a share delta of the "
+        "classes stay below; rings: the largest over all runs. Lines: the bounds of Lemmas 10 to 12 and Corollary 1 at the same "
+        "delta; the filled dots stay below them. The output error (panel 3) depends on the draws most near the snap, t₀, and "
+        "hardly at all later."
     ),
     finding=(
         "{share of classes with draws*:.0%} of class counts and {share of classes with output errors*N ≥ t₀:.0%} of output errors "

@@ -1,4 +1,4 @@
-"""Token counts alone tell where attention moves first; for well-separated classes that is what Theorems 2 and 3 say.
+"""Token counts alone predict where attention moves first; for well-separated classes that is what Theorems 2 and 3 say.
 
 Classes of one query that share one token, with infinite contexts and with contexts of 16 tokens drawn from them. Two predictions of
 ours are compared with the exact flow and with descent on all windows: the first force, z = t²/2 η_Y η_Z F, from one pass over the
@@ -46,7 +46,7 @@ class Settings:
     """Settings; rates are those at which the flow is followed, and of the descent that decoder first is compared with."""
 
     n_classes: int = 3
-    """next tokens of the one query"""
+    """next tokens; there is one query"""
     n_distinct: int = 5
     """distinct tokens per class; their probabilities rise evenly"""
     windows: int = 3000
@@ -165,7 +165,7 @@ def _law_claims(one: xr.Dataset, case: Case) -> Iterator[Claim]:
         "first force against the early flow: relative distance",
         apart(early.law, early.flow),
         _WITHIN,
-        sentence="One pass over the counts of the data tells how attention moves at first.",
+        sentence="One pass over the token counts predicts how attention moves at first.",
     )
     control = case.but(given=[met(UNIT_LENGTH, False)]).breaking(UNIT_LENGTH)
     title = "first force with attention not divided by its length: relative distance"
@@ -229,8 +229,8 @@ def _error_panel(record: xr.Dataset) -> Lines:
         one = record.sel(context=context)
         lines.append(Line(one.share, apart(one.law, one.flow), f"first force, {context}", POINTS, tone))
         lines.append(Line(one.share, apart(one.law_next, one.flow), f"with its next order, {context}", DASHES, tone))
-    lines.append(Line(record.share, 0.1 * record.share, "10 % times t / clock", "line", None))
-    return Lines("error of the first force over time", "t / clock", "distance from the flow", lines, "xy")
+    lines.append(Line(record.share, 0.1 * record.share, "10 % × t / predicted time of 10 % error", "line", None))
+    return Lines("error of the first force over time", "t / predicted time of 10 % error", "distance from the flow", lines, "xy")
 
 
 def _decoder_panel(record: xr.Dataset) -> Lines:
@@ -261,7 +261,11 @@ EXPERIMENT = Experiment(
     table=cell_rows,
     variables={
         "clock": Variable("context", "steps", "time at which the next order is a tenth of the first force"),
-        "flow": Variable("context share token", "1", "attention logits of the query in the flow, at shares of the clock"),
+        "flow": Variable(
+            "context share token",
+            "1",
+            "attention logits of the query in the flow, at fractions of the predicted time of 10 % error",
+        ),
         "control": Variable("context token", "1", "the same at the first share, attention not divided by its length"),
         "law": Variable("context share token", "1", "first force: t²/2 η_Y η_Z F"),
         "law_next": Variable("context share token", "1", "the same with its next order"),

@@ -1,4 +1,4 @@
-"""The poster's four pictures need fast attention, strong overlaps and the theory's flow; plain flow shows them all only barely.
+"""The four stages of Fig. 2 need fast attention, strong overlaps and the theory's flow; plain flow barely shows them all.
 
 Syn-Small, Syn-Medium with one query and the weakly overlapping classes of Theorem 4, at five ratios of the rates, along the
 theory's flow (C) and the plain flow (B) to t = 1e12. Stages are the events that `saccade.find_events` finds; its thresholds were
@@ -244,9 +244,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Above: attention of one class of Syn-Medium at the start and at each stage, light to dark. The theory's flow goes through "
-        "all stages; in plain flow distinct tokens rise together and no winner emerges. Below, three tasks at five ratios of the "
-        "rates. Left: the largest lead of the top distinct token; above the dotted line it counts as a winner. In plain flow only "
+        "Top: attention of one class of Syn-Medium at the start and at each stage, light to dark. The theory's flow goes through "
+        "all stages; in plain flow distinct tokens rise together and no winner emerges. Bottom, three tasks at five rate ratios. "
+        "Left: the largest lead of the top distinct token; above the dotted line it counts as a winner. In plain flow only "
         "Syn-Small at ratios 5 and 10 has one. Right: when attention freezes; points are missing where it does not by t = 1e12."
     ),
     finding=(

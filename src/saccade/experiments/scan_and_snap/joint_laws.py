@@ -1,4 +1,4 @@
-"""JoMA: the weights above determine attention; it goes to the strongest token first, and later spreads out again.
+"""JoMA: the MLP weights above determine attention; it goes to the strongest token first, and later spreads out again.
 
 Theorem 1 of JoMA along a gradient flow of both layers: exact for linear and exponential attention, approximate for softmax. One
 linear neuron under a constant gradient: the erf law, and when all attention is on one token. With a nonlinearity, in the paper's
@@ -215,7 +215,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 "correlation of logits with those predicted from the weights above",
                 correlation,
                 0.9,
-                sentence="The weights of the layer above tell where attention has moved.",
+                sentence="The weights of the layer above predict where attention has moved.",
             )
         else:
             law = THEOREM_1 if rate == 1 else RATES_LAW
@@ -294,7 +294,7 @@ def panels(record: xr.Dataset) -> Layout:
     published = {PUBLISHED_ENTROPY["at its minimum"]: "published minimum", REPLICATED_LIMIT: "limit"}
     return [
         [
-            Lines("logits from the layer above", "by Theorem 1", "attention logits at the end", laws),
+            Lines("logits from the layer above", "predicted by Theorem 1", "attention logits at the end", laws),
             Lines("constant gradient: the strongest wins", "t / time of blow-up", "weight", grown),
         ],
         [

@@ -1,4 +1,4 @@
-"""With two or three layers of attention all move at about the same time; the lowest does not lead, and freezes last.
+"""With two or three layers of attention, all of them move at about the same time; the lowest does not lead, and freezes last.
 
 The data have as many levels as the model has layers (`model/attention_tree.py`): every layer must find the one token or node that
 carries the answer. Gradient flow from small random starts. Asked before the first run: does the lowest layer move its attention
@@ -151,8 +151,8 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Entropy of attention in each layer relative to its value at the start, one panel per depth. Solid: one random start; "
-        "dashed: the others. All layers of a model fall at about the same time and then creep, the lowest for longest. The lowest "
-        "layer attends to six tokens, two of them common; the others attend to three nodes, of which one matters."
+        "dashed: the others. All layers of a model fall at about the same time and then move slowly, the lowest for longest. The "
+        "lowest layer attends to six tokens, two of them common; the others attend to three nodes, of which one matters."
     ),
     finding=(
         "in {the lowest layer turns*layers 2):.0f} of 4 starts the lower of two layers does not move first; {share of its "

@@ -38,7 +38,7 @@ VARIABLES = {
     "attention_error": Variable("length draw", "1", "largest gap over tokens between attention of a finite context and its limit"),
     "exceeded": Variable("length token", "1", "share of contexts whose token frequency is further off than Hoeffding's bound"),
     "frequency_error": Variable("length token", "1", "gap of frequency and chance that all but delta of the contexts stay below"),
-    "mixed_error": Variable("length draw", "1", "attention_error where every context has a token distribution of its own"),
+    "mixed_error": Variable("length draw", "1", "attention_error where every context has another token distribution"),
     "token_prob": Variable("token", "1", "P(l|n): chance of each context token"),
     "logits": Variable("token", "1", "z_m: how much the query seeks each token"),
 }
@@ -215,7 +215,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         _power(record.attention_error),
         -0.5,
         within=0.05,
-        sentence="Four times the context brings attention twice as close to its limit for endless contexts.",
+        sentence="A context four times as long brings attention twice as close to its infinite-context limit.",
     )
     outside = "share of contexts outside Hoeffding's bound, worst token and length"
     yield case.at_most(LEMMA_18, outside, record.exceeded, delta)
@@ -252,9 +252,9 @@ def panels(record: xr.Dataset) -> Layout:
         Line(T, mean[-1] * np.sqrt(T[-1] / T), "slope -1/2 (Lemma 2)"),
         Line(T, worst, f"frequency of the worst token, {100 * (1 - delta):g} % stay below", POINTS, 1),
         Line(T, bound, f"Hoeffding's bound (Lemma 18), δ = {delta:g}", DASHES, 1),
-        Line(T, record.mixed_error.mean("draw"), "control: a distribution of its own in every context", POINTS, 2),
+        Line(T, record.mixed_error.mean("draw"), "control: another distribution in every context", POINTS, 2),
     ]
-    return [Lines("how fast a finite context nears its limit", "T (tokens)", "error in a share", lines, "xy")]
+    return [Lines("how fast finite contexts approach the limit", "T (tokens)", "error in a share", lines, "xy")]
 
 
 EXPERIMENT = Experiment(
@@ -266,7 +266,7 @@ EXPERIMENT = Experiment(
     caption=(
         "Blue: largest error of attention over tokens, mean over contexts (band: the middle 90 %), with a line of slope -1/2 "
         "through the longest contexts. Olive: the error in a token's frequency that all but delta of the contexts stay below, for "
-        "the worst token; dashed: Hoeffding's bound. Green: the negative control, which has no limit."
+        "the worst token; dashed: Hoeffding's bound. Green: the negative control, which does not converge."
     ),
     finding="the gradient formula matches finite differences to 1e-8; attention approaches its limit as T^{power of T*:.2f}",
     variables=VARIABLES,

@@ -1,4 +1,4 @@
-"""Plain descent couples classes by 1/M at first, and more the more alike they are; in the end by one to two times Theorem 1's E'.
+"""Plain descent couples classes by 1/M at first, then more if they overlap; in the end by one to two times Theorem 1's E'.
 
 The coupling of every pair of classes is read off the decoder of the plain flow (B) with attention at rest, for four classes with
 unequal overlaps and for classes that overlap strongly, and compared with the decoder's own equation and its closed forms, early
@@ -34,11 +34,11 @@ class Settings:
     n_vocab: int = 400
     """vocabulary of four classes with unequal overlaps"""
     t1: float = 1e12
-    """end of their flow, steps"""
+    """end of the flow of the four classes, steps"""
     strong_feature: float = 0.55
     """feature of the common token of five classes that overlap strongly, followed to t = 1e300"""
     strong_vocab: int = 1000
-    """vocabulary of these"""
+    """vocabulary of these five classes"""
 
 
 def unequal_classes(n_vocab: int) -> SequenceClasses:
@@ -141,7 +141,7 @@ EXPERIMENT = Experiment(
         "theory of plain descent."
     ),
     finding=(
-        "an equation of our own for plain descent gives the coupling of every pair of classes to "
+        "our equation for plain descent gives the coupling of every pair of classes to "
         "{coupling of a pair from the decoder*:.1g}; with strong overlaps the coupling ends at "
         "{coupling at the end / Theorem 1*:.2f} times Theorem 1's"
     ),

@@ -72,7 +72,7 @@ VARIABLES = {
     "apart_late": Variable(
         "token",
         "1",
-        "logits at the end of the flow (B) if class 2 stands further away, steepest slope, fastest attention",
+        "logits at the end of the flow (B) if class 2 is further away, steepest slope, fastest attention",
     ),
     "apart_expected": Variable("token", "1", "the same by the theory of plain descent and effective frequencies"),
     "apart_overlap": Variable("", "1", "overlap of these classes with the prior counted"),

@@ -184,8 +184,8 @@ def panels(record: xr.Dataset) -> Layout:
     t, top = record.time.values[1:], int(np.argmax(record.pairwise_logits.values[-1]))
     logits = [
         Line(t, record.pairwise_logits.values[1:, top], "Y and Z free", LINE, None),
-        Line(t[::5], record.free_logits.values[1::5, top], "W_Q, W_V move", RINGS, 0),
-        Line(t[2::5], record.factored_logits.values[3::5, top], "W_Q, W_K, W_V move", POINTS, 1),
+        Line(t[::5], record.free_logits.values[1::5, top], "W_Q, W_V trained", RINGS, 0),
+        Line(t[2::5], record.factored_logits.values[3::5, top], "W_Q, W_K, W_V trained", POINTS, 1),
     ]
     extra = [Line(t, record.factored_logits_error.values[1:], "", LINE, 1)]
     widths, apart = record.width.values, record.distance.values
@@ -197,7 +197,7 @@ def panels(record: xr.Dataset) -> Layout:
     ]
     return [
         Lines("orthonormal embeddings", "t (steps)", "logit of the token that gains most", logits, "x", xlim=(0.1, None)),
-        Lines("what moving W_K adds", "t (steps)", "extra terms over the pairwise velocity", extra, "x", xlim=(0.1, None)),
+        Lines("what training W_K adds", "t (steps)", "extra terms over the pairwise velocity", extra, "x", xlim=(0.1, None)),
         Lines("random embeddings", "width d", "distance from the pairwise flow", distance, "xy", ylim=(1e-2, 1)),
     ]
 

@@ -93,7 +93,7 @@ def _setups(settings: Settings) -> list[Setup]:
     if settings.classes:
         return varied
     if len(settings.other_n_classes) != len(settings.other_common_features):
-        raise InputError("`other_n_classes` and `other_common_features` pair up: they must have one length.")
+        raise InputError("`other_n_classes` and `other_common_features` are used in pairs: they must have the same length.")
     base, others = varied[0], zip(settings.other_n_classes, settings.other_common_features, strict=True)
     return [
         *varied,
@@ -223,7 +223,7 @@ def _slope(flow: Flow, side: str, case: Case) -> Iterator[Claim]:
         # The factor K alone does while scanning; later the flow has shrunk overlaps below 1/M, and the coupling's floor shows.
         yield case.near(
             SELF_CONSISTENT_GROWTH,
-            f"{SIDES[side]}, only the factor K mended",
+            f"{SIDES[side]}, only the factor K corrected",
             slope["log"],
             slope["factor"],
             within=_tolerance(flow) * slope["theory"],

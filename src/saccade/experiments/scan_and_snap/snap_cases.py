@@ -91,16 +91,16 @@ _BUILT_IN = {"n_classes": 5, "common_feature": 0.2, "n_distinct": 4}  # not said
 @dataclass(frozen=True)
 class CaseSettings:
     classes: str = ""
-    """a CSV file with your own P(l|n): a row for each class, a column for each token; empty: one common token, one query"""
+    """a CSV file with your own P(l|n): a row per class, a column per token; empty: classes that share one common token"""
     n_classes: int | None = None
-    """classes; default: 5, or those of your own"""
+    """number of classes; default: 5, or those in your file"""
     common_feature: float | None = None
-    """f_nl(0) of the common token, in (0, 1); classes overlap by its square; default: 0.2, or that of your own classes"""
+    """f_nl(0) of the common token, in (0, 1); classes overlap by its square; default: 0.2, or that in your file"""
     n_distinct: int | None = None
     """distinct tokens per class, with probabilities that rise linearly from 0.1 to 1 before they are normalised; default: 4, or
     those of your own classes"""
     n_vocab: int | None = None
-    """size of the vocabulary; default: 1000, or the tokens that the file of your own classes names"""
+    """size of the vocabulary; default: 1000, or the tokens in your file"""
     lr_decoder: float = 1.0
     """decoder rate, per step"""
     lr_attention: float = 100.0
@@ -165,12 +165,14 @@ def _own(settings: CaseSettings) -> SequenceClasses:
     changed = [name for name in _BUILT_IN if getattr(settings, name) is not None]
     changed += [name for name in varied if getattr(settings, name, None) != getattr(type(settings), name, None)]
     if changed:
-        raise InputError(f"`{changed[0]}` is about the built-in classes; leave it out with `classes`, or leave out `classes`.")
+        raise InputError(f"`{changed[0]}` is for the built-in classes; leave out either it or `classes`.")
     task = SequenceClasses.from_csv(settings.classes)
     if settings.n_vocab is None:
         return task
     if settings.n_vocab < task.n_vocab:
-        raise InputError(f"`n_vocab` is {settings.n_vocab}, but {settings.classes} names {task.n_vocab} tokens; give no fewer.")
+        raise InputError(
+            f"`n_vocab` is {settings.n_vocab}, but {settings.classes} names {task.n_vocab} tokens; it must not be smaller."
+        )
     unused = (f"<unused {i}>" for i in range(task.n_vocab, settings.n_vocab))
     return replace(task, n_vocab=settings.n_vocab, token_names=(*task.token_names, *unused))
 

@@ -186,10 +186,11 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: growth per unit of ln t of the theory's flow (C) at the horizon, over both rates. Bright: still scanning, dark: "
-        "frozen. The border is upright: the decoder's rate alone decides. Panel 2: log growth then, points, with theory's curves; "
-        "for a given attention rate it is largest where the run has just snapped, between the lines t0' = horizon and t0 = "
-        "horizon. Rings: it freezes before it has moved. Panel 3: the onset of every flow that scanned, in units of t0': between "
-        "t0' and t0, and level, so it goes as 1 / η_Y and does not depend on the attention rate."
+        "frozen. The boundary is vertical: the decoder's rate alone decides. Panel 2: log growth at the horizon (points) and "
+        "theory (curves); for a given attention rate it is largest where the run has just snapped, between the lines t0' = "
+        "horizon and t0 = horizon. Rings: attention freezes before it has moved. Panel 3: the onset of every flow that scanned, "
+        "in units of t0': it lies between t0' and t0 and is constant, so the onset scales as 1 / η_Y and does not depend on the "
+        "attention rate."
     ),
     finding="the onset of the snap scales as η_Y^{power of η_Y in the onset:.2f} η_Z^{power of η_Z in the onset:.2f}",
     variables=VARIABLES,

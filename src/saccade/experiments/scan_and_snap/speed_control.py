@@ -226,10 +226,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: the speed γ that the decoder lends to attention, measured along the theory's flow (rings), against its exact "
+        "Panel 1: the speed γ that the decoder gives to attention, measured along the theory's flow (rings), against its exact "
         "form (line), the two forms of Lemma 9 (dashed: early and late) and the late form as Theorem 1(b) prints it, without M "
-        "(dotted). The peak comes before t₀', not between t₀' and t₀. Panel 2: measured over predicted; the late form is good to "
-        "5 % (band) only from about 20 t₀ on."
+        "(dotted). The peak comes before t₀', not between t₀' and t₀. Panel 2: measured over predicted; the late form is accurate "
+        "to 5 % (band) only from about 20 t₀ on."
     ),
     finding="the speed γ peaks at {highest speed (M 1000):.3f}, when t = {time of the highest speed over*:.2f} t₀' (M = 1000)",
     table=cell_rows,

@@ -1,4 +1,4 @@
-"""Initial attention decides who wins; who rises it decides in plain descent only; a wrong decoder is got over, late.
+"""Initial attention decides which token wins, and in plain descent also which rise; training recovers late from a wrong decoder.
 
 Syn-Medium with one query from other starts than zero. Z(0): a rare token favoured just below and just above the threshold of the
 extended Theorem 3, common tokens favoured, one class favoured, random of two sizes. A start acts like other frequencies, so
@@ -51,7 +51,7 @@ class Settings:
     favoured: float = 2.0
     """logit at which common tokens start, or the distinct tokens of class 1, when they are favoured"""
     random_starts: int = 2
-    """random starts, normal, of each of two sizes"""
+    """normally distributed starts of each size"""
     random_sizes: tuple[float, ...] = (1.0, 2.0)
     """standard deviations of random starts"""
     depths: tuple[float, ...] = (2.25, 4.0, 6.25)
@@ -312,7 +312,7 @@ def _recovery_panel(record: xr.Dataset) -> Lines:
             Line(depths, np.exp(found), f"flow (B), η_Z = {rate:g}", POINTS, tone),
             Line(depths, np.exp(told), "predicted slope" if tone == 0 else "", LINE, tone),
         ]
-    return Lines("when it is got over", "S² η_Z/η_Y", "t at which the loss is below 0.1 (steps)", lines, "y")
+    return Lines("recovery time", "S² η_Z/η_Y", "t at which the loss is below 0.1 (steps)", lines, "y")
 
 
 EXPERIMENT = Experiment(
@@ -323,10 +323,10 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: attention on the rarest and on the most frequent distinct token of a class along the theory's flow (C), the "
-        "rarest started just below and just above the logit at which theory says it wins. Panel 2: how far each logit has moved"
-        " by the end of the plain flow (B), for each start of attention. If a start makes classes unequal, the distinct tokens "
-        "of a whole class can fall. Panel 3: attention on common tokens when the decoder starts out wrong with strength S: all "
-        "of it goes there, and comes back. Panel 4: the time this takes against the square of the strength."
+        "rarest started just below and just above the logit at which theory says it wins. Panel 2: how far each logit has moved "
+        "by the end of the plain flow (B), for each start of attention. If a start makes classes unequal, the distinct tokens of "
+        "a whole class can fall. Panel 3: attention on common tokens when the decoder starts out wrong with strength S: all of it "
+        "goes there, then comes back. Panel 4: the time this takes against the square of the strength."
     ),
     finding=(
         "the token with the largest P e^z(0) wins from every start; in plain descent {distinct tokens rise*flow B):.0f} of 240 "

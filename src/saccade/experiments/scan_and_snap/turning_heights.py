@@ -1,4 +1,4 @@
-"""When distinct tokens of unequal classes fall below their start: at a height of the decoder that grows as the root of the ratio.
+"""With unequal classes, distinct tokens fall below their start at a decoder height that grows as the root of the rate ratio.
 
 Plain flow (B) with two unequal classes of seven kinds and three classes of three kinds. Asked: which tokens fall at a slow
 decoder, and, at rate ratios from 1 to 100, at which height of the decoder (a logarithm of time) the most frequent distinct token
@@ -64,11 +64,11 @@ _LITTLE = (0.25, 0.5)  # logs of the weight of class 1 at which classes are hard
 @dataclass(frozen=True)
 class Settings:
     heavier: float = 2.0
-    """log of how much heavier the distinct tokens of class 1 are, where classes are unequal"""
+    """log of how much more frequent the distinct tokens of class 1 are, where classes are unequal"""
     slow: float = 0.01
-    """decoder rate over attention rate at which fates are asked; the decoder's is 1 per step"""
+    """decoder rate over attention rate at which we ask which tokens rise; the decoder's is 1 per step"""
     t1: float = 1e6
-    """end of the flows in which fates are asked, steps"""
+    """end of the flows in which we ask which tokens rise, steps"""
     ratios: tuple[float, ...] = (1.0, 3.0, 10.0, 30.0, 100.0)
     """decoder rate over attention rate at which we wait until a token falls below its start"""
 
@@ -224,7 +224,7 @@ def _turn_panel(record: xr.Dataset) -> Lines:
 
 def _memory_panel(record: xr.Dataset) -> Lines:
     reach, off = record.memory_turn / record.snap_height, 100 * (record.turn / record.memory_turn - 1)
-    named = {"nearly alike": ("two, nearly alike", 1)} | dict.fromkeys(_THREE, ("three", 2))
+    named = {"nearly alike": ("two, nearly equal", 1)} | dict.fromkeys(_THREE, ("three", 2))
     lines, said = [], set()
     for name in record.unequal.values.tolist():
         label, tone = named.get(name, ("two, unequal enough", 0))
@@ -245,8 +245,8 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Panel 1: the height of the decoder, which grows with ln t, at which the most frequent distinct token of the lighter class "
-        "is back at its start, on Syn-Medium with unequal classes. Panel 2: by how much the theory with memory misses that height, "
+        "Panel 1: the height of the decoder, which grows with ln t, at which the most frequent distinct token of class 2, where "
+        "they are rarer, is back at its start, on Syn-Medium with unequal classes. Panel 2: the error of the theory with memory, "
         "for all classes tried, against the height in units of L_s, at which plain descent snaps."
     ),
     finding=(

@@ -58,10 +58,10 @@ def observe_checkpoints(
     | `source`            | a folder of checkpoints, a list of files or folders, or the name of a model on the hub                 |
     | `model`             | a module that the weights fit; default: built by Transformers from config.json, if there is one        |
     | `probe`             | a batch that the model can be called with; needed with `model`, else made from `text`                  |
-    | `text`              | for the tokenizer beside the weights; default: a paragraph of our own. With a `probe`: as in `watch`   |
-    | `revisions`         | of a model on the hub, in the order of training                                                        |
-    | `heads`             | number of heads in a layer, to look at weights that have no model                                      |
-    | `out`               | a folder for the record, its figure and its page; an earlier one of Saccade's gives way                |
+    | `text`              | for the tokenizer saved with the weights; default: a built-in paragraph. With a `probe`: as in `watch` |
+    | `revisions`         | revisions of a model on the hub, in training order                                                     |
+    | `heads`             | number of heads per layer, for weights without a model                                                 |
+    | `out`               | a folder for the record, its figure and its page; an earlier result of Saccade is replaced             |
     | `trust_remote_code` | run Python code that came with the checkpoints                                                         |
 
     The record's attribute `findings` is a JSON list of `[kind, steps, sentence]`: what was found on the way.
@@ -133,7 +133,7 @@ def _found(source: Source, revisions: list[str]) -> tuple[list[Checkpoint], list
     """Checkpoints in order, and what can be told without reading them."""
     paths = _paths(source)
     if paths is not None and revisions:
-        raise InputError(f"`revisions` are those of a model on the hub, but {shortened(source)} is here.")
+        raise InputError(f"`revisions` are those of a model on the hub, but {shortened(source)} is a local folder.")
     if paths is None and not revisions:
         raise InputError(f"there is no folder {source}; for a model on the hub, list its revisions (--revisions step1,step2).")
     if paths is None:

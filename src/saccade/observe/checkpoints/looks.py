@@ -58,7 +58,7 @@ class ModelLooks:
         if isinstance(self._holder, ConfiguredModel) and self._holder.unused:
             unused = listed(sorted(self._holder.unused))
             self.findings.append(
-                Finding("unused", [], f"the model has no place for some tensors, which were not looked at: {unused}.")
+                Finding("unused", [], f"the model has no place for some tensors, which were not measured: {unused}.")
             )
         if self._recorder is None:
             raise InputError("no checkpoint has been read yet.")
@@ -82,7 +82,7 @@ class ModelLooks:
         )
         if other:
             sentence = (
-                f"config.json of {path.name} differs from that of the first in {listed(other)}; it was looked at with the first."
+                f"config.json of {path.name} differs from that of the first in {listed(other)}; it was measured with the first."
             )
             self.findings.append(Finding("other config", [step], sentence))
 
@@ -99,7 +99,7 @@ class WeightLooks:
 
     @property
     def findings(self) -> list[Finding]:
-        why = "there is no config.json, so attention was not looked at, only weights."
+        why = "there is no config.json, so only weights were measured, not attention."
         hint = "" if self._n_heads else " Say how many heads a layer has (--heads) to look at their circuits."
         return [Finding("weights only", [], why + hint), *self._weights.findings]
 

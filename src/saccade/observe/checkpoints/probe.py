@@ -47,9 +47,7 @@ def text_probe(folder: Path, config: Any, text: str | None, trust_remote_code: b
     of_text = config.get_text_config()
     n_vocab = getattr(of_text, "vocab_size", None)
     if not isinstance(n_vocab, int):
-        raise InputError(
-            f"the model of {folder} does not read tokens; call saccade.observe_checkpoints with a `probe` of your own."
-        )
+        raise InputError(f"the model of {folder} does not read tokens; call saccade.observe_checkpoints with your own `probe`.")
     length = max(1, min(LENGTH, getattr(of_text, "max_position_embeddings", None) or LENGTH))  # the model refuses a wrong one
     place = next((place for place in (folder, folder.parent) if any((place / name).is_file() for name in _TOKENIZERS)), None)
     if place is None:
@@ -61,7 +59,7 @@ def text_probe(folder: Path, config: Any, text: str | None, trust_remote_code: b
         ids = _token_ids(place, PARAGRAPH if text is None else text, trust_remote_code)
         sentence = "the probe is a paragraph of our own" if text is None else "the probe is the beginning of the given text"
     if ids.max() >= n_vocab:
-        raise InputError(f"the tokenizer of {folder} gives token {ids.max()}, but the model has {n_vocab} tokens only.")
+        raise InputError(f"the tokenizer of {folder} gives token {ids.max()}, but the model has only {n_vocab} tokens.")
     rows = torch.as_tensor(_rows(ids, length))
     batch = {"input_ids": rows} | ({"decoder_input_ids": rows} if getattr(config, "is_encoder_decoder", False) else {})
     return TextProbe(batch, ids, f"{sentence}; {rows.shape[0]} rows of {rows.shape[1]} tokens.")
@@ -90,5 +88,5 @@ def _token_ids(folder: Path, text: str, trust_remote_code: bool) -> np.ndarray:
     except Exception as error:  # tokenizers of all kinds, each with failures of its own
         raise InputError(f"the tokenizer in {folder} cannot be used: {str(error).strip().splitlines()[0]}") from None
     if len(ids) < 2:
-        raise InputError(f"the text has {len(ids)} tokens; it needs two at least.")
+        raise InputError(f"the text has {len(ids)} tokens; it needs at least two.")
     return ids

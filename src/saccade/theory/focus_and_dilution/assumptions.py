@@ -77,7 +77,7 @@ def _data(pi: NDArray[np.float64], P: NDArray[np.float64], *, n_context: float) 
 
 def _first_stages(*, mu_0: float, c: float, init_scale: float) -> list[Condition]:
     conditions = [
-        above("stage I, unequal tokens", mu_0, TIE, "condensation rate", "a uniform law has nothing to condense to"),
+        above("stage I, unequal tokens", mu_0, TIE, "condensation rate", "equally frequent tokens have nothing to condense to"),
         at_most("stage I, small start", init_scale, SMALL_START, "initial scale", "the linear stages hold as it tends to 0"),
     ]
     if mu_0 > TIE:

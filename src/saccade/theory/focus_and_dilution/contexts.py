@@ -79,7 +79,9 @@ def frequency_excess(*, stationary: ArrayLike, transition: ArrayLike) -> NDArray
 def _echoes(pi: NDArray[np.float64], P: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""$\sum_t(P^t-1\pi^\top) + 1\pi^\top$, the fundamental matrix."""
     if np.linalg.matrix_rank(np.eye(len(pi)) - P) < len(pi) - 1:
-        raise InputError("`transition` must lead from every token to every other: frequencies in this chain depend on its start.")
+        raise InputError(
+            "`transition` must lead from every token to every other: otherwise frequencies depend on the start of the chain."
+        )
     return np.asarray(np.linalg.inv(np.eye(len(pi)) - P + pi))
 
 

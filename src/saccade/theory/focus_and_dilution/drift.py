@@ -130,7 +130,7 @@ def drift_response(*, stationary: ArrayLike, transition: ArrayLike) -> DriftResp
 def two_level_drift(
     gamma_high: float, gamma_low: float, span: float, strength: float, *, high: float, n_vocab: int, stay: float
 ) -> tuple[float, float]:
-    r"""Velocities of $\gamma_1$ and $\gamma_l$ on the rank-one manifold with equal low tokens: the part through M and the part
+    r"""Velocities of $\gamma_1$ and $\gamma_l$ on the rank-one manifold with equal rare tokens: the part through M and the part
     through $\Phi$ together. [chen2026, eqs. 149 to 156].
     """
     two_level_chain(high=high, n_vocab=n_vocab, stay=stay)  # refuses what is no such chain
@@ -180,9 +180,9 @@ def contrast_of_strength(strength: ArrayLike, *, high: float, n_vocab: int) -> N
 
 
 def two_level_combination(gamma: ArrayLike, *, high: float) -> NDArray[np.float64]:
-    r"""The paper's measure of drift, $(1-\pi_1)\gamma_1 - (d-1)\pi_1\gamma_i$ for each low token i.
+    r"""The paper's measure of drift, $(1-\pi_1)\gamma_1 - (d-1)\pi_1\gamma_i$ for each rare token i.
 
-    [chen2026, Theorem 3.7]. Zero for $\gamma \propto \pi$, if all low tokens share the rest $1-\pi_1$ equally. Leading
+    [chen2026, Theorem 3.7]. Zero for $\gamma \propto \pi$, if all rare tokens share the rest $1-\pi_1$ equally. Leading
     axes are kept.
     """
     gamma = np.asarray(gamma, float)

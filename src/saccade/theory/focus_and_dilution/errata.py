@@ -24,7 +24,7 @@ ERRATUM_1_2 = Correction(
         r"\text{(width } m \text{, key width } d_k \text{; in the paper } d_k = m \text{)}",
         r"\frac{\Delta(t)}{|\Delta(t)|} \to \text{the normalised projection of } \Delta(0) \text{ onto them}",
     ),
-    "The direction over the width, then over the key width, is free: all grow alike, and the start decides between them.",
+    "The direction over the width, then over the key width, is free: all grow equally fast, and the start decides between them.",
     title="Not one unstable direction but as many as the width",
 )
 ERRATUM_1_3 = Correction(
@@ -96,8 +96,8 @@ ERRATUM_1_10 = Correction(
         r"\dot \eta = -(\lambda_Q^2 + \lambda_K^2) \gamma^\top \frac{\partial L}{\partial \Phi} \gamma \text{; as printed only if }"
         r" \lambda_Q = \lambda_K",
     ),
-    "The flow of (γ, β, η) closes only where queries and keys have one size, which Proposition 3.6 does not assume.",
-    title="Eq. 20 is closed only for queries and keys of one size",
+    "The flow of (γ, β, η) closes only where queries and keys have equal size, which Proposition 3.6 does not assume.",
+    title="Eq. 20 is closed only for queries and keys of equal size",
 )
 ERRATUM_1_11 = Correction(
     "1.11",
@@ -116,7 +116,7 @@ ERRATUM_2_1 = Correction(
         r"\text{saturated point only if } (1 - \lambda) \pi_1 < \frac{1}{d}",
         r"\text{at finite } \eta \text{ a degenerate point exists outside this domain too}",
     ),
-    "A negative multiple of the logits that favour token 1 gives it less than 1/d, so P must do so too after a low token.",
+    "A negative multiple of the logits that favour token 1 gives it less than 1/d, so P must do so too after a rare token.",
     title="The proof's saturated point needs (1 - λ)π₁ < 1/d",
 )
 ERRATUM_2_2 = Correction(
@@ -126,7 +126,7 @@ ERRATUM_2_2 = Correction(
         r"\lambda \le \lambda_c: \text{ for all } \eta \text{; } \lambda > \lambda_c: \text{ only for } \eta \to \infty",
         r"\lambda > \lambda_c \text{ where } \lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
     ),
-    "Low tokens that separate in γ change what they attend to, by η Var(γ), which vanishes only in the limit.",
+    "Rare tokens that separate in γ change what they attend to, by η Var(γ), which vanishes only in the limit.",
     title="Above a critical λ the degenerate point is neutrally stable at infinite strength only",
 )
 ERRATUM_2_3 = Correction(
@@ -143,7 +143,7 @@ ERRATUM_2_4 = Correction(
         r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\eta^2 |x|^6}{2 (d - 1)^2}"
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}] + O(|x|^7)"
         r" < 0 \text{ above the critical } \lambda",
-        r"\text{low tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
+        r"\text{rare tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
     ),
     "The flat directions of the Jacobian are not flat at sixth order.",
     title="The saturated point is not a local minimum above a critical λ",

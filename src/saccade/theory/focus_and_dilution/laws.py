@@ -25,7 +25,7 @@ def two_level_law(*, high: float, n_vocab: int) -> NDArray[np.float64]:
 
 
 def two_level_chain(*, high: float, n_vocab: int, stay: float) -> NDArray[np.float64]:
-    """The law of a lazy chain with equal low tokens, if there is such a chain."""
+    """The law of a lazy chain with equal rare tokens, if there is such a chain."""
     return lazy_law(two_level_law(high=high, n_vocab=n_vocab), stay)
 
 
@@ -33,7 +33,7 @@ def shares(stationary: ArrayLike) -> NDArray[np.float64]:
     """The law as an array, if it is one."""
     pi = np.asarray(stationary, float)
     if pi.ndim != 1 or len(pi) < 2 or not pi.min() >= 0 or not abs(pi.sum() - 1) < _WHOLE:
-        raise InputError("`stationary` must list the share of each token: at least two, none negative, 1 in all.")
+        raise InputError("`stationary` must list the frequency of each token: at least two, none negative, with sum 1.")
     return pi
 
 
@@ -41,7 +41,9 @@ def positive(stationary: ArrayLike) -> NDArray[np.float64]:
     """The law as an array, if every token comes."""
     pi = shares(stationary)
     if not pi.min() > 0:
-        raise InputError("`stationary` must give every token a share above 0: the logits of one that never comes are infinite.")
+        raise InputError(
+            "`stationary` must give every token a frequency above 0: the logits of a token that never occurs are infinite."
+        )
     return pi
 
 
@@ -58,7 +60,7 @@ def chances(transition: ArrayLike, n_vocab: int) -> NDArray[np.float64]:
     P = np.asarray(transition, float)
     if P.shape != (n_vocab, n_vocab) or not P.min() >= 0 or not np.abs(P.sum(axis=1) - 1).max() < _WHOLE:
         raise InputError(
-            f"`transition` must have {n_vocab} rows of {n_vocab} probabilities, none negative, 1 in all in each row: one for every "
+            f"`transition` must have {n_vocab} rows of {n_vocab} probabilities, none negative, each row with sum 1: one for every "
             "token of `stationary`."
         )
     return P
@@ -68,7 +70,7 @@ def stationary_chain(stationary: ArrayLike, transition: ArrayLike) -> tuple[NDAr
     """A positive law and a table of which it is the stationary law."""
     pi, P = positive(stationary), chances(transition, np.size(stationary))
     if not np.abs(pi @ P - pi).max() < _WHOLE:
-        raise InputError("`stationary` must be the law that `transition` keeps: one step of the chain changes it here.")
+        raise InputError("`stationary` must be the stationary distribution of `transition`: here one step of the chain changes it.")
     return pi, P
 
 

@@ -1,15 +1,15 @@
-r"""Saturated attention: token 0 sees only itself, the low tokens see only each other.
+r"""Saturated attention: token 0 sees only itself, the rare tokens see only each other.
 
-The limit of strong rank-one attention when $\gamma_1$ and $\gamma_l$ have opposite signs. The strength $\kappa$ stays finite inside
-the block of low tokens. Below a least stay the signs agree and there is no such point. Low tokens with one common $\gamma_l$ act as
-a group of mass $1-\pi_1$, so a fit of two rows of logits, $\gamma_1\beta$ and $\gamma_l\beta$, is a critical point of the whole
-rank-one flow, whatever the masses. Equal masses give the point of [chen2026, Proposition 3.8].
+The limit of strong rank-one attention when $\gamma_1$ and $\gamma_l$ have opposite signs. The strength $\kappa$ stays finite
+inside the block of rare tokens. Below a least stay the signs agree and there is no such point. Rare tokens with one common
+$\gamma_l$ act as a group of mass $1-\pi_1$, so a fit of two rows of logits, $\gamma_1\beta$ and $\gamma_l\beta$, is a critical
+point of the whole rank-one flow, whatever the masses. Equal masses give the point of [chen2026, Proposition 3.8].
 
 | ours          | theirs                                                    | axes  |
 |---------------|-----------------------------------------------------------|-------|
 | state         | gamma, beta (token), l_q, l_k                             |       |
 | contrast      | g_low minus their mean                                    | token |
-| asymmetry     | delta c: masses of low tokens minus their mean            | token |
+| asymmetry     | delta c: masses of rare tokens minus their mean            | token |
 """
 
 import math
@@ -59,7 +59,7 @@ def _check_domain(high: float, n_vocab: int, stay: float) -> None:
 
 
 def saturated_attention(state: RankOneState, *, stationary: ArrayLike) -> NDArray[np.float64]:
-    r"""$A_1 = e_1$; $A_{ij} \propto \pi_je^{\kappa\gamma_i\gamma_j}$ over low tokens j for a low token i.
+    r"""$A_1 = e_1$; $A_{ij} \propto \pi_je^{\kappa\gamma_i\gamma_j}$ over rare tokens j for a rare token i.
 
     [chen2026, Appendix D.1]. Axes: query, token.
     """
@@ -70,7 +70,7 @@ def saturated_attention(state: RankOneState, *, stationary: ArrayLike) -> NDArra
 
 
 def saturated_point(*, high: float, n_vocab: int, stay: float, strength: float = 1.0, span: float | None = None) -> RankOneState:
-    r"""Equal low tokens: $\gamma = (x_1, x_l, \dots)/\Delta\beta$, $\beta = \Delta\beta(e_1 - 1/d)$ with the log odds $x_1$, $x_l$.
+    r"""Equal rare tokens: $\gamma = (x_1, x_l, \dots)/\Delta\beta$, $\beta = \Delta\beta(e_1 - 1/d)$ with log odds $x_1$, $x_l$.
 
     $\Delta\beta$, the `span`, is free; without it $\lVert\gamma\rVert = \lVert\beta\rVert$. [chen2026, Proposition 3.8], there for
     d = 3.
@@ -99,10 +99,10 @@ def two_group_point(*, stationary: ArrayLike, transition: ArrayLike, strength: f
     """
     pi, P = shares(stationary), chances(transition, np.size(stationary))
     if not 0 < pi[0] < 1:
-        raise InputError("`stationary` must leave a share to token 0 and to the others.")
+        raise InputError("`stationary` must give token 0 and the others frequencies above 0.")
     mass, targets = np.array([pi[0], 1 - pi[0]]), np.stack([P[0], pi[1:] @ P[1:] / (1 - pi[0])])
     if not targets.min() > 0:
-        raise InputError("`transition` must leave no next token impossible, neither after token 0 nor after all low tokens.")
+        raise InputError("`transition` must leave no next token impossible, neither after token 0 nor after all rare tokens.")
     (high, low), beta = _two_rows(mass, targets)
     gamma = np.append(high, np.full(len(pi) - 1, low))
     size = np.sqrt(np.linalg.norm(beta) / np.linalg.norm(gamma))
@@ -174,7 +174,7 @@ def _best_for_angles(mass: NDArray[np.float64], targets: NDArray[np.float64]) ->
 
 
 def has_two_groups(state: RankOneState) -> bool:
-    r"""Whether strong attention keeps token 0 and the low tokens apart: $\gamma_1\gamma_l < 0$. [derived, saturated attention]."""
+    r"""Whether strong attention keeps token 0 and the rare tokens apart: $\gamma_1\gamma_l < 0$. [derived, saturated attention]."""
     return bool(state.gamma[0] * state.gamma[1] < 0)
 
 
@@ -233,8 +233,8 @@ def opening_force(*, high: float, n_vocab: int, stay: float) -> float:
 
 
 def saturated_descent(state: RankOneState, *, high: float, stay: float, contrast: ArrayLike) -> float:
-    r"""How the loss at the saturated point of equal low tokens changes when $\gamma_l$ spreads by x (of mean 0) and the rest, which
-    is $\gamma_1$, the mean of $\gamma_l$ and $\beta$ but for its scale, follows to the minimum:
+    r"""How the loss at the saturated point of equal rare tokens changes when $\gamma_l$ spreads by x (of mean 0) and the rest,
+    which is $\gamma_1$, the mean of $\gamma_l$ and $\beta$ but for its scale, follows to the minimum:
 
     $\frac{\kappa^2\lVert x\rVert^6}{2(d-1)^2}\,\frac{\det H}{S}\Bigl(1+2\kappa\gamma_l\frac{\sum_jx_j^3}{\lVert x\rVert^2}\Bigr)
     + O(\lVert x\rVert^8)$ with H of `averages_hessian`, whose first entry is S.

@@ -69,7 +69,7 @@ def outer_spectrum(*, stationary: ArrayLike, d_model: int) -> NDArray[np.float64
 
 
 def two_level_outer_spectrum(*, high: float, n_vocab: int, d_model: int) -> NDArray[np.float64]:
-    r"""The same for equal low tokens: $-\rho$ once, $-\kappa_1^2\lVert\pi\rVert^2\pi_l$ d - 2 times. [derived, spectra]."""
+    r"""The same for equal rare tokens: $-\rho$ once, $-\kappa_1^2\lVert\pi\rVert^2\pi_l$ d - 2 times. [derived, spectra]."""
     pi = two_level_law(high=high, n_vocab=n_vocab)
     slow = -overlap_target(high=high, n_vocab=n_vocab) * (pi @ pi) * pi[-1]
     return _with_zeros([-relaxation_rate(high=high, n_vocab=n_vocab)] + [slow] * (n_vocab - 2), 2 * d_model * n_vocab)

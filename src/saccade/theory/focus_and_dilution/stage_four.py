@@ -14,13 +14,13 @@ _stated = partial(Statement, "chen2026")
 _ours = partial(Statement, "saccade", kind=OURS)
 
 _LAZY = "lazy chain, P = λI + (1 - λ)1πᵀ"
-_EQUAL = "low tokens equally frequent"
+_EQUAL = "rare tokens equally frequent"
 _SATURATED = "saturated attention"
 _DOMAIN = "(1 - λ)π₁ < 1/d"
 _DOMAIN_OURS = f"(ours: {_DOMAIN}, without which there is no saturated point)"
 _THREE = ("three tokens", _LAZY, _SATURATED, _DOMAIN_OURS)
 _MILD = "for the rate of order δ: eq. 230 (ours: it always holds)"
-_DIFFER = "low tokens of frequencies that differ by δ"
+_DIFFER = "rare tokens of frequencies that differ by δ"
 _BELOW = "λ below its critical value"
 _N = r"N = \lambda \gamma_l + (1 - \lambda) (\pi_1 \gamma_1 + (1 - \pi_1) \gamma_l)"
 _C_1 = r"c_1 = \pi_1 \gamma_1^2 p_{12} + (1 - \pi_1) \gamma_l^2 p_{l2}"
@@ -29,7 +29,7 @@ _D_DELTA_M = r"[\lambda l + (1 - \lambda) (\pi_1 e_1 + (1 - \pi_1) l)] s^\top"
 
 PROPOSITION_3_8 = _stated(
     "Proposition 3.8",
-    "Degenerate critical point: equal low tokens leave no direction to grow",
+    "Degenerate critical point: equal rare tokens leave no direction to grow",
     (
         r"\gamma_1 \gamma_l < 0: \quad A_1 = e_1, \quad A_l = (0, \frac{1}{d - 1}, \ldots, \frac{1}{d - 1})",
         r"p_1 = P_1, \quad p_l = \frac{1}{d - 1} \sum_{i \ge 2} P_i, \quad"
@@ -156,7 +156,7 @@ LEMMA_D_11 = _stated(
 )
 LEMMA_D_12 = _stated(
     "Lemma D.12",
-    "The variance of a low token's attention does not change to first order",
+    "The variance of a rare token's attention does not change to first order",
     (r"A_l = (0, \frac{1}{2}, \frac{1}{2}), \quad d A_l = (0, a, -a) \Rightarrow d \mathrm{Var}(A_l) = 0",),
     (*_THREE, _EQUAL),
     "App. D.3, eq. 198",
@@ -211,7 +211,7 @@ LEMMA_D_17 = _stated(
 
 TWO_GROUP_POINT = _ours(
     "two-group point",
-    "Saturated attention has an exact critical point for any low frequencies",
+    "Saturated attention has an exact critical point for any rare frequencies",
     (
         r"\gamma_1, \gamma_l, \beta \text{ minimise } \pi_1 H(P_1, \mathrm{softmax}(\gamma_1 \beta)) + (1 - \pi_1)"
         r" H(w \cdot P, \mathrm{softmax}(\gamma_l \beta)), \quad w = \frac{(0, \pi_2, \ldots, \pi_d)}{1 - \pi_1}",
@@ -219,7 +219,7 @@ TWO_GROUP_POINT = _ours(
         r" \frac{\partial L}{\partial M} = \pi_1 (e_1 - \frac{\gamma_1}{\gamma_l} w) (p_1 - P_1)^\top",
         r"\mu_\perp = \pi_1 |p_1 - P_1| \sqrt{1 + (\frac{\gamma_1}{\gamma_l})^2 |w|^2}, \quad \mu_\parallel = 0",
     ),
-    ("any chain with stationary law π", _SATURATED, "γ₁γ_l < 0 at the minimum"),
+    ("any chain with stationary distribution π", _SATURATED, "γ₁γ_l < 0 at the minimum"),
     "extends chen2026, Theorem 3.9, to any number of tokens and any asymmetry",
 )
 SATURATED_RATE = _ours(
@@ -232,17 +232,17 @@ SATURATED_RATE = _ours(
         r"a = \pi_1 x_1^2 P_{1l}, \quad b = (1 - \pi_1) x_l^2 P_{ll}, \quad x_1 = \ln \frac{P_{11}}{P_{1l}},"
         r" \quad x_l = \ln \frac{p}{P_{ll}}, \quad p = P_{l1}",
     ),
-    ("frequencies of low tokens off their mean by δc", _LAZY, _SATURATED, _DOMAIN),
+    ("frequencies of rare tokens off their mean by δc", _LAZY, _SATURATED, _DOMAIN),
     "sharpens chen2026, Theorem 3.9 and Lemma D.17; `two_group_rate` is exact",
 )
 SATURATED_DESCENT = _ours(
     "sixth-order descent",
-    "Above the critical λ the saturated point is no minimum: the loss falls as x⁶",
+    "Above the critical λ the saturated point is not a minimum: loss falls as x⁶",
     (
         r"\min_{\gamma_1, m, \beta} L - L_0 = \frac{\eta^2 |x|^6}{2 (d - 1)^2}"
         r" [\pi_l p (1 - p) (\beta_1 - \beta_l)^2 - \frac{\lambda^2 \pi_l^2}{S}]"
         r" (1 + 2 \eta \gamma_l \frac{\sum_j x_j^3}{|x|^2}) + O(|x|^8)",
-        r"\text{low tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
+        r"\text{rare tokens at } m + x_j, \quad \sum_j x_j = 0, \quad \text{scale of } \beta \text{ held}",
         r"S = \pi_1 \gamma_1^2 P_{1l} + (1 - \pi_1) \gamma_l^2 P_{ll}",
     ),
     (_EQUAL, _LAZY, _SATURATED, _DOMAIN),
@@ -256,14 +256,14 @@ AVERAGES = _ours(
         r"\nabla L = 0 \text{ if } (P_i - p_i) \cdot \beta = 0 \text{ for all } i, \quad \sum_i \pi_i h_i (P_i - p_i) = 0;"
         r" \quad \text{then } \frac{\partial L}{\partial \Phi} = 0",
     ),
-    ("rank-one weights", "any chain with stationary law π"),
+    ("rank-one weights", "any chain with stationary distribution π"),
     "extends chen2026, Propositions 3.6 and 3.8, to any strength of attention",
 )
 DEGENERATE_POINT = _ours(
     "degenerate point at finite attention",
-    "Equal low tokens: both gradients vanish; asymmetry opens a direction",
+    "Equal rare tokens: both gradients vanish; asymmetry opens a direction",
     (
-        r"\text{equal low tokens: } \frac{\partial L}{\partial M} = 0, \quad \frac{\partial L}{\partial \Phi} = 0",
+        r"\text{equal rare tokens: } \frac{\partial L}{\partial M} = 0, \quad \frac{\partial L}{\partial \Phi} = 0",
         r"\text{frequencies that differ by } \delta \text{: } \mu_\perp = s_1(\frac{\partial L}{\partial M}) ="
         r" \Theta(\delta), \quad \mu_\parallel = 0",
     ),
@@ -272,14 +272,14 @@ DEGENERATE_POINT = _ours(
 )
 ESCAPE_TIME = _ours(
     "escape time",
-    "The more alike the low tokens, the longer the stall; equal ones never leave",
+    "The closer the rare tokens, the longer the stall; equal ones never leave",
     (r"\frac{d t_{esc}}{d \ln(1/\epsilon)} = \frac{1}{\mu_0} + \frac{1}{c} + \frac{1}{s_1(B)}, \quad s_1(B) \propto \delta",),
     (_DIFFER, _LAZY, _BELOW, "small random start"),
     "follows from the degenerate point at finite attention",
 )
 CRITICAL_STAY = _ours(
     "critical stay",
-    "Above a critical λ equal low tokens separate by themselves",
+    "Above a critical λ equal rare tokens separate by themselves",
     (
         r"\lambda^2 \pi_l > [\pi_1 x_1^2 P_{1l} + (1 - \pi_1) x_l^2 P_{ll}] p (1 - p)",
         r"x_1 = \ln \frac{P_{11}}{P_{1l}}, \quad x_l = \ln \frac{p}{P_{ll}}, \quad p = P_{l1}",

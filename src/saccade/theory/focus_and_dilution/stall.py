@@ -1,7 +1,7 @@
-r"""Where equal low tokens stall the flow, from the chain alone, and how fast they separate there.
+r"""Where equal rare tokens stall the flow, from the chain alone, and how fast they separate there.
 
 A flow from a small start passes the unigram point with tiny attention, and from there all flows follow one path on the rank-one
-manifold: the start only sets the clock. If low tokens are exactly alike, the path ends at a degenerate point (symmetric.py).
+manifold: the start only sets the clock. If rare tokens are exactly alike, the path ends at a degenerate point (symmetric.py).
 Domain: equal rates, phi_scale = 1, 0 < stay < 1, token 0 more frequent than the others.
 """
 
@@ -22,19 +22,19 @@ from .unigram import focus_rate, unigram_point
 __all__ = ["parted_opening_rate", "parting_rate", "stall_point"]
 
 _START, _AT_REST = 1e-6, 1e-9  # scale of queries and keys at the unigram point; speed that counts as rest
-_AHEAD = 1e-4  # by which one low token leaves its place first
+_AHEAD = 1e-4  # by which one rare token leaves its place first
 _PATIENCE = 1e6  # e-folding times of attention: at a stay of 0.9999 the last stretch takes 1e5 of them
 _SLOWEST = 1e-6  # rate of attention over that of the rest; slower, and rounding of the rest drowns it
 
 
 def stall_point(*, high: float, n_vocab: int, stay: float) -> DegeneratePoint:
-    """The degenerate point that the flow from a small start comes to, if low tokens stay exactly alike.
+    """The degenerate point that the flow from a small start comes to, if rare tokens stay exactly alike.
 
     >>> point = stall_point(high=0.75, n_vocab=4, stay=0.8)
-    >>> round(point.low_attention, 3)  # of a low token on token 0
+    >>> round(point.low_attention, 3)  # of a rare token on token 0
     0.131
 
-    [derived, degenerate point]: the rank-one flow from the unigram point, solved with one number for all low tokens.
+    [derived, degenerate point]: the rank-one flow from the unigram point, solved with one number for all rare tokens.
     """
     if not 0 < stay < 1:
         raise InputError(f"`stay` must be above 0 and below 1, otherwise attention does not turn to token 0; got {stay:g}.")
@@ -69,31 +69,31 @@ def stall_point(*, high: float, n_vocab: int, stay: float) -> DegeneratePoint:
 
 
 def parting_rate(point: DegeneratePoint) -> float:
-    """How fast differences between equal low tokens grow at a degenerate point; negative: they decay, below the critical stay.
+    """How fast differences between equal rare tokens grow at a degenerate point; negative: they decay, below the critical stay.
 
     >>> round(parting_rate(stall_point(high=0.75, n_vocab=4, stay=0.8)), 4)
     0.0231
 
-    [derived, degenerate point]: minus the smallest eigenvalue of `symmetry_hessian`. Every move of the low tokens that sums to zero
+    [derived, degenerate point]: minus the smallest eigenvalue of `symmetry_hessian`. Every move of the rare tokens with sum zero
     has it, so it comes d - 2 times.
     """
     if len(point.state.gamma) < 3:
-        raise InputError("Only two or more low tokens can separate: the point must have at least 3 tokens.")
+        raise InputError("Only two or more rare tokens can separate: the point must have at least 3 tokens.")
     return float(-np.linalg.eigvalsh(symmetry_hessian(point))[0])
 
 
 def parted_opening_rate(point: DegeneratePoint) -> float:
-    """How fast a new direction opens once low tokens have separated, above the critical stay.
+    """How fast a new direction opens once rare tokens have separated, above the critical stay.
 
     >>> round(parted_opening_rate(stall_point(high=0.75, n_vocab=4, stay=0.8)), 3)
     0.011
 
-    [derived, critical stay]: s1(B) where the rank-one flow comes to rest that leaves the degenerate point with one low token ahead
+    [derived, critical stay]: s1(B) where the rank-one flow comes to rest that leaves the degenerate point with one rare token ahead
     of the others.
     """
     n_vocab, stay, rate = len(point.state.gamma), point.stay, parting_rate(point)
     if rate <= 0:
-        raise InputError(f"Low tokens do not separate below the critical stay; got `stay` {stay:g}.")
+        raise InputError(f"Rare tokens do not separate below the critical stay; got `stay` {stay:g}.")
     pi = two_level_law(high=point.high, n_vocab=n_vocab)
     chain: dict[str, Any] = {"stationary": pi, "transition": stay * np.eye(n_vocab) + (1 - stay) * pi}
 

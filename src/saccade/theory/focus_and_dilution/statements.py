@@ -16,8 +16,8 @@ _shown = partial(Statement, "chen2026", kind=FIGURE)
 _ours = partial(Statement, "saccade", kind=OURS)
 
 _SMALL = "small random start"
-_ANY = "any chain with stationary law π"
-_EQUAL = "low tokens equally frequent"
+_ANY = "any chain with stationary distribution π"
+_EQUAL = "rare tokens equally frequent"
 _LAZY = "lazy chain, P = λI + (1 - λ)1πᵀ"
 _FLOW = "population gradient flow"
 _CONDENSED = "rank-one weights near the unigram point"
@@ -25,7 +25,7 @@ _RATE = r"c = \frac{|\zeta|}{|\pi|^5} (\sum_i \pi_i^2 \zeta \cdot (P_i - \pi)) (
 
 DEFINITION_2_1 = _stated(
     "Definition 2.1",
-    "Markovian data: sequences of a chain that repeats or draws afresh",
+    "Markovian data: a chain that repeats its token or draws a new one",
     (
         r"x_1 \sim \text{uniform}, \quad x_{j+1} \sim P_{x_j}, \quad P = \lambda I + (1 - \lambda) 1 \pi^\top,"
         r" \quad 0 < \lambda < 1",
@@ -127,7 +127,7 @@ THEOREM_3_5 = _stated(
         r"\frac{\Phi}{|\Phi|} = \pi \pi^\top \text{ for } W_Q = W_K = \kappa \alpha \tilde \alpha^\top",
         r"A_i \to e_1 \text{ for } \kappa \to \infty, \quad W_0, W_1 \text{ fixed}",
     ),
-    (f"{_EQUAL} (ours: any law)", "flow within ε of the second point", "generic W_Q, W_K", "eq. 17: frozen embeddings"),
+    (f"{_EQUAL} (ours: any frequencies)", "flow within ε of the second point", "generic W_Q, W_K", "eq. 17: frozen embeddings"),
     "section 3.2, eqs. 15 to 17, stated without proof",
     errata=(errata.ERRATUM_1_5, errata.ERRATUM_1_11),
 )
@@ -139,7 +139,7 @@ PROPOSITION_3_6 = _stated(
         r" \quad W_K = \lambda_K \alpha \tilde \alpha^\top",
         r"\gamma_2 = \ldots = \gamma_d, \quad \beta_2 = \ldots = \beta_d \text{ stay equal}",
     ),
-    (_FLOW, "for the second line: low tokens equally frequent (the paper assumes it for both)"),
+    (_FLOW, "for the second line: rare tokens equally frequent (the paper assumes it for both)"),
     "section 3.3, eqs. 18 to 20, App. C.3, eqs. 147 and 148",
     errata=(errata.ERRATUM_1_10,),
 )
@@ -150,7 +150,7 @@ THEOREM_3_7 = _stated(
         r"(1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i \propto e^{c t} \text{ for } i \ne 1",
         r"\frac{d}{d t} ((1 - \pi_1) \gamma_1 - (d - 1) \pi_1 \gamma_i) = 3 \lambda \pi_1^2 (1 - \pi_1)^2 \Delta \beta"
         r" (\Delta \gamma)^2 \eta",
-        r"\eta = \lambda_Q \lambda_K = \eta(0) e^{c t} \text{, a letter of its own: twice the } c \text{ of Proposition 3.4}",
+        r"\eta = \lambda_Q \lambda_K = \eta(0) e^{c t} \text{, where } c \text{ is twice the } c \text{ of Proposition 3.4}",
     ),
     (_EQUAL, _LAZY, "linearised at the second critical point"),
     "section 3.3, eq. 21, App. C.3, eqs. 149 to 159",
@@ -239,9 +239,9 @@ PROPOSITION_C_7 = _stated(
 )
 OTHER_CHAINS = _shown(
     "section 4.1",
-    "Other chains with the same stationary law pass through the same stages",
+    "Other chains with the same token frequencies pass through the same stages",
     (r"\pi^\top P = \pi^\top",),
-    ("four transition matrices of one stationary law",),
+    ("four transition matrices with one stationary distribution",),
     "section 4.1",
 )
 FIG_2 = _shown(
@@ -273,7 +273,7 @@ FINITE_CONTEXTS = _ours(
 )
 CONTEXT_RATE = _ours(
     "rate of the population limit",
-    "Contexts of length s keep the gradient off its limit by 1/s times a known matrix",
+    "At length s the gradient is off its limit by 1/s times a known matrix",
     (
         r"s (E \nabla L_s - \nabla L) \to \sum_i \pi_i (m_i \cdot \frac{\partial g_i}{\partial f}"
         r" + \frac{1}{2} C : \frac{\partial^2 g_i}{\partial f^2}), \quad g_i(f) \text{ the gradient after token } i"
@@ -314,7 +314,7 @@ ATTENTION_AT_REST = _ours(
 )
 ARRIVAL_FROM_THE_START = _ours(
     "arrival from the start alone",
-    "Initial weights tell when the unigram point is reached, without an O(1) error",
+    "Initial weights predict when the unigram point is reached, without an O(1) error",
     (
         r"T_2 = \int_0^{\tau_\delta} (\frac{1}{g} + \frac{h - \eta E}{g^2}) d \tau, \quad g = c_\pi G(z),"
         r" \quad z(\tau) = |s|^2 e^{2 \tau} - |r|^2 e^{-2 \tau}, \quad s, r = \frac{a(0) \pm b(0)}{2}",
@@ -328,7 +328,7 @@ ARRIVAL_FROM_THE_START = _ours(
         r" + \int_0^{z_\delta} (\frac{1}{G(z)} - \frac{1}{G(0)}) \frac{d z}{z}) + O(\epsilon^2),"
         r" \quad z_0 = \frac{|a(0) + b(0)|^2}{4}",
     ),
-    (_EQUAL, _LAZY, _SMALL, "ε² small beside π₁ - 1/d and, with attention grown, beside δ: (h - ηE)/g small"),
+    (_EQUAL, _LAZY, _SMALL, "ε² small compared with π₁ - 1/d and, once attention has grown, with δ: (h - ηE)/g small"),
     "sharpens chen2026, Proposition C.6",
 )
 SHARPER_ORDERS = _ours(
@@ -355,14 +355,14 @@ UNIGRAM_POINT = _ours(
         r" \quad L = -\sum_j \pi_j \ln \pi_j",
     ),
     (_ANY,),
-    "extends chen2026, Proposition 3.3, to any stationary law",
+    "extends chen2026, Proposition 3.3, to any stationary distribution",
 )
 ATTENTION_RATE = _ours(
     "growth rate of attention",
     "At the unigram point queries and keys grow at the rate |c|, nothing else does",
     (r"\dot W_Q = c \alpha \alpha^\top W_K, \quad \dot W_K = c \alpha \alpha^\top W_Q", _RATE),
     (_ANY, _CONDENSED),
-    "extends chen2026, Proposition 3.4, to any stationary law",
+    "extends chen2026, Proposition 3.4, to any stationary distribution",
 )
 SPECTRA = _ours(
     "spectra of both critical points",
@@ -371,7 +371,7 @@ SPECTRA = _ours(
         r"\text{origin: } \pm \mu_0 \text{, each } m \text{-fold},"
         r" \quad J_{att}: \pm c \text{, each } d_k \text{-fold (key width } d_k \text{); all others } 0",
         r"J_{out}: \text{ eigenvalues of } -|\pi|^2 (\kappa_1^2 I + \beta \beta^\top) \mathrm{Var}(\pi)",
-        r"\text{equal low tokens: } -\rho \text{ once}, \quad -\kappa_1^2 |\pi|^2 \pi_l \text{, } (d - 2) \text{-fold}",
+        r"\text{equal rare tokens: } -\rho \text{ once}, \quad -\kappa_1^2 |\pi|^2 \pi_l \text{, } (d - 2) \text{-fold}",
     ),
     (_ANY,),
     "completes chen2026, Proposition 3.4",
@@ -403,7 +403,7 @@ SIGN_RULE = _ours(
 )
 DRIVE = _ours(
     "drive of attention",
-    "Attention first moves to the side of its drive, added up over condensation",
+    "The drive, summed over condensation, decides which way attention first moves",
     (r"D = \mathrm{Var}_\pi(\gamma) \sum_i \pi_i \gamma_i (P_i - \pi) \cdot \beta",),
     (_ANY, "rank-one weights", "gradient flow or plain descent"),
     "extends the sign rule to attention that does not wait",
@@ -418,7 +418,7 @@ TOKEN_DRIFT = _ours(
         r" \quad \delta \gamma_\perp(t) = \frac{\eta(t)}{2 c} F_\perp, \quad \eta \sim e^{2 c t}",
     ),
     (_ANY, _CONDENSED),
-    "extends chen2026, Theorem 3.7, to any stationary law",
+    "extends chen2026, Theorem 3.7, to any stationary distribution",
 )
 CONTRAST = _ours(
     "contrast without a clock",
@@ -440,7 +440,7 @@ TURNING_RULE = _ours(
 )
 NEXT_DIRECTION = _ours(
     "next-direction rule",
-    "One matrix of gradients tells the next direction and its growth rate",
+    "One matrix of gradients gives the next direction and its growth rate",
     (
         r"B = [\frac{\partial L}{\partial M} \mid \frac{\partial L}{\partial \Phi} W_0 W_K \mid \frac{\partial L}{\partial"
         r" \Phi^\top} W_0 W_Q]",

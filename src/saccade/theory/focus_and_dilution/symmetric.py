@@ -1,8 +1,8 @@
-r"""Equal low tokens: the degenerate points where the rank-one flow gets stuck, and what sets it free.
+r"""Equal rare tokens: the degenerate points where the rank-one flow gets stuck, and what sets it free.
 
 Token 0 has mass $\pi_1$, the other m = d - 1 tokens share the rest equally, and the chain is lazy. On the rank-one manifold low
 tokens cannot be told apart: the flow reaches the right prediction after token 0 and the class mean after the others. There both
-composite gradients vanish, so no new direction grows. Two things end the stall: an asymmetry of the low tokens, which opens a new
+composite gradients vanish, so no new direction grows. Two things end the stall: an asymmetry of the rare tokens, which opens a new
 direction at a rate of its own size, or a stay above a critical value, where the symmetry breaks inside the manifold.
 
 These points form a curve, here labelled by the attention of token 0 on itself. Which of them the flow reaches depends on its path;
@@ -46,9 +46,9 @@ _LEAST_GAIN = 1e-9  # in log odds of attention: nearer to its share, rounding of
 
 
 class TwoLevelTargets(NamedTuple):
-    """Next-token probabilities at a degenerate point: after token 0, and after any low token (the class mean).
+    """Next-token probabilities at a degenerate point: after token 0, and after any rare token (the class mean).
 
-    `high_low` is that of one low token after token 0. Theirs: P_11, P_1l, p, P_ll.
+    `high_low` is that of one rare token after token 0. Theirs: P_11, P_1l, p, P_ll.
     """
 
     high_high: float
@@ -58,7 +58,7 @@ class TwoLevelTargets(NamedTuple):
 
 
 class DegeneratePoint(NamedTuple):
-    """One degenerate point: its law, its state, and the attention on token 0 of token 0 and of a low token."""
+    """One degenerate point: its law, its state, and the attention on token 0 of token 0 and of a rare token."""
 
     high: float
     stay: float
@@ -75,21 +75,21 @@ def two_level_targets(*, high: float, n_vocab: int, stay: float) -> TwoLevelTarg
     """
     two_level_chain(high=high, n_vocab=n_vocab, stay=stay)  # refuses what is no such chain
     if stay == 1:
-        raise InputError("`stay` must be below 1: a chain that never moves leaves nothing to foretell.")
+        raise InputError("`stay` must be below 1: a chain that never moves leaves nothing to predict.")
     n_low, low_high = n_vocab - 1, (1 - stay) * high
     return TwoLevelTargets(stay + low_high, (1 - stay) * (1 - high) / n_low, low_high, (1 - low_high) / n_low)
 
 
 def log_odds(targets: TwoLevelTargets) -> tuple[float, float]:
-    r"""$x_1 = \log(P_{11}/P_{1l})$ and $x_l = \log(p/P_{ll})$: logit of token 0 above that of a low token, after token 0 and after
-    a low token. [derived, degenerate point].
+    r"""$x_1 = \log(P_{11}/P_{1l})$ and $x_l = \log(p/P_{ll})$: logit of token 0 above that of a rare token, after token 0 and after
+    a rare token. [derived, degenerate point].
     """
     return float(np.log(targets.high_high / targets.high_low)), float(np.log(targets.low_high / targets.low_low))
 
 
 def averages_hessian(*, high: float, n_vocab: int, stay: float, span: float = 1.0) -> NDArray[np.float64]:
     r"""On the rank-one manifold the loss depends on $\gamma$ and $\kappa$ through the averages $h_i = A_i\cdot\gamma$ alone. Its
-    Hessian for moves of $(\beta_l, h_l)$ that sum to zero over low tokens, at every degenerate point alike:
+    Hessian for moves of $(\beta_l, h_l)$ that sum to zero over rare tokens, at every degenerate point alike:
 
     $\begin{pmatrix}S & -\lambda\pi_l\\ -\lambda\pi_l & \pi_lp(1-p)\,\Delta\beta^2\end{pmatrix}$ with
     $S = [\pi_1x_1^2P_{1l} + (1-\pi_1)x_l^2P_{ll}]/\Delta\beta^2$ and $\Delta\beta = \beta_1-\beta_l$, the `span`.
@@ -114,7 +114,7 @@ def critical_stay(high: float, n_vocab: int) -> float:
     """
     two_level_law(high=high, n_vocab=n_vocab)  # refuses what is no such law
     if n_vocab < 3:
-        raise InputError(f"`n_vocab` must be at least 3, for two low tokens that can separate; got {n_vocab}.")
+        raise InputError(f"`n_vocab` must be at least 3, for two rare tokens that can separate; got {n_vocab}.")
 
     def held(stay: float) -> float:
         return float(np.linalg.det(averages_hessian(high=high, n_vocab=n_vocab, stay=stay)))
@@ -176,7 +176,7 @@ def _levels(point: DegeneratePoint) -> tuple[float, float, float, float]:
 
 
 def symmetry_hessian(point: DegeneratePoint) -> NDArray[np.float64]:
-    r"""Hessian of the loss for moves of $(\beta, \gamma)$ that sum to zero over low tokens, the same block for each such move:
+    r"""Hessian of the loss for moves of $(\beta, \gamma)$ that sum to zero over rare tokens, the same block for each such move:
 
     $\begin{pmatrix}\sum_i\pi_ih_i^2p_{il} & -\lambda\pi_l\kappa V\\ -\lambda\pi_l\kappa V & \pi_l\kappa^2V^2p(1-p)x^2\end{pmatrix}$
     with $V = \mathrm{Var}_{A_l}\gamma$ and $x = \beta_1-\beta_l$.
@@ -219,10 +219,10 @@ def transverse_rate(point: DegeneratePoint, *, asymmetry: ArrayLike) -> float:
 
 
 def asymmetry_size(asymmetry: ArrayLike, n_vocab: int) -> float:
-    r"""$\lVert\delta c\rVert$, if it lists each low token's mass less their mean."""
+    r"""$\lVert\delta c\rVert$, if it lists each rare token's mass less their mean."""
     c = np.asarray(asymmetry, float)
     if c.shape != (n_vocab - 1,) or not abs(c.sum()) <= 1e-6 * np.abs(c).max():
         raise InputError(
-            f"`asymmetry` must have a number for each of the {n_vocab - 1} low tokens, its mass less their mean, 0 in all."
+            f"`asymmetry` must have a number for each of the {n_vocab - 1} rare tokens, its frequency minus their mean, with sum 0."
         )
     return float(np.linalg.norm(c))

@@ -1,4 +1,4 @@
-r"""From condensation to the unigram point, with equally frequent low tokens: everything follows from one number z.
+r"""From condensation to the unigram point, with equally frequent rare tokens: everything follows from one number z.
 
 Token 0 has mass $\pi_1$, the others share the rest. With attention off, only $a = W_0^\top\hat\pi$ and $b = W_1\hat u$ grow; once
 they agree, $z = a\cdot b$ moves by itself: $\dot z = 2c_\pi z\,G(z)$ with $G(z) = \pi_1 - p(z)$, the share of token 0 that is
@@ -179,7 +179,7 @@ def arrival_time(
 
     end = np.log((z_end + np.sqrt(z_end**2 + 4 * (s @ s) * (r @ r))) / (2 * (s @ s))) / 2
     if not end.min() > 0:
-        raise InputError("`embedding_0` and `projection_0` are too large: they start beyond the point whose time is asked.")
+        raise InputError("`embedding_0` and `projection_0` are too large: they start beyond the point whose time is wanted.")
 
     def onwards(tau: float, state: NDArray[np.float64]) -> float:
         return clock(tau, state)[0]

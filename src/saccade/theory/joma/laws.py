@@ -36,7 +36,7 @@ def invariant(kind: str, logits: ArrayLike, weights: ArrayLike, *, rate_ratio: f
     activation, if one query owns the layer and tokens are orthonormal.
     """
     if kind not in ("linear", "exp"):
-        raise InputError(f"`kind` must be linear or exp: of other attention no such law is known; got {kind}.")
+        raise InputError(f"`kind` must be linear or exp: no such law is known for other attention; got {kind}.")
     z, squares = np.asarray(logits, float), np.sum(np.asarray(weights, float) ** 2, axis=-2)
     return z**2 - rate_ratio * squares if kind == "linear" else z - rate_ratio * squares / 2
 

@@ -10,7 +10,7 @@ from ..statement import FIGURE, OURS, QUESTION, Statement
 _stated = partial(Statement, "tian2024")
 _ours = partial(Statement, "saccade", kind=OURS)
 
-_LAYER = ("one query, which owns the layer above", "orthonormal tokens", "one rate for attention and the layer above")
+_LAYER = ("one query, which has the layer above to itself", "orthonormal tokens", "one rate for attention and the layer above")
 
 THEOREM_1 = _stated(
     "Theorem 1",
@@ -83,7 +83,7 @@ LAYER_LAW = _ours(
         r"\sum_c z_c = \frac{1}{2} \frac{\eta_z}{\eta_W} \|W\|^2 + c",
         r"\text{since } \sum_c \frac{\partial L}{\partial z_c} = \langle W, \frac{\partial L}{\partial W} \rangle",
     ),
-    ("exponential attention in that layer", "one query, which owns the layer above"),
+    ("exponential attention in that layer", "one query, which has the layer above to itself"),
     "extends tian2024, Theorem 1",
 )
 LAYER_ORDER = Statement(

@@ -15,7 +15,7 @@ ERRATUM_3_2 = Correction.headed(
     "W_V moves along v alone, so a row with v_k = 0 keeps the direction it started with.",
 )
 ERRATUM_3_3 = Correction.headed(
-    "3.3 (as stated): Proposition 1 needs labels that the mean token is correlated with",
+    "3.3 (as stated): Proposition 1 needs labels that are correlated with the mean token",
     r"1 - L = O(\epsilon^3) \text{ for any data}",
     r"1 - L = O(\epsilon^5) \text{ if } \sum_i y_i \sum_j X_{ij} = 0",
     "If the labels' mean tokens balance, the cubic term is zero and the proposition says nothing.",
@@ -42,7 +42,7 @@ ERRATUM_3_7 = Correction.headed(
     "3.7: Eq. 39 holds from some time on, not for all times",
     r"T^* \ge t + \frac{1}{C} E(t)^{-1/3} \text{ for all } t < T^* \text{, one } C",
     r"C \ge E(0)^{-1/3} / T^* \text{ at } t = 0 \text{: unbounded as } E(0) \to 0 \text{; true for } t \ge T_3, C = 1 + o(1)",
-    "A start of small positive energy blows up as fast as any other, while the printed bound lets it wait for ever.",
+    "A start of small positive energy blows up as fast as any other, while the printed bound lets it wait forever.",
 )
 ERRATUM_3_8 = Correction.headed(
     "3.8 (as assumed; true): With tanh there is no critical plateau",
@@ -60,7 +60,7 @@ ERRATUM_3_11 = Correction.headed(
     "3.11: Fig. 2 counts columns where it means rows",
     r"A_2 = \text{number of } (i, j: \langle W_{v,i} W^{[1],i}, W_{v,j} W^{[1],j} \rangle > 0) \text{, columns}",
     r"A_2 = \text{number of } (i, j: \langle W_{v,i} W_i^{[1]}, W_{v,j} W_j^{[1]} \rangle > 0) \text{, rows}",
-    "Assumption 1 is about rows of the hidden matrix; columns weighted by W_v point to both sides for ever.",
+    "Assumption 1 is about rows of the hidden matrix; columns weighted by W_v point to both sides forever.",
 )
 ERRATUM_3_12 = Correction.headed(
     "3.12: Which anchors are equivalent",

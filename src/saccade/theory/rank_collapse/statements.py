@@ -51,7 +51,7 @@ DEFINITION_4 = _defined(
     errata=(errata.ERRATUM_3_4,),
 )
 THEOREM_1 = _stated(
-    "Theorem 1 (section 4.2, eqs. 11, 12, 16 to 19, App. A.1.2): Blow-up: a random start is infinite after a finite time",
+    "Theorem 1 (section 4.2, eqs. 11, 12, 16 to 19, App. A.1.2): Blow-up: a random start becomes infinite in finite time",
     r"E = w A b \to \infty \text{ for } t \to T^* < \infty",
     r"\dot E = |\dot w|^2 + |\dot b|^2 + |w|^2 |b|^2 \ge 3 E^{4/3}, \quad E(0) > 0: E \ge (E(0)^{-1/3} - t)^{-3}",
     r"E(0) \le 0: E \ge -((-E(0))^{-1/3} + t)^{-3}",
@@ -136,13 +136,13 @@ ANCHOR_TASK = _stated(
     errata=(errata.ERRATUM_3_12,),
 )
 MATRIX_LAWS = _ours(
-    "matrix laws (extends chen2025, Proposition 2 and eq. 27): Both conservation laws are laws of matrices, in the network too",
+    "matrix laws (extends chen2025, Proposition 2 and eq. 27): Both conservation laws hold for whole matrices, also in the network",
     r"w^\top w - A A^\top, \quad A^\top A - b b^\top \text{ constant (eq. 7)}",
     r"W_V^\top W_V - W_1 W_1^\top, \quad W_1^\top W_1 - W_2 W_2^\top, \quad W_Q^\top W_Q - W_K^\top W_K \text{ constant}",
     hypotheses=(_FLOW, "the second of the network: linear activation"),
 )
 BLOW_UP_TIME = _ours(
-    "blow-up time (sharpens chen2025, Theorem 1): When factors of rank one are infinite: Carlson's elliptic integral",
+    "blow-up time (sharpens chen2025, Theorem 1): When factors of rank one become infinite: Carlson's elliptic integral",
     r"T^* = R_F(x^2, y^2, z^2), \quad E > 0",
     r"T^* = 2 R_F(x^2 - m, y^2 - m, z^2 - m) - R_F(x^2, y^2, z^2), \quad E < 0, m = \min(x^2, y^2, z^2)",
     hypotheses=(_CUBIC, "w = x a, A = y a cᵀ, b = z c"),
@@ -192,11 +192,11 @@ TURNED_KEYS = _ours(
     hypotheses=(*_PLATEAU, "one pair c has the largest singular value"),
 )
 RESIDUAL_RANK = _of_plateau(
-    "residual rank (sharpens chen2025, Theorem 3): How near to rank one attention is when it opens",
+    "residual rank (sharpens chen2025, Theorem 3): How close to rank one attention is when it opens",
     r"\frac{s_2}{s_1}(W_Q) \sim \epsilon^{1 - s_2(F) / s_1(F)}",
 )
 PLATEAU_DEPTH = _of_plateau(
-    "depth of the plateau (sharpens chen2025, Assumption 2): How nearly the outer weights come to rest before attention opens",
+    "depth of the plateau (sharpens chen2025, Assumption 2): How close to rest the outer weights come before attention opens",
     r"\min |\nabla_{out} L| \sim \epsilon^{2 \rho / (\rho + 2 s_1)}, \quad \rho \text{ the slowest outer relaxation}",
 )
 FIRST_HEAD = _ours(

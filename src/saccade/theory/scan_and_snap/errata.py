@@ -40,7 +40,7 @@ ERRATUM_3 = Correction(
         r"w_n[n] = a - \rho (K - 1) b \text{ if } K < M \text{, where no such rate exists}",
         *PLAIN_LOGITS,
     ),
-    "Overlap slows the decoder's clock and does not scale its logits; the derivation sums to zero only if K = M.",
+    "Overlap slows the decoder down and does not scale its logits; the derivation sums to zero only if K = M.",
     title="Overlap slows the decoder, it does not shrink its logits",
 )
 ERRATUM_4 = Correction(
@@ -123,7 +123,7 @@ ERRATUM_14 = Correction(
     "0.14",
     (r"\theta_{s+1} = \theta_s - 10 \eta g_s \text{: momentum 0.9 as ten times the rate}",),
     (r"v_{s+1} = 0.9 v_s + g_s, \quad \theta_{s+1} = \theta_s - \eta v_{s+1}",),
-    "Momentum is not a larger rate: 100 steps with it end elsewhere than 100 steps at ten times the rate.",
+    "Momentum is not a larger rate: 100 steps with it do not end where 100 steps at ten times the rate do.",
     "as read",
     title="Momentum is not a larger rate",
 )

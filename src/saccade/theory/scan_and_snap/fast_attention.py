@@ -71,7 +71,7 @@ def fast_plain_growth(
     A_0 = math.exp(0.365) / math.sqrt(K * rho * (1 - rho) * lr_attention / lr_decoder)
     start = math.log(K / lr_decoder * (A_0 + math.expm1(A_0) / M))  # Lemma 9
     if not (times.min() > math.exp(start) and times.max() < np.inf):
-        raise InputError(f"`t` must be finite, and after {math.exp(start):.3g}, where attention at this rate begins to be fast.")
+        raise InputError(f"`t` must be finite, and later than {math.exp(start):.3g}, from which on attention at this rate is fast.")
     log_t = np.log(times)
 
     def shares(angle: float, taught: Sequence[float]) -> tuple[float, float, float]:

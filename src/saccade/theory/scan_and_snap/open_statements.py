@@ -30,7 +30,7 @@ PLAIN_MEMORY = _ours(
 )
 UNEQUAL_COUPLING = _ours(
     "coupling of plain descent, any overlaps",
-    "Plain descent couples classes by 1/M at first, later more if they are alike",
+    "Plain descent couples classes by 1/M at first, later more if they overlap",
     (
         r"\gamma \beta_{nn'} = -a_{n'} \cdot (e_n - \alpha_n) \text{, exactly}",
         r"\text{early: } \frac{\beta_{nn'}}{\iota_n} \approx \frac{1}{M} (e^x + \frac{e^x - 1}{x} - 1), \quad x = E_{nn'} L",
@@ -52,7 +52,7 @@ PLAIN_GROWTH = _ours(
 )
 FAST_GROWTH = _ours(
     "growth of fast attention",
-    "Fast attention under plain descent rests where what it is sent is parallel to it",
+    "Fast attention under plain descent rests where its gradient is parallel to it",
     (
         r"\tan \theta = \frac{(F - (K - 1) G) (1 - (K - 1) q) + (M - K) K r R}{S + (K - 1) q H + (M - K) r Q}, \quad"
         r" z_l - z_c = \ln \frac{\tan \theta_0}{\tan \theta}, \quad \sin^2 \theta_0 = \rho",
@@ -77,14 +77,14 @@ PLAIN_LATE_SNAP = _ours(
 
 RATE_RATIO = _ours(
     "rate ratio, classes alike",
-    "If classes are alike, distinct tokens rise at any ratio of the rates",
+    "If classes are equal, distinct tokens rise at any ratio of the rates",
     (r"\dot z_{ml} > 0 \text{ distinct}, \quad \dot z_{ml} < 0 \text{ common, for all } \eta_Y/\eta_Z",),
-    (_ZERO, "classes alike, as in Syn-Medium, or the theory's flow", "one query"),
+    (_ZERO, "equal classes, as in Syn-Medium, or the theory's flow", "one query"),
     "limits what tian2023, Assumption 1(c), is needed for",
 )
 UNEQUAL_FATES = _ours(
     "rate ratio, classes not alike",
-    "Small logits: distinct tokens of a class with a negative resting lead fall",
+    "While logits are small, distinct tokens of a class with a negative lead fall",
     (
         r"\frac{dz}{dL} = \frac{\eta_Z}{\eta_Y} L (b - C (z - \langle z \rangle)), \quad"
         r" C = \sum_n (\mathrm{diag}(f_n^2) - f_n^2 f_n^{2 \top}), \quad"
@@ -147,7 +147,7 @@ START_FATES = _asked(
 )
 WRONG_DECODER = _ours(
     "wrong decoder",
-    "A wrong decoder is recovered from, after a time that grows like e^(S²)",
+    "Training recovers from a wrong decoder after a time that grows like e^(S²)",
     (
         r"z_l = -\frac{\eta_Z}{\eta_Y} (S_0^2 - S_l^2), \quad \sum_l z_l = 0",
         r"\ln t_{\text{recovery}} = (1 + \frac{N_D}{N_C}) \frac{\eta_Z}{\eta_Y} S_0^2 + \text{const}",
@@ -159,7 +159,7 @@ WRONG_DECODER = _ours(
 _ORTHONORMAL = "orthonormal embeddings, U U^T = I"
 REPARAMETERISATION = _ours(
     "reparameterisation",
-    "With orthonormal embeddings, moving W_Q and W_V is moving Z and Y",
+    "With orthonormal embeddings, training W_Q and W_V equals training Z and Y",
     (
         r"\dot Y = U \dot W_V^\top W_Y^\top = -\eta_Y U U^\top \frac{\partial L}{\partial Y} W_Y W_Y^\top"
         r" = -\eta_Y \frac{\partial L}{\partial Y}",

@@ -49,9 +49,9 @@ def plain_attention_logits(
     prob, weight, times = np.asarray(token_prob, float), np.asarray(class_weight, float), np.asarray(t, float)
     (K, T), (_, row) = prob.shape, np.unique(query, return_inverse=True)
     if times.ndim != 1 or times[0] < 0 or not np.all(np.diff(times) > 0) or not np.isfinite(times[-1]):
-        raise InputError("`t` must list times that increase, none below 0.")
+        raise InputError("`t` must be increasing times, none below 0.")
     if n_vocab < K:
-        raise InputError(f"`n_vocab` must be at least the number of classes, {K}: each has a next token of its own; got {n_vocab}.")
+        raise InputError(f"`n_vocab` must be at least the number of classes, {K}: each has a different next token; got {n_vocab}.")
     n_rest, n_queries, held = n_vocab - K, int(row.max()) + 1, prob > 0
     of_query = (row == np.arange(n_queries)[:, None]).astype(float)  # query, class
     sizes = np.cumsum([K * (K + 1), n_queries * T])

@@ -354,19 +354,19 @@ PLAIN_ORDER = _ours(
     "order under plain descent",
     "Frequent distinct tokens gain more attention under plain descent too",
     (r"P(l|n) > P(l'|n) \Rightarrow z_{ml}(t) > z_{ml'}(t)",),
-    (_PLAIN, "two distinct tokens of one class", "classes alike", _ZERO),
+    (_PLAIN, "two distinct tokens of one class", "equal classes", _ZERO),
     "extends tian2023, Theorem 2(a)",
 )
 PLAIN_RELATIVE_GAIN = _ours(
     "relative gain under plain descent",
-    "Under plain descent leads lag behind Theorem 3, less the faster the decoder",
+    "Under plain descent leads lag behind Theorem 3, less so for a faster decoder",
     (r"\frac{r_{l/l'|n}(t)}{r_{l/l'|n}(0) \chi_l(t)} \to 1 \text{ as } \frac{\eta_Y}{\eta_Z} \to \infty",),
     (_PLAIN, "joint descent of decoder and attention"),
     "extends tian2023, Theorem 3",
 )
 PLAIN_SNAP = _ours(
     "snap under plain descent",
-    "Plain descent scans more weakly, and its growth slows at a time of its own",
+    "Plain descent scans more weakly, and its growth slows at another time",
     (),
     (_PLAIN, _ZERO, _ONE_COMMON),
     "extends tian2023, Theorem 4",
@@ -440,7 +440,7 @@ FIRST_FORCE_CLOCK = _ours(
 )
 FIRST_FORCE_CLASSES = _ours(
     "first force of classes",
-    "For classes with endless contexts the first force is Theorems 2 and 3",
+    "For classes with infinite contexts the first force gives Theorems 2 and 3",
     (
         r"F_{ml} = \frac{1}{K^2 M} \sum_{n: \psi(n) = m} \sum_{n' \ne n} f_{nl} [(f_n \cdot f_{n'}) f_{nl} - f_{n'l}]",
         r"\text{distinct: } F_{ml} = \frac{f_{nl}^2}{K^2 M} \sum_{n' \ne n} f_n \cdot f_{n'} > 0,"
@@ -478,7 +478,7 @@ ADAM_LIMIT = _ours(
         r"D = \sum_{\text{distinct}} f_l a_l, \quad C = \sum_{\text{common}} f_l a_l,"
         r" \quad q = (1 + \frac{K - 1}{M - K} e^{2 C})^{-1}",
     ),
-    ("Adam at one rate for decoder and attention", _ZERO, _LONG, "classes alike, each with its own query"),
+    ("Adam at one rate for decoder and attention", _ZERO, _LONG, "equal classes, each with its own query"),
     "after tian2023, Fig. 5",
 )
 ADAM_FIRST_MOVE = _ours(
@@ -494,7 +494,7 @@ ADAM_FIRST_MOVE = _ours(
 )
 MOMENTUM_CLOCK = _ours(
     "momentum as a clock",
-    "Momentum is a faster clock with a larger error, while rates are small",
+    "At small rates momentum speeds training up, with a larger error",
     (
         r"t = \frac{\eta}{1 - \mu} (s - \mu \frac{1 - \mu^s}{1 - \mu})",
         r"\frac{\text{error with momentum}}{\text{error of descent at } \eta/(1 - \mu)} \to \frac{1 + \mu}{1 - \mu}",
@@ -512,12 +512,12 @@ POSITIONAL_LEMMA_4 = _ours(
         r"\dot z_m = \eta_Z \gamma \sum_{n: \psi(n) = m} \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}",
         r"\text{a bias that learns: } \dot b_d = \eta_b \sum_{n, l} P(n) \frac{P(l, d|n) e^{b_d}}{\tilde P(l|n)} \dot z_{l|n}",
     ),
-    (_LONG, "scores are a part for the token and a part for its place"),
+    (_LONG, "scores are a token term plus a position term"),
     "extends tian2023, Lemma 4 and section 7",
 )
 POSITIONAL_FATES = _ours(
     "fates with a positional prior",
-    "Distinct tokens first gain with any prior; common ones can if positions tell",
+    "Distinct tokens first gain with any prior; common ones only with some",
     (
         r"\dot z_l > 0 \text{ for a common token of two classes if } \frac{f_{2l}}{f_{1l}} < \frac{1 - \sqrt{1 - \rho^2}}{\rho}",
         r"\rho = f_1^\top f_2 \text{ with the prior in } f",
@@ -532,7 +532,7 @@ POSITIONAL_ORDER = _ours(
         r"\tilde P(l|n) > \tilde P(l'|n) \Rightarrow z_l(t) > z_{l'}(t)",
         r"\text{prior } -s d \text{: the nearer gains more if } s > \frac{1}{d' - d} \ln \frac{P(l'|n)}{P(l|n)}",
     ),
-    (_LONG, _PRIOR, _ZERO, "two distinct tokens of one class", "classes alike, or the theory's flow"),
+    (_LONG, _PRIOR, _ZERO, "two distinct tokens of one class", "equal classes, or the theory's flow"),
     "extends tian2023, Theorem 3",
 )
 POSITIONAL_CLOCK = _ours(
