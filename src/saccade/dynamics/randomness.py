@@ -18,7 +18,6 @@ _MOST_SEEDS = 1_000_000  # a count beyond it is a typing error: their batches al
 class Purpose(IntEnum):
     INITIALISATION = 0
     DATA = 1
-    EVALUATION = 2
 
 
 def generator(seed: int, purpose: Purpose, step: int = 0) -> np.random.Generator:

@@ -50,3 +50,22 @@ def rank_one_flow(state, times, **settings):
     """The reduced flow at increasing times, as states."""
     path = _flow(lambda s: rank_one_velocity(RankOneState(*s), **settings), list(state), times)
     return [RankOneState(gamma, beta, float(l_q), float(l_k)) for gamma, beta, l_q, l_k in path]
+
+
+def linear_attention(t, query, key, *, direction, rate):
+    """Query and key of stage II linearised, dW_Q/dt = c α αᵀ W_K and dW_K/dt = c α αᵀ W_Q, solved."""
+    alpha = direction / np.linalg.norm(direction)
+    q, k, phase = alpha @ query, alpha @ key, rate * np.asarray(t, float)[..., None]
+    grown = [one * (np.cosh(phase) - 1) + other * np.sinh(phase) for one, other in ((q, k), (k, q))]
+    return [start + alpha[:, None] * part[..., None, :] for start, part in zip((query, key), grown)]
+
+
+def weight_balance(embedding, query, key, projection, *, rate_ratio=1.0):
+    """The first invariant of the flow, C_1 = W_0ᵀ W_0 - W_1 W_1ᵀ - (W_Q W_Qᵀ + W_K W_Kᵀ) / r."""
+    return embedding.mT @ embedding - projection @ projection.mT - (query @ query.mT + key @ key.mT) / rate_ratio
+
+
+def rank_one_balance(state, *, rate_ratio=1.0):
+    """The entry of C_1 that the rank-one manifold has."""
+    gamma, beta, l_q, l_k = state
+    return gamma @ gamma - beta @ beta - (l_q**2 + l_k**2) / rate_ratio

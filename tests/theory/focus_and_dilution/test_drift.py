@@ -17,7 +17,6 @@ from saccade.theory.focus_and_dilution import (
     focus_rate,
     mass_redistribution,
     off_stationary,
-    peak_strength,
     rank_one_attention,
     rank_one_velocity,
     two_level_combination,
@@ -101,7 +100,8 @@ def test_an_anti_persistent_chain_dilutes_at_negative_strength():
 def test_embedding_of_first_order_is_zero_at_the_crossing_and_halved_at_the_peak(scaled):
     chain = CHAINS["zipf"]
     gamma = unigram_point(stationary=chain["stationary"]).gamma
-    crossing, peak = crossing_strength(**chain, **scaled), peak_strength(**chain, **scaled)
+    crossing = crossing_strength(**chain, **scaled)
+    peak = crossing / 2
     for token in np.flatnonzero(np.isfinite(crossing)):
         moved = gamma[token] + drift_displacement(np.array([peak[token], crossing[token]]), **chain, **scaled)[:, token]
         np.testing.assert_allclose(moved, [gamma[token] / 2, 0], atol=1e-14)
@@ -136,7 +136,7 @@ def turning(request):
 
 
 def test_attention_on_token_0_turns_when_the_embedding_of_the_query_has_lost_about_half(turning):
-    predicted = peak_strength(**turning["chain"])
+    predicted = crossing_strength(**turning["chain"]) / 2
     for query in range(1, len(predicted)):
         first = find_peaks(turning["attention"][:, query])[0][0]
         assert 0.435 < turning["share"][first, query] < 0.515  # .44 to .51

@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 from saccade.theory.focus_and_dilution import (
-    attention_balance,
     attention_logits,
     composite_gradients,
     next_token_logits,
     population_attention,
     population_loss,
-    weight_balance,
     weight_velocities,
 )
 
 from .chains import irreversible, lazy, random_weights
+from .numeric import weight_balance
 
 CHAIN = irreversible()
 SCALES = [1.0, 0.37]
@@ -95,7 +94,7 @@ def test_both_invariants_stand_still_under_the_flow(phi_scale, rate_ratio):
     step = 1e-4
     ahead, behind = ([w + sign * step * v for w, v in zip(weights, velocity)] for sign in (1, -1))
     C1 = [weight_balance(*w, rate_ratio=rate_ratio) for w in (ahead, behind)]
-    C2 = [attention_balance(w[1], w[2]) for w in (ahead, behind)]
+    C2 = [query.T @ query - key.T @ key for _, query, key, _ in (ahead, behind)]
     for before, after in (C1, C2):  # quadratic in the weights: central differences are exact
         np.testing.assert_allclose(after - before, 0, atol=1e-14)
     assert np.abs(weight_balance(*ahead, rate_ratio=2.0) - weight_balance(*behind, rate_ratio=2.0)).max() > 1e-7
@@ -108,7 +107,6 @@ def test_leading_axes_are_kept():
         (weight_velocities(*stacked, **CHAIN), [weight_velocities(*w, **CHAIN) for w in runs]),
         (composite_gradients(*stacked, **CHAIN), [composite_gradients(*w, **CHAIN) for w in runs]),
         ((population_loss(*stacked, **CHAIN),), [(population_loss(*w, **CHAIN),) for w in runs]),
-        ((weight_balance(*stacked),), [(weight_balance(*w),) for w in runs]),
     ]:
         for whole, parts in zip(result, zip(*singles, strict=True), strict=True):
             np.testing.assert_allclose(whole, np.stack(parts), rtol=1e-12, atol=1e-15)

@@ -9,7 +9,6 @@ from saccade.theory.focus_and_dilution import (
     population_attention,
     population_loss,
     rank_one_attention,
-    rank_one_balance,
     rank_one_loss,
     rank_one_velocity,
     rank_one_weights,
@@ -18,7 +17,7 @@ from saccade.theory.focus_and_dilution import (
 )
 
 from .chains import D_KEY, D_MODEL, N_VOCAB, irreversible
-from .numeric import flatten, jacobian, rank_one_flow, unflatten
+from .numeric import flatten, jacobian, rank_one_balance, rank_one_flow, unflatten
 
 CHAIN = irreversible()
 RNG = np.random.default_rng(11)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from saccade.errors import InputError
 from saccade.theory.focus_and_dilution import (
@@ -12,7 +12,6 @@ from saccade.theory.focus_and_dilution import (
     least_saturated_stay,
     rank_one_attention,
     rank_one_velocity,
-    saturated_attention,
     saturated_descent,
     saturated_opening_rate,
     saturated_point,
@@ -27,6 +26,13 @@ from .numeric import flatten
 STRONG = 12.0  # scale of queries and of keys: attention between the groups is then below rounding
 LAWS = [([0.6, 0.25, 0.15], 0.6), ([0.5, 0.2, 0.13, 0.1, 0.07], 0.8), ([0.4] + [0.1] * 6, 0.9)]
 laws = pytest.mark.parametrize(("law", "stay"), LAWS)
+
+
+def saturated_attention(state, *, stationary):
+    """All on itself for token 0; among the others A_ij ∝ π_j exp(κ γ_i γ_j)."""
+    low, attention = state.gamma[1:], np.eye(len(stationary))
+    attention[1:, 1:] = softmax(state.query_scale * state.key_scale * np.outer(low, low) + np.log(stationary[1:]), axis=1)
+    return attention
 
 
 def saturated_loss(state, *, stationary, transition):

@@ -13,7 +13,6 @@ from saccade.theory.focus_and_dilution import (
     least_saturated_stay,
     next_direction,
     rank_one_attention,
-    rank_one_balance,
     rank_one_velocity,
     rank_one_weights,
     symmetry_hessian,
@@ -25,7 +24,7 @@ from saccade.theory.focus_and_dilution import (
 )
 
 from .chains import two_level
-from .numeric import NUMERIC, flatten, jacobian, rank_one_flow, unflatten
+from .numeric import NUMERIC, flatten, jacobian, rank_one_balance, rank_one_flow, unflatten
 
 DIRECTIONS = {"direction": np.arange(1.0, 4.0), "key_direction": np.arange(1.0, 3.0)}
 LAWS = [

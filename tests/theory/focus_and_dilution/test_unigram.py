@@ -15,12 +15,11 @@ from saccade.theory.focus_and_dilution import (
     unigram_loss,
     unigram_point,
     unigram_weights,
-    weight_balance,
     weight_velocities,
 )
 
 from .chains import CHAINS, D_KEY, D_MODEL, PAPER_LAW, ZIPF, lazy
-from .numeric import NUMERIC, velocity_jacobian
+from .numeric import NUMERIC, velocity_jacobian, weight_balance
 
 chains = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS.keys())
 DIRECTION = np.random.default_rng(3).normal(size=D_MODEL)

@@ -9,7 +9,6 @@ from scipy.special import softmax
 from saccade.errors import InputError
 from saccade.theory.scan_and_snap import (
     adam_limit,
-    critical_feature,
     critical_rate,
     gradient_from_counts,
     momentum_clock,
@@ -55,7 +54,7 @@ def test_a_distinct_token_gains_below_the_critical_feature(height):
     exact = gradient_from_counts(
         decoder_of_signs(height), np.zeros((N_VOCAB, N_VOCAB)), contexts(), query=13, label=17, lr_decoder=1, lr_attention=1
     ).attention_logits_dot[13, 3:8]
-    assert ((feature[3:8] < critical_feature(share, **sums(feature))) == (exact > 0)).all()
+    assert ((feature[3:8] < 1 / (sums(feature)["own"] + share * sums(feature)["shared"])) == (exact > 0)).all()
 
 
 def test_at_the_critical_rate_a_token_stands_still():

@@ -119,10 +119,3 @@ def test_decoder_first_tells_its_own_error(windows, rate):
     joint = descended(windows, 25, lr_decoder=RATES["lr_decoder"], lr_attention=rate)
     true = np.linalg.norm(found.attention_logits[0] - joint) / np.linalg.norm(joint)
     assert found.error[0] == pytest.approx(true, rel=0.1)
-
-
-def test_it_is_trusted_until_its_error_exceeds_the_tolerance(windows):
-    found = told(windows, range(1, 60), lr_attention=2.0)
-    last = theory.trusted_until(found, 0.05)
-    assert found.error[found.steps == last] <= 0.05 < found.error[found.steps == last + 1]
-    assert theory.trusted_until(found, 10.0) == 59

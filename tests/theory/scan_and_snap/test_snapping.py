@@ -7,7 +7,6 @@ from scipy.integrate import solve_ivp
 from saccade.theory.scan_and_snap import (
     early_growth_bound,
     growth_bound,
-    growth_exponent,
     growth_factor,
     growth_factor_bounds,
     late_growth_bound,
@@ -63,16 +62,6 @@ def test_growth_is_logarithmic_before_the_onset_and_doubly_logarithmic_after():
     np.testing.assert_allclose(early_growth_bound(early, **CASE), growth_bound(early, **CASE), rtol=0.01)
     np.testing.assert_allclose(late_growth_bound(late, **CASE), growth_bound(late, **CASE), rtol=2e-3)
     assert very_late_growth_bound(1e200, **CASE) == pytest.approx(growth_bound(1e200, **CASE), abs=1e-7)
-
-
-def test_local_exponent_is_the_slope_of_the_bound_and_goes_from_one_half_to_nothing():
-    t = np.geomspace(1e-2, 1e9, 23)
-    step = 1e-5
-    slope = (growth_bound(t * np.exp(step), **CASE) - growth_bound(t * np.exp(-step), **CASE)) / (2 * step)
-    np.testing.assert_allclose(growth_exponent(t, **CASE), slope, rtol=1e-5)
-    scanning = growth_exponent(np.geomspace(1, 1e3, 200), **CASE)
-    assert 0.45 < scanning.max() < 0.5
-    assert growth_exponent(1e100, **CASE) * 2 * np.log(1000 * 1e100 / 10) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize(

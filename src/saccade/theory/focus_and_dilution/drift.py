@@ -38,7 +38,6 @@ __all__ = [
     "drift_response",
     "mass_redistribution",
     "off_stationary",
-    "peak_strength",
     "two_level_combination",
     "two_level_drift",
 ]
@@ -204,16 +203,3 @@ def crossing_strength(
     sign = np.sign(focus_rate(stationary=stationary, transition=transition, phi_scale=phi_scale))
     loses = sign * per_strength < 0
     return np.where(loses, -gamma / np.where(loses, per_strength, 1.0), sign * np.inf)
-
-
-def peak_strength(
-    *, stationary: ArrayLike, transition: ArrayLike, phi_scale: float = 1.0, rate_ratio: float = 1.0
-) -> NDArray[np.float64]:
-    r"""Strength at which the focus of query i turns: $\Phi_{i0} \propto \kappa(\gamma_i + F_{\perp i}\kappa/2|c|sr)$ is largest
-    half way to the crossing, where $\gamma_i$ has lost half its value.
-
-    [derived, turning rule], to first order. Measured, on the same two laws: attention on token 0 has its first maximum at .86 to
-    1.41 times this, with $\gamma_i$ at .44 to .51 of its value.
-    """
-    crossing = crossing_strength(stationary=stationary, transition=transition, phi_scale=phi_scale, rate_ratio=rate_ratio)
-    return crossing / 2

@@ -12,55 +12,16 @@ Valid while $\kappa\gamma\gamma^\top$ is small. Not here: what the tilt does to 
 | growth         | factor by which queries grow|                  |
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "LinearAttention",
     "alignment",
     "first_order_attention",
     "focus_logits",
     "focus_onset",
     "focus_slope",
-    "focus_strength",
-    "linear_attention",
 ]
-
-
-class LinearAttention(NamedTuple):
-    """Query and key matrices of the linear flow. Theirs: W_Q, W_K."""
-
-    query: NDArray[np.float64]
-    key: NDArray[np.float64]
-
-
-def linear_attention(t: ArrayLike, query_0: ArrayLike, key_0: ArrayLike, *, direction: ArrayLike, rate: float) -> LinearAttention:
-    r"""The flow $\dot W_Q = c\,\alpha\alpha^\top W_K$, $\dot W_K = c\,\alpha\alpha^\top W_Q$, solved: with $q = W_Q^\top\alpha$,
-    $k = W_K^\top\alpha$, $q(t) = q\cosh ct + k\sinh ct$, k likewise, and the rest of both matrices stays.
-
-    [derived, stage II]. Axes of t come first in the result.
-    """
-    WQ, WK = np.asarray(query_0, float), np.asarray(key_0, float)
-    alpha = np.asarray(direction, float) / np.linalg.norm(direction)
-    q, k, phase = alpha @ WQ, alpha @ WK, rate * np.asarray(t, float)[..., None]
-    grown_q = q * (np.cosh(phase) - 1) + k * np.sinh(phase)
-    grown_k = k * (np.cosh(phase) - 1) + q * np.sinh(phase)
-    return LinearAttention(WQ + alpha[:, None] * grown_q[..., None, :], WK + alpha[:, None] * grown_k[..., None, :])
-
-
-def focus_strength(
-    t: ArrayLike, query_0: ArrayLike, key_0: ArrayLike, *, direction: ArrayLike, rate: float, phi_scale: float = 1.0
-) -> NDArray[np.float64]:
-    r"""Strength of attention, $\kappa(t) = s\,[q\cdot k\cosh 2ct + \tfrac12(\lVert q\rVert^2+\lVert k\rVert^2)\sinh 2ct]$.
-
-    [derived, stage II]. Tends to $\frac s4\lVert q\pm k\rVert^2e^{2|c|t}$ times the sign of c, whatever the start.
-    """
-    alpha = np.asarray(direction, float) / np.linalg.norm(direction)
-    q, k = alpha @ np.asarray(query_0, float), alpha @ np.asarray(key_0, float)
-    phase = 2 * rate * np.asarray(t, float)
-    return phi_scale * (q @ k * np.cosh(phase) + (q @ q + k @ k) / 2 * np.sinh(phase))
 
 
 def focus_logits(strength: ArrayLike, *, gamma: ArrayLike) -> NDArray[np.float64]:

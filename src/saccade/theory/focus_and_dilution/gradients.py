@@ -20,13 +20,11 @@ from scipy.special import log_softmax, softmax
 __all__ = [
     "CompositeGradients",
     "WeightMatrices",
-    "attention_balance",
     "attention_logits",
     "composite_gradients",
     "next_token_logits",
     "population_attention",
     "population_loss",
-    "weight_balance",
     "weight_velocities",
 ]
 
@@ -139,20 +137,3 @@ def weight_velocities(
         key=-lr_attention * W0.mT @ to_key,
         projection=-lr_decoder * W0.mT @ D,
     )
-
-
-def weight_balance(
-    embedding: ArrayLike, query: ArrayLike, key: ArrayLike, projection: ArrayLike, *, rate_ratio: float = 1.0
-) -> NDArray[np.float64]:
-    r"""First exact invariant, $C_1 = W_0^\top W_0 - W_1W_1^\top - (W_QW_Q^\top + W_KW_K^\top)/r$.
-
-    [derived, gradient flow]: constant for any $\pi$, P and s.
-    """
-    W0, WQ, WK, W1 = (np.asarray(w, float) for w in (embedding, query, key, projection))
-    return W0.mT @ W0 - W1 @ W1.mT - (WQ @ WQ.mT + WK @ WK.mT) / rate_ratio
-
-
-def attention_balance(query: ArrayLike, key: ArrayLike) -> NDArray[np.float64]:
-    r"""Second exact invariant, $C_2 = W_Q^\top W_Q - W_K^\top W_K$, whatever the rates. [derived, gradient flow]."""
-    WQ, WK = np.asarray(query, float), np.asarray(key, float)
-    return WQ.mT @ WQ - WK.mT @ WK

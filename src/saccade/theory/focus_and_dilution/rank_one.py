@@ -23,7 +23,6 @@ from .gradients import WeightMatrices, population_attention
 __all__ = [
     "RankOneState",
     "rank_one_attention",
-    "rank_one_balance",
     "rank_one_loss",
     "rank_one_velocity",
     "rank_one_weights",
@@ -94,12 +93,3 @@ def rank_one_velocity(
         query_scale=float(-lr_attention * state.key_scale * pull),
         key_scale=float(-lr_attention * state.query_scale * pull),
     )
-
-
-def rank_one_balance(state: RankOneState, *, rate_ratio: float = 1.0) -> float:
-    r"""Invariant of the reduced flow, $\lVert\gamma\rVert^2 - \lVert\beta\rVert^2 - (l_q^2+l_k^2)/r$; 0 from a small start.
-
-    [derived, stage III], the only entry of C_1 that the manifold has.
-    """
-    gamma, beta, l_q, l_k = state
-    return float(np.sum(np.square(gamma)) - np.sum(np.square(beta)) - (l_q**2 + l_k**2) / rate_ratio)

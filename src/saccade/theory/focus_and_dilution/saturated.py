@@ -28,7 +28,6 @@ __all__ = [
     "has_two_groups",
     "least_saturated_stay",
     "opening_force",
-    "saturated_attention",
     "saturated_descent",
     "saturated_opening_rate",
     "saturated_point",
@@ -56,17 +55,6 @@ def _check_domain(high: float, n_vocab: int, stay: float) -> None:
         raise InputError(
             f"`stay` must be above 1 - 1/(d pi_1) = {least:.4g}, or attention cannot saturate, and below 1; got {stay:g}."
         )
-
-
-def saturated_attention(state: RankOneState, *, stationary: ArrayLike) -> NDArray[np.float64]:
-    r"""$A_1 = e_1$; $A_{ij} \propto \pi_je^{\kappa\gamma_i\gamma_j}$ over low tokens j for a low token i.
-
-    [chen2026, Appendix D.1]. Axes: query, token.
-    """
-    pi, kappa = np.asarray(stationary, float), state.query_scale * state.key_scale
-    attention = np.eye(len(pi))
-    attention[1:, 1:] = softmax(kappa * np.outer(state.gamma[1:], state.gamma[1:]) + np.log(pi[1:]), axis=1)
-    return attention
 
 
 def saturated_point(*, high: float, n_vocab: int, stay: float, strength: float = 1.0, span: float | None = None) -> RankOneState:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...errors import InputError, checked_number
 from .features import limit_attention, normalised_feature
 
-__all__ = ["AdamLimit", "OutputError", "adam_limit", "critical_feature", "critical_rate", "momentum_clock", "sign_error"]
+__all__ = ["AdamLimit", "OutputError", "adam_limit", "critical_rate", "momentum_clock", "sign_error"]
 
 
 class OutputError(NamedTuple):
@@ -47,20 +47,6 @@ def sign_error(height: float, *, own: ArrayLike, shared: ArrayLike, n_vocab: int
     other, unused = np.log(K - 1) - 2 * a * D, np.log(M - K) - 2 * a * (D + C)  # against n
     wrong = np.logaddexp(other, unused)
     return OutputError(1 / (1 + np.exp(-wrong)), np.exp(unused - wrong))
-
-
-def critical_feature(unused_share: float, *, own: float, shared: float) -> float:
-    r"""Distinct tokens below $f^* = 1/(D + qC)$ gain attention, those above it lose it.
-
-    Ours. Early $q \approx 1$ and $f^* = 1/\lVert f\rVert_1$: tokens more frequent than $\sum_l P(l|n)^2$ fall. Late q = 0 and only
-    the distinct tokens count: attention is pushed to be flat on them.
-
-    | ours         | letter |
-    |--------------|--------|
-    | unused_share | q      |
-    | own, shared  | D, C   |
-    """
-    return 1 / (own + unused_share * shared)
 
 
 def critical_rate(feature: float, *, own: float, shared: float, n_vocab: int, n_classes: int) -> float:

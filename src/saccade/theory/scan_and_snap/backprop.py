@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 
 __all__ = [
     "BackpropCoefficients",
@@ -18,9 +17,6 @@ __all__ = [
     "class_drive",
     "drive_from_coupling",
     "equal_overlap_coupling",
-    "equal_overlap_eigenvalues",
-    "modified_decoder_dot",
-    "plain_decoder_dot",
 ]
 
 
@@ -29,38 +25,6 @@ class BackpropCoefficients(NamedTuple):
 
     own: NDArray[np.float64]
     other: NDArray[np.float64]
-
-
-def plain_decoder_dot(decoder: ArrayLike, feature: ArrayLike, *, label: int, lr_decoder: float) -> NDArray[np.float64]:
-    r"""Gradient descent on the decoder, $\dot Y = \eta_Y f_n(e_n-\alpha_n)^\top$,
-    $\alpha_n = \mathrm{softmax}(Y^\top f_n)$.
-
-    [tian2023, eq. 7]. The label of class n is token n.
-
-    | ours       | theirs         | axes         |
-    |------------|----------------|--------------|
-    | label      | n              |              |
-    """
-    Y, f = np.asarray(decoder, float), np.asarray(feature, float)
-    error = np.eye(len(Y))[label] - softmax(Y.T @ f[label])
-    return lr_decoder * np.outer(f[label], error)
-
-
-def modified_decoder_dot(decoder: ArrayLike, feature: ArrayLike, *, label: int, lr_decoder: float) -> NDArray[np.float64]:
-    r"""Gradient descent in the coordinates $W = F^\top Y$:
-    $\dot Y = \eta_Y(f_n - FE'e_n)(e_n-\alpha_n)^\top = \eta_Y F(F^\top F)^{-1}e_n(e_n-\alpha_n)^\top$.
-
-    [tian2023, Lemma 3, eq. 26]. Only row n of W moves, so classes learn independently: Lemmas 5 to 12 and Theorem 1 are
-    about this descent. Domain: constant, linearly independent features.
-
-    | ours       | theirs         | axes         |
-    |------------|----------------|--------------|
-    | label      | n              |              |
-    """
-    Y, f = np.asarray(decoder, float), np.asarray(feature, float)
-    error = np.eye(len(Y))[label] - softmax(Y.T @ f[label])
-    dual = np.linalg.solve(f @ f.T, f)[label]
-    return lr_decoder * np.outer(dual, error)
 
 
 def backprop_coefficients(
@@ -121,14 +85,6 @@ def drive_from_coupling(coupling: ArrayLike, *, speed: float = 1.0) -> NDArray[n
     at most $3/M$ in each $\beta$.
     """
     return -speed * np.diag(np.asarray(coupling, float))
-
-
-def equal_overlap_eigenvalues(overlap: float, *, n_classes: int) -> NDArray[np.float64]:
-    r"""Eigenvalues of E when every two classes overlap by $\rho$: $(K-1)\rho$ once, then $-\rho$, K - 1 times.
-
-    Ours. Assumption 2 then reads $6/\sqrt M \le \rho < 1/(K(K-1))$, which needs $M > 36K^2(K-1)^2$.
-    """
-    return np.append((n_classes - 1) * overlap, np.full(n_classes - 1, -overlap))
 
 
 def equal_overlap_coupling(overlap: float, *, n_classes: int) -> NDArray[np.float64]:

@@ -9,12 +9,11 @@ bound becomes when the common token falls as fast as Theorem 2 says it does (sel
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .clock import speed, speed_integral
+from .clock import speed_integral
 
 __all__ = [
     "early_growth_bound",
     "growth_bound",
-    "growth_exponent",
     "late_growth_bound",
     "late_growth_time",
     "overlap_constant",
@@ -66,32 +65,6 @@ def growth_bound(
     """
     distance = lr_attention * speed_integral(t, n_vocab=n_vocab, n_classes=n_classes, lr_decoder=lr_decoder)
     return _bound(distance, overlap_constant=overlap_constant, as_printed=as_printed)
-
-
-def growth_exponent(
-    t: ArrayLike,
-    *,
-    n_vocab: int,
-    n_classes: int,
-    lr_decoder: float,
-    lr_attention: float,
-    overlap_constant: float,
-) -> NDArray[np.float64]:
-    r"""Local exponent of growth, $dB_n/d\ln t = t\,\eta_Z\gamma/(C_0+4\Gamma)$: climbs towards 1/2, then falls as
-    $1/(2\ln(M\eta_Yt/K))$.
-
-    From [tian2023, Theorem 4]; the same for the printed and the normalised bound. Scanning is where it is flat,
-    snapping where it dies.
-
-    | ours             | theirs            |
-    |------------------|-------------------|
-    | t                | t (batch-1 steps) |
-    | overlap_constant | C_0               |
-    """
-    t = np.asarray(t, float)
-    gamma = speed(t, n_vocab=n_vocab, n_classes=n_classes, lr_decoder=lr_decoder)
-    distance = lr_attention * speed_integral(t, n_vocab=n_vocab, n_classes=n_classes, lr_decoder=lr_decoder)
-    return t * lr_attention * gamma / (overlap_constant + 4 * distance)
 
 
 def early_growth_bound(
