@@ -14,12 +14,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from saccade.dynamics.flat_flow import Velocity, integrate, no_loss
 from saccade.dynamics.linearise import is_symmetric, jacobian, modes
-from saccade.errors import InputError, checked_number
 from saccade.later import jax, jnp
 from saccade.model.system import Equations
 
@@ -29,55 +28,24 @@ _RTOL = 1e-12
 class LinearValidity(NamedTuple):
     """Full and linear flow from one displacement.
 
-    | field         | axes            | meaning                                                                     |
-    |---------------|-----------------|-----------------------------------------------------------------------------|
-    | `times`       | time            | from 0                                                                      |
-    | `full`        | time, parameter | displacement in the full flow; NaN from where the solver could not go on    |
-    | `linear`      | time, parameter | the same in the linear flow                                                 |
-    | `error`       | time            | norm of their difference                                                    |
-    | `relative`    | time            | `error` over the norm of `linear`                                           |
-    | `growth_rate` |                 | mu: the largest real part of the Jacobian's eigenvalues                     |
-    | `constant`    |                 | C of Lemma 3.1 as these times have it: the largest error / (eps^2 e^(2 mu t)) |
-    | `valid_until` |                 | first time at which `relative` exceeds `fraction`; infinity if none does    |
+    | field    | axes            | meaning                                                                  |
+    |----------|-----------------|--------------------------------------------------------------------------|
+    | `full`   | time, parameter | displacement in the full flow; NaN from where the solver could not go on |
+    | `linear` | time, parameter | the same in the linear flow                                              |
+    | `error`  | time            | norm of their difference                                                 |
     """
 
-    times: NDArray[np.float64]
     full: NDArray[np.float64]
     linear: NDArray[np.float64]
     error: NDArray[np.float64]
-    relative: NDArray[np.float64]
-    growth_rate: float
-    constant: float
-    valid_until: float
 
 
-def linear_validity(
-    velocity: Velocity, state: Any, displacement: Any, setting: Any, times: ArrayLike, *, fraction: float = 0.1
-) -> LinearValidity:
+def linear_validity(velocity: Velocity, state: Any, displacement: Any, setting: Any, times: NDArray[np.float64]) -> LinearValidity:
     """Follow `displacement` from the critical point `state`; both are trees of the same shape, `times` rise from 0."""
-    times = _checked_times(times)
-    fraction = checked_number("fraction", fraction, low=0.0, open_low=True)
-    J = jacobian(velocity, state, setting)
     start = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(displacement)]).astype(np.float64)
-    size = float(np.linalg.norm(start))
-    if not 0 < size < np.inf:
-        raise InputError("`displacement` must be finite and not all zero: nothing moves at the critical point itself.")
-    full = _displaced_flow(velocity, state, displacement, setting, times, rtol=_RTOL, atol=_RTOL * size)
-    linear = _linear_flow(J, start, times)
-    error = np.linalg.norm(full - linear, axis=1)
-    relative = error / np.linalg.norm(linear, axis=1)
-    mu = float(modes(J)[0][0].real)
-    bound = error / (size**2 * np.exp(2 * max(mu, 0.0) * times))
-    return LinearValidity(
-        times, full, linear, error, relative, mu, float(np.nanmax(bound)), _first_above(times, relative, fraction)
-    )
-
-
-def _checked_times(times: ArrayLike) -> NDArray[np.float64]:
-    rising = np.asarray(times, dtype=np.float64)
-    if rising.ndim != 1 or len(rising) < 2 or rising[0] != 0 or not (np.diff(rising) > 0).all() or not np.isfinite(rising).all():
-        raise InputError("`times` must be at least two finite numbers that start at 0 and rise.")
-    return rising
+    full = _displaced_flow(velocity, state, displacement, setting, times, rtol=_RTOL, atol=_RTOL * float(np.linalg.norm(start)))
+    linear = _linear_flow(jacobian(velocity, state, setting), start, times)
+    return LinearValidity(full, linear, np.linalg.norm(full - linear, axis=1))
 
 
 def _linear_flow(J: NDArray[np.float64], start: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -113,14 +81,3 @@ def _around(velocity: Velocity) -> Velocity:
         return velocity(jax.tree.map(jnp.add, state, displacement), setting)
 
     return displaced
-
-
-def _first_above(times: NDArray, relative: NDArray, fraction: float) -> float:
-    """Interpolated in the logarithm of the error, which grows exponentially."""
-    above = np.nonzero(~(relative <= fraction))[0]
-    if len(above) == 0:
-        return float("inf")
-    i = int(above[0])
-    if i == 0 or not (np.isfinite(relative[i]) and relative[i - 1] > 0):
-        return float(times[i])
-    return float(np.interp(np.log(fraction), np.log(relative[i - 1 : i + 1]), times[i - 1 : i + 1]))
