@@ -127,8 +127,8 @@ def train(
         from saccade.dynamics.training import train_text
 
         return train_text(system, **_accepted(train_text, "a corpus", given | ({} if model is None else {"model": model})))
-    windows = isinstance(system, Windows | PairwiseText)  # whose rates are the system's, not settings of its training
-    rates = {name: given.pop(name) for name in ("lr_decoder", "lr_attention") if windows and name in given}
+    settable = isinstance(system, SequenceClasses | Pairwise | MarkovChain | Embedded)  # else rates are the system's own
+    rates = {name: given.pop(name) for name in ("lr_decoder", "lr_attention") if not settable and name in given}
     bound, begin = _begun(_system(system, model, **rates), start)
     own = trained.dispatch(type(bound))
     accepted = _accepted(own, _called(system), given)
@@ -297,11 +297,11 @@ def _shared_options(model: Pairwise) -> dict[str, Any]:
 
 def _checked_data(given: Any, kind: type) -> Any:
     if not isinstance(given, kind):
-        also = (
-            "the flow of a corpus is that of its `windows()`"
-            if isinstance(given, Corpus)
-            else "for text, make a `saccade.corpus` first and train on it"
-        )
+        also = "for text, make a `saccade.corpus` first and train on it"
+        if isinstance(given, Corpus):
+            also = "the flow of a corpus is that of its `windows()`"
+        elif isinstance(given, type):
+            also = f"make one of the class first, {given.__name__}(...)"
         raise InputError(
             f"the first argument must be a System, a SequenceClasses, Windows or a MarkovChain, got {shortened(given)}; {also}."
         )

@@ -105,7 +105,7 @@ def _sentence(boxed: str, prog: str) -> str:
         return f"`{either[1]}` must be a whole number; got {either[2]}. See `{prog} --help`."
     lines = [re.sub(r"^[│|]\s?|\s*[│|]$", "", line).rstrip() for line in boxed.splitlines()]
     text = [line for line in lines if line and not re.match(r"^[╭╰]", line)]
-    if len(text) > 1 and _RULE.match(text[1]):  # where boxes cannot be drawn, the title stands on a rule
+    if "╭" not in boxed:  # where boxes cannot be drawn, the title stands on a rule
         text = text[2:]
     first = " ".join(line.strip() for line in _until_rule(text)).rstrip(".")
     first = re.sub(r"Error parsing (\S+): invalid literal for int\(\) with base 10: ", r"`\1` must be a whole number; got ", first)

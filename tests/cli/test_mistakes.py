@@ -8,6 +8,7 @@ import re
 import pytest
 
 from saccade.lab.experiment import Experiment
+from saccade.terminal import _sentence
 from tests.cli.calls import SHORT, called, one_sentence
 
 
@@ -57,6 +58,26 @@ def test_a_mistake_in_the_call_is_one_sentence_that_helps(arguments, sentence):
     assert (code, printed) == (2, "")
     assert one_sentence(err), err
     assert sentence in err
+
+
+BOXED = """╭─ Unrecognized options ──────────────╮
+│ Unrecognized options: --jsn         │
+│ ─────────────────────────────────── │
+│ Perhaps you meant:                  │
+│     --json                          │
+╰─────────────────────────────────────╯"""
+UNBOXED = """ Unrecognized options
+ -------------------------------------
+  Unrecognized options: --jsn
+  -------------------------------------
+  Perhaps you meant:
+      --json
+"""
+
+
+@pytest.mark.parametrize("told", [BOXED, UNBOXED])
+def test_an_unknown_option_is_named_whether_or_not_boxes_can_be_drawn(told):
+    assert _sentence(told, "saccade list") == "Unrecognized options: --jsn. Did you mean --json? See `saccade list --help`."
 
 
 def test_an_unknown_experiment_is_told_from_at_most_three_of_the_nearest_names():

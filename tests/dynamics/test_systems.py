@@ -265,6 +265,8 @@ def test_names_of_tokens_and_classes_are_coordinates(tmp_path):
         (lambda: saccade.flow(Saddle(), start=Pair(np.full(3, np.nan), np.ones(3))), "finite"),
         (lambda: saccade.flow(saccade.Pairwise()), "without a task"),
         (lambda: saccade.train(Saddle(), context=3), "`context` is not a setting of training Saddle"),
+        (lambda: saccade.train(Saddle(), lr_decoder=2.0), "Saddle has its own `rates"),
+        (lambda: saccade.train(Saddle), "make one of the class first, Saddle"),
         (lambda: saccade.train(saccade.RankOneEmbedded(saccade.MarkovChain.zipf(3))), "needs `batch`"),
         (lambda: saccade.critical_point(Saddle(), near=saccade.flow(Saddle(), t1=1, n_times=2)), "isel\\(time=-1"),
         (lambda: saccade.critical_point(Saddle(), near=saccade.flow(Saddle(), t1=1, n_times=2, keep=[])), "parameter_x"),

@@ -634,3 +634,10 @@ def test_a_listed_file_that_lies_behind_a_link_is_lost(tmp_path):
     (tmp_path / "mine" / "record.zarr").rename(tmp_path / "elsewhere")
     (tmp_path / "mine" / "record.zarr").symlink_to(tmp_path / "elsewhere")
     assert damaged_files(tmp_path / "mine") == {"record.zarr/checksums.json": "is lost"}
+
+
+@pytest.mark.parametrize("claims", ["holds", ["holds"], 1.36])
+def test_claims_that_are_none_are_refused_before_anything_is_written(small, tmp_path, claims):
+    with pytest.raises(InputError, match="`claims` must list claims"):
+        save_record(small, tmp_path / "mine.zarr", claims=claims)
+    assert not (tmp_path / "mine.zarr").exists()

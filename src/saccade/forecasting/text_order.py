@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from saccade.data.markov_text import OTHER
 from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.data.text.windows import Windows
 from saccade.errors import InputError, checked_count, shortened
-from saccade.observe.fits import rank_correlation
+from saccade.observe.fits import rank_correlation, standard_errors
 from saccade.observe.measures import window_attention
 from saccade.theory import scan_and_snap as theory
 
@@ -99,7 +98,7 @@ def _clear(windows: Windows, rows: list[int], known: NDArray[np.bool_]) -> NDArr
     tenth = np.arange(len(windows.query)) % TENTHS  # windows come in random order
     without = np.stack([_first_change(windows, rows, tenth != left_out) for left_out in range(TENTHS)])
     error = np.sqrt((TENTHS - 1) * without.var(axis=0))
-    reach = stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / max(1, known.sum()), TENTHS - 1)
+    reach = standard_errors(TENTHS, 1 - (1 - CONFIDENCE) / max(1, known.sum()))
     return known & (np.abs(_first_change(windows, rows, slice(None))) > reach * error)
 
 

@@ -45,8 +45,13 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     known = known[np.isfinite(known)]
     if len(known) < 2:
         return Interval(float(known.mean()) if len(known) else np.nan, np.nan, np.nan)
-    reach = stdtrit(len(known) - 1, (1 + confidence) / 2) * known.std(ddof=1) / np.sqrt(len(known))
+    reach = standard_errors(len(known), confidence) * known.std(ddof=1) / np.sqrt(len(known))
     return Interval(float(known.mean()), float(known.mean() - reach), float(known.mean() + reach))
+
+
+def standard_errors(n_values: int, confidence: float) -> float:
+    """How many standard errors of a mean Student's interval reaches to either side."""
+    return float(stdtrit(n_values - 1, (1 + confidence) / 2))
 
 
 def simultaneous(samples: Mapping[Key, ArrayLike], confidence: float = 0.95) -> dict[Key, Interval]:

@@ -46,10 +46,13 @@ def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = 
 
     `claims` about it are kept there too, and `saccade report` shows them.
     """
+    told = claims if isinstance(claims, str) or not isinstance(claims, Iterable) else list(claims)
+    if not isinstance(told, list) or not all(hasattr(claim, "as_dict") for claim in told):
+        raise InputError(f"`claims` must list claims, such as those that a `saccade.Case` makes; got {shortened(told)}.")
     with sealed_folder(Path(path)) as folder:
         _write_zarr(record.drop_encoding(), folder)
-        if listed := [claim.as_dict() for claim in claims]:
-            write_json(folder / CLAIMS, listed)
+        if told:
+            write_json(folder / CLAIMS, [claim.as_dict() for claim in told])
 
 
 def _write_zarr(record: xr.Dataset, folder: Path) -> None:

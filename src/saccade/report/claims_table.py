@@ -33,12 +33,6 @@ KINDS = {
     "cannot": "cannot be told at this size",
     "surprise": "surprises",
 }
-AGAINST = {
-    "simulation": "simulation",
-    "published": "published numbers",
-    "replication": "an independent replication",
-    "calculus": "calculus",
-}
 _UNDECIDED = {"outside": "outside", "cannot tell": "cannot"}
 Lines = list[tuple[str, str]]  # (what it is, MathML)
 _COLUMNS = ("claim", "statement", "result", "verdict")

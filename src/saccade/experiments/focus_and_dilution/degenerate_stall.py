@@ -140,7 +140,7 @@ def _escape(settings: Settings, chain: saccade.MarkovChain, init_scale: float, t
     i = fits.rise_index(ratio, ESCAPED)
     left, growth = np.inf, np.nan
     if i is not None:
-        left = float(np.interp(ESCAPED, ratio[i - 1 : i + 1], time[i - 1 : i + 1]))
+        left = fits.reaching_time(time[i - 1 :], ratio[i - 1 :], ESCAPED)
         growth = float(np.log(ratio[i] / ratio[i - 1]) / (time[i] - time[i - 1]))
     return Escape(left, growth, time, ratio, run.loss.values - chain.optimal_loss)
 

@@ -24,7 +24,7 @@ from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import DASHES, POINTS, Bars, Layout, Line, Lines
 from saccade.lab.settings import Range
-from saccade.observe.fits import Array, interval, power
+from saccade.observe.fits import Array, interval, power, reaching_time
 from saccade.theory.condition import met
 from saccade.theory.rank_collapse import statements as stated
 
@@ -188,7 +188,7 @@ class _Run:
             "start_first": self._at_start,
             "forecast_at": at if self._settled else np.nan,
             "told_wait": drive.wait(self._lr, LEVEL)[0, head],
-            "wait": np.interp(LEVEL, norms[-2:, head], steps[-2:]) - at,
+            "wait": reaching_time(steps[-2:], norms[-2:, head], LEVEL) - at,
             "query_cosine": abs(float(self._opening @ drive.query_to[0, head])) if self.is_over else np.nan,
             "growth_power": power(steps[second], norms[second, head]),
         }

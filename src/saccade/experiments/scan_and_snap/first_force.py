@@ -69,14 +69,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         found.append(_followed(windows, settings) | _descended(windows, settings))
         on_progress(done / len(CONTEXTS))
     values = {name: padded([one[name] for one in found]) for name in found[0]}
-    rates: dict[str, Any] = {"lr_decoder": settings.lr_decoder, "lr_attention": settings.lr_attention}
-    other, speed = (
-        np.full((task.n_classes,) * 2, 1 / task.n_vocab) * ~np.eye(task.n_classes, dtype=bool),
-        rates["lr_decoder"] / task.n_classes,
-    )
-    feature = theory.normalised_feature(task.token_prob)
-    lemma = theory.attention_logits_dot(feature, other, task.query, speed=speed, lr_attention=rates["lr_attention"])[0]
-    values |= {"lemma_4": lemma, "token_prob": task.token_prob, "distinct": task.distinct, "common": task.common}
+    values |= {"lemma_4": _lemma_4(task, settings), "token_prob": task.token_prob, "distinct": task.distinct, "common": task.common}
     coords = {"context": list(CONTEXTS), "share": SHARES, "step": _steps(settings), "token": list(task.labels)}
     return Measured(values, coords)
 
