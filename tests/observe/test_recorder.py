@@ -330,9 +330,7 @@ def test_a_watched_run_leaves_a_page_that_opens_offline(tmp_path):
     assert "5 observations from step 0 to 4" in page
     assert 'id="blob-0"' in page
     assert "Nothing collapsed." in page
-    assert "What heads do, and since when" in (tmp_path / "run" / "figure.svg").read_text("utf-8").replace("&#39;", "'")
     assert not re.search(r"""(src|href)=["']http|@import|url\(http""", page)
-    assert (tmp_path / "run" / "figure.png").stat().st_size > 10_000
     assert float(recorder.record.moved.isel(time=3).max()) > 0
 
 
