@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
