@@ -161,9 +161,9 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
     page = visit(two, **STILL)
     assert page.locator("h1").inner_text() == "2 runs: fast, slow"
     expect(page.locator("#story .panel-timeline")).to_have_count(2)
-    assert [
-        line for line in page.locator(".told .caption").first.inner_text().split("\n") if not line.startswith(("fast: ", "slow: "))
-    ] == []
+    said = page.locator(".told .caption").first.inner_text().split("\n")
+    assert [line[:6] for line in said] == [("fast: ", "slow: ")[place % 2] for place in range(len(said))]  # in turn
+    assert len(said) > 1
     loss = page.locator("#overlay figure", has_text="Loss")
     assert {"fast", "slow"} <= set(loss.locator("svg text").all_text_contents())
     with page.expect_download() as found:
@@ -229,3 +229,13 @@ def test_the_timeline_is_drawn_for_print_on_request(small_record, tmp_path):
     drawn = write_figure(tmp_path / "run.zarr", tmp_path / "run.svg").read_text("utf-8")
     assert "What heads do, and since when" in drawn
     assert "layer 0 head 0" in drawn
+
+
+def test_every_figure_of_a_run_that_begins_with_step_zero_is_drawn_without_a_browser(small_record):
+    assert small_record.time[0] == 0
+    names = small_record.saccade.figures()
+    assert "loss" in names
+    for name in names:
+        content = io.BytesIO()
+        small_record.saccade.figure(name).savefig(content)
+        assert content.tell() > 5000

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from saccade.report.style import categorical
+from saccade.report.style import Powers, categorical
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +29,7 @@ def draw_timeline(axes: Axes, spec: dict[str, Any], letters: float) -> None:
             axes.barh(place + 0.5, end - row["still"], left=row["still"], height=1.0, color="white", alpha=0.6, lw=0)
         axes.vlines(row["takes"], place + 0.08, place + 0.92, color="black", lw=1.4)
     axes.set_xscale("symlog", linthresh=1, linscale=0.3)
+    axes.xaxis.set_major_formatter(Powers())
     axes.set(xlim=(spec["x"]["min"], spec["x"]["max"]), ylim=(len(rows), 0))
     named = [(place, row["name"]) for place, row in enumerate(rows)]
     if len(rows) > _MOST_LABELS:
@@ -47,4 +48,4 @@ def _legend(axes: Axes, spec: dict[str, Any], letters: float) -> None:
         handles.append(Patch(facecolor="#dbe7ef", edgecolor=categorical(0), label="pale: frozen", lw=0.5))
     if any(row["takes"] for row in spec["rows"]):
         handles.append(Line2D([], [], color="black", lw=1.4, marker="|", ls="", markersize=9, label="takes its place"))
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, fontsize=0.85 * letters, frameon=False)
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, fontsize=0.85 * letters, frameon=False)

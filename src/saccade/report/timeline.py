@@ -7,6 +7,7 @@ What it shows, and from which numbers, is in `records/when.py`; the page draws i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,15 +38,18 @@ def shown_timelines(*records: xr.Dataset, names: Sequence[str] = ("",)) -> tuple
 
 
 def sentences_of(*timelines: Timeline, names: Sequence[str] = ("",)) -> str:
-    """The sentences, a line each, and what the colours mean; of many the first, and the last. Of several runs, each by its name."""
-    lines: list[str] = []
+    """The sentences, a line each, and what the colours mean; of many the first, and the last. Of several runs each by its name, and
+    in turn: a page may have room for the first lines only.
+    """
+    runs: list[list[str]] = []
     most = _MOST_SENTENCES // len(timelines)
     for name, timeline in zip(names, timelines, strict=True):
         told = timeline.sentences
         if len(told) > most + 3:
             left = len(told) - most - 2
             told = [*told[:most], f"… and {left} more sentences: print(saccade.when(record)).", *told[-2:]]
-        lines += [f"{name}: {sentence}" if name else sentence for sentence in told]
+        runs.append([f"{name}: {sentence}" if name else sentence for sentence in told])
+    lines = [line for lines in zip_longest(*runs) for line in lines if line is not None]
     return "\n".join([*lines, "", LEGEND])
 
 
