@@ -41,10 +41,10 @@ class Budget:
     """Keeps the time of looking below a share of the time of training, by leaving looks out.
 
     All looks count, the first ones too; a look is made if with it, at the cost of the last one, the share is still kept. Beside the
-    share there is a sum for free, so that a short run is worth watching: what `_FLOOR` looks take, or the share of a run of `_SHORT`
-    steps at the pace so far if that is more, but from `_LEAST_FREE` to `_MOST_FREE` seconds. It may be spent as the logarithm of the
-    step grows, so that looks which are dear spread over the run too. So a run of `_SHORT` steps or more spends at most the share, or
-    a few seconds.
+    share there is a sum for free, so that a short run is worth watching: what `_FLOOR` looks take, or the share of a run of
+    `_SHORT` steps at the pace so far if that is more, but from `_LEAST_FREE` to `_MOST_FREE` seconds. It may be spent as the
+    logarithm of the step grows, so that looks which are dear spread over the run too. So a run of `_SHORT` steps or more spends at
+    most the share, or a few seconds.
     The check and counting the text come once, before training, and are not paid back by looks.
     """
 

@@ -48,4 +48,12 @@ def _legend(axes: Axes, spec: dict[str, Any], letters: float) -> None:
         handles.append(Patch(facecolor="#dbe7ef", edgecolor=categorical(0), label="pale: frozen", lw=0.5))
     if any(row["takes"] for row in spec["rows"]):
         handles.append(Line2D([], [], color="black", lw=1.4, marker="|", ls="", markersize=9, label="takes its place"))
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, fontsize=0.85 * letters, frameon=False)
+    axes.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0, -0.18),
+        ncols=2,
+        fontsize=0.85 * letters,
+        frameon=False,
+        handlelength=1.2,
+    )
