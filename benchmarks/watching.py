@@ -129,7 +129,7 @@ def closed(n_looks: int) -> float:
     from saccade.observe.watched_variables import AXES, DEFINITIONS
     from saccade.records.observation_log import ObservationLog
     from saccade.records.store import save_record
-    from saccade.report.watched_figure import write_watched
+    from saccade.report.watched_files import write_watched
 
     rng = np.random.default_rng(0)
     heads = {name: rng.random((LAYERS, HEADS)) for name in ("entropy", "relative_entropy", "sink_mass", "moved")}
@@ -145,7 +145,7 @@ def closed(n_looks: int) -> float:
         tracemalloc.start()  # not the peak of the process, to which the system adds pages of files that it may take back
         record = log.record()
         save_record(record, Path(folder) / "record.zarr")
-        write_watched(Path(folder), record, "saccade.watch")
+        write_watched(Path(folder), record)
         return tracemalloc.get_traced_memory()[1] / 1e6
 
 

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import saccade  # noqa: E402
 from saccade.observe import free_memory  # noqa: E402
-from saccade.observe.attention_statistics import _BYTES_PER_BLOCK  # noqa: E402
+from saccade.observe.attention_call import BYTES_PER_BLOCK  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 
 N_HEADS = zoo.HEADS
@@ -43,14 +43,23 @@ def test_no_tensor_of_a_look_is_larger_than_a_block_or_a_byte_for_each_query_and
     for length in (1021, 2039):
         meaning = 2 * length**2  # a byte for each query and key
         whole_map = N_HEADS * 4 * meaning
-        assert max(2 * _BYTES_PER_BLOCK, meaning) < whole_map / 3  # a whole map would be seen
-        assert largest_of_a_look(length) <= max(2 * _BYTES_PER_BLOCK, meaning)  # float64 in the self-check is twice as wide
+        assert max(2 * BYTES_PER_BLOCK, meaning) < whole_map / 3  # a whole map would be seen
+        assert largest_of_a_look(length) <= max(2 * BYTES_PER_BLOCK, meaning)  # float64 in the self-check is twice as wide
 
 
-def test_free_memory_is_handed_back_where_the_system_allows_it(monkeypatch):
+def test_free_memory_is_handed_back_where_the_system_allows_it_and_a_look_is_large(monkeypatch):
+    asked: list[int] = []
+    monkeypatch.setattr(free_memory, "_trim", lambda: asked.append)
+    length = 1021
+    assert N_HEADS * 2 * 4 * length**2 > BYTES_PER_BLOCK
+    largest_of_a_look(length)
+    assert asked
+    monkeypatch.setattr(free_memory, "_trim", lambda: None)  # another system
+    assert largest_of_a_look(length) > 0
+
+
+def test_a_small_look_does_not_ask_for_it_since_that_takes_longer_than_what_is_measured(monkeypatch):
     asked: list[int] = []
     monkeypatch.setattr(free_memory, "_trim", lambda: asked.append)
     largest_of_a_look(31)
-    assert asked
-    monkeypatch.setattr(free_memory, "_trim", lambda: None)  # another system
-    assert largest_of_a_look(31) > 0
+    assert not asked

@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -391,3 +392,17 @@ def test_the_page_is_named_at_the_start_and_at_the_end_and_what_is_left_out_when
     assert f"page: {page}" in capsys.readouterr().err
     with watching() as recorder:
         assert "nothing is written" in capsys.readouterr().err
+
+
+def test_a_warning_points_to_the_users_own_line():
+    def gone(step, numbers):
+        raise RuntimeError("the server is gone")
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), every=1, budget=None, forward=gone) as recorder:
+            recorder.step(0)
+            recorder.step(5)
+            recorder.step(1)  # back
+    assert {Path(warning.filename).name for warning in seen} == {Path(__file__).name}
+    assert len(seen) == 2

@@ -225,6 +225,21 @@ def test_a_run_of_two_thousand_steps_keeps_to_its_share_or_to_four_seconds(n_ste
     assert budget.looking <= max(4.0, 0.02 * n_steps * step_s)
 
 
+@pytest.mark.parametrize("look_s", [0.05, 0.15, 0.2, 0.26])
+def test_two_thousand_fast_steps_have_thirty_looks_if_these_take_seconds(look_s, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("saccade.observe.budget.time.perf_counter", lambda: clock[0])
+    budget, due = Budget(0.02), schedule("log")
+    budget.start(already=0.0)
+    for step in range(2001):
+        if due(step) and budget.allows_a_look(step):
+            clock[0] += look_s
+            budget.took(look_s)
+        clock[0] += 0.005
+    assert budget.n_looks >= 30
+    assert budget.looking <= max(4.0, 30 * look_s) + look_s
+
+
 def test_looks_beyond_the_budget_are_left_out_and_listed(monkeypatch, capsys):
     from saccade.observe import observer as module
 
@@ -333,9 +348,7 @@ def test_a_watched_run_leaves_a_page_that_opens_offline(tmp_path):
     assert "5 observations from step 0 to 4" in page
     assert 'id="blob-0"' in page
     assert "Nothing collapsed." in page
-    assert "What heads do, and since when" in (tmp_path / "run" / "figure.svg").read_text("utf-8").replace("&#39;", "'")
     assert not re.search(r"""(src|href)=["']http|@import|url\(http""", page)
-    assert (tmp_path / "run" / "figure.png").stat().st_size > 10_000
     assert float(recorder.record.moved.isel(time=3).max()) > 0
 
 

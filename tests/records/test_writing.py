@@ -365,7 +365,6 @@ EXCEPTIONS = {
     ("records/observation_log.py", "ObservationLog._written"): "into memory",
     ("records/observation_log.py", "_on_disk"): "room for numbers that do not fit into memory, in a file without a name",
     ("report/style.py", "save_figure"): "into files of the writer's",
-    ("report/timeline.py", "shown_timeline"): "into memory",
     ("sweeps/folder.py", "SweepFolder._add_line"): "a line more in a manifest, with its checksum; half a line is cut off",
     ("sweeps/folder.py", "SweepFolder.writing"): "the lock of a sweep, which holds nothing",
     ("report/column.py", "write_figure"): "into a file of the writer's",

@@ -10,10 +10,10 @@ import xarray as xr
 from matplotlib.colors import to_rgb
 
 from saccade.report.drawn import draw
+from saccade.report.drawn_timeline import COLOURS
 from saccade.report.notebook import show
 from saccade.report.specs import figures, still, token_names
 from saccade.report.style import categorical
-from saccade.report.timeline import COLOURS
 
 N_TIMES, N_TOKENS = 7, 11
 TOKENS = [f"token {place}" for place in range(N_TOKENS)]
@@ -110,4 +110,4 @@ def test_no_series_is_orange_on_a_page_but_what_failed_is(visit, report, scheme)
 
 
 def test_no_series_is_orange_in_a_figure():
-    assert [one for one in (*map(categorical, range(7)), *COLOURS.values()) if is_orange(one)] == []
+    assert [one for one in (*map(categorical, range(7)), *COLOURS) if is_orange(one)] == []

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import saccade
 from saccade.records.store import save_record
+from saccade.report.column import write_figure
 from saccade.report.maps import ROOM, text_map
 from saccade.report.notebook import show
 from saccade.report.page import write_report
@@ -158,10 +160,10 @@ def test_no_figure_is_empty_and_tied_embeddings_are_drawn_once(small_record):
 def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_beside_the_first(visit, two):
     page = visit(two, **STILL)
     assert page.locator("h1").inner_text() == "2 runs: fast, slow"
-    expect(page.locator("#story img")).to_be_visible()
-    assert [
-        line for line in page.locator(".told .caption").first.inner_text().split("\n") if not line.startswith(("fast: ", "slow: "))
-    ] == []
+    expect(page.locator("#story .panel-timeline")).to_have_count(2)
+    said = page.locator(".told .caption").first.inner_text().split("\n")
+    assert [line[:6] for line in said] == [("fast: ", "slow: ")[place % 2] for place in range(len(said))]  # in turn
+    assert len(said) > 1
     loss = page.locator("#overlay figure", has_text="Loss")
     assert {"fast", "slow"} <= set(loss.locator("svg text").all_text_contents())
     with page.expect_download() as found:
@@ -175,14 +177,6 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
     expect(page.locator("#compare")).to_have_attribute("aria-pressed", "true")
 
 
-_SIGN = """(() => {
-    const figure = document.querySelector(".own-figure");
-    const says = getComputedStyle(figure, "::before").content.includes("scroll");
-    if (says !== figure.scrollWidth > figure.clientWidth) throw new Error("it scrolls without a sign, or has one and does not");
-    return says;
-})()"""
-
-
 @pytest.mark.parametrize("width, height", [(1440, 900), (1024, 768), (390, 844)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_maps_move_by_themselves_on_the_first_screen(visit, watched, width, height, scheme):
@@ -193,4 +187,55 @@ def test_maps_move_by_themselves_on_the_first_screen(visit, watched, width, heig
     until_it_moves(page, box | {"height": min(box["height"], fold - box["y"])}, 0.01, lambda: page.clock.run_for(300))
     assert page.evaluate("scrollY") == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate(_SIGN) == (width < 400)  # that the picture scrolls
+    timeline = page.locator(".panel-timeline")
+    assert timeline.evaluate("one => one.scrollWidth <= one.clientWidth")  # all of it is seen, its end too
+    assert timeline.locator("svg").bounding_box()["y"] < fold / 2
+
+
+def test_the_timeline_is_what_when_says_of_every_head_at_every_step(visit, watched, small_record):
+    timeline = saccade.when(small_record)
+    page = visit(watched, **STILL)
+    panel = page.locator(".panel-timeline")
+    with page.expect_download() as found:
+        panel.locator(".chart-save-button", has_text="CSV").click()
+    head, *rows = csv.reader(io.StringIO(Path(found.value.path()).read_text()))
+    assert [float(step) for step in head[1:]] == timeline.steps.tolist()
+    for row, (layer, number) in zip(rows, np.ndindex(N_LAYERS, N_HEADS), strict=True):
+        assert [cell.split(",")[0] for cell in row[1:]] == timeline.state(layer, number)
+        frozen = [float(step) >= timeline.frozen[layer, number] for step in head[1:]]
+        assert ["frozen" in cell for cell in row[1:]] == frozen
+    stage = panel.locator(".chart-stage")
+    stage.focus()
+    page.keyboard.press("ArrowDown")
+    said = panel.locator(".chart-readout").inner_text()
+    assert said.startswith(f"layer 0 head 0 at step {timeline.steps[-1]:.0f}: {timeline.state(0, 0)[-1]}")
+
+
+def test_the_player_moves_a_line_through_the_timeline_and_tells_whole_steps(visit, watched):
+    page = visit(watched, stands=True)
+    told, places = [], []
+    for _ in range(8):
+        page.clock.run_for(650)
+        told.append(page.locator('[data-player="readout"]').inner_text())
+        places.append(page.evaluate("document.querySelector('.panel-timeline .chart-cursor').getBoundingClientRect().x"))
+    assert len(set(told)) > 4
+    assert [step for step in told if not step.isdigit()] == []
+    assert places == sorted(places)
+    assert places[-1] > places[0]
+
+
+def test_the_timeline_is_drawn_for_print_on_request(small_record, tmp_path):
+    save_record(small_record, tmp_path / "run.zarr")
+    drawn = write_figure(tmp_path / "run.zarr", tmp_path / "run.svg").read_text("utf-8")
+    assert "What heads do, and since when" in drawn
+    assert "layer 0 head 0" in drawn
+
+
+def test_every_figure_of_a_run_that_begins_with_step_zero_is_drawn_without_a_browser(small_record):
+    assert small_record.time[0] == 0
+    names = small_record.saccade.figures()
+    assert "loss" in names
+    for name in names:
+        content = io.BytesIO()
+        small_record.saccade.figure(name).savefig(content)
+        assert content.tell() > 5000

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+BYTES_PER_BLOCK = 2**22  # of weights in float32: as many query rows at a time as fit, at least one
+
 
 @dataclass(frozen=True)
 class AttentionCall:
@@ -31,6 +33,11 @@ class AttentionCall:
     from_scores: bool = False  # `rows` is nothing but the softmax of `scores`
     n_null: int = 0  # columns after the keys that take attention and give nothing: learned sinks
     layer: str = "?"  # name of the module that computed it
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all its weights in float32."""
+        return 4 * self.n_batch * self.n_heads * self.n_queries * self.n_keys
 
     def weights_and_scores(self, start: int, stop: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
         """Of query rows start to stop, with products of queries and keys taken once."""

@@ -15,13 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from saccade.observe.attention_call import AttentionCall
+from saccade.observe.attention_call import BYTES_PER_BLOCK, AttentionCall
 from saccade.observe.token_statistics import N_DECILES
 
 VISIBLE = 1e-30  # not 0: there float32 would round away keys that float64 sees
 TOP_K = 5
 UNKNOWN, COMMON, BETWEEN, DISTINCT = range(4)  # what a key is to a query
-_BYTES_PER_BLOCK = 2**22  # of weights in float32: as many query rows at a time as fit, at least one
 
 # name -> (unit, definition with range and extremes); axes layer, head unless said otherwise
 DEFINITIONS: dict[str, tuple[str, str]] = {
@@ -139,7 +138,7 @@ class HeadMeans:
         """`values` (batch, head, query, ...) of the queries that are `counted` (batch, head, query)."""
         weight = counted.reshape(counted.shape + (1,) * (values.ndim - counted.ndim))
         total = torch.where(weight, values, 0).sum(dim=2, dtype=torch.float64)
-        number = counted.expand(values.shape[:3]).sum(dim=2, dtype=torch.float64)
+        number = counted.sum(dim=2, dtype=torch.float64).expand(values.shape[:2])
         self.sums[name] = self.sums.get(name, 0) + total
         self.counts[name] = self.counts.get(name, 0) + number
 
@@ -256,7 +255,7 @@ def blocks(call: AttentionCall, dtype: torch.dtype) -> Iterator[tuple[int, Tenso
 def row_blocks(call: AttentionCall) -> Iterator[tuple[int, int]]:
     """First row of each block of query rows, and the one after its last."""
     per_row = call.n_batch * call.n_heads * call.n_keys * 4
-    size = max(1, min(call.n_queries, _BYTES_PER_BLOCK // per_row))
+    size = max(1, min(call.n_queries, BYTES_PER_BLOCK // per_row))
     for start in range(0, call.n_queries, size):
         yield start, min(start + size, call.n_queries)
 

@@ -14,11 +14,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from saccade.errors import InputError
 
 P = ParamSpec("P")
+_OWN = str(Path(__file__).parents[1])  # files of this package
+_CONTEXTS = contextmanager.__code__.co_filename
 
 
 class Guard:
@@ -84,9 +87,17 @@ def guarded(method: Callable[Concatenate[G, P], None]) -> Callable[Concatenate[G
 def warn(sentence: str) -> None:
     """A warning; where warnings are errors, or cannot be shown, words on standard error."""
     try:
-        warnings.warn(f"saccade: {sentence}", stacklevel=2)
+        warnings.warn(f"saccade: {sentence}", stacklevel=_level_of_the_user())
     except Exception:  # a warning that is an error, or whatever the user's own way of showing one raises
         say(sentence)
+
+
+def _level_of_the_user() -> int:
+    """How many calls above `warn` the user's own code is, which a warning should point to."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and (frame.f_code.co_filename.startswith(_OWN) or frame.f_code.co_filename == _CONTEXTS):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def say(sentence: str) -> None:

@@ -40,7 +40,7 @@ from saccade.observe.undisturbed import is_spread, unwrapped
 from saccade.observe.watched_variables import AXES
 from saccade.records.observation_log import ObservationLog
 from saccade.records.store import save_record
-from saccade.report.watched_figure import write_watched
+from saccade.report.watched_files import write_watched
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -358,7 +358,7 @@ class Recorder:
         if self._log.observations:
             record = self.record
             save_record(record, out / "record.zarr")
-            page = write_watched(out, record, "saccade.watch")
+            page = write_watched(out, record)
             self._log.save(ended=True)
             say(f"{record.sizes['time']} observations; page: {page}")
 

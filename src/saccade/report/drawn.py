@@ -1,6 +1,6 @@
 """Charts drawn by Matplotlib, without a browser or a window: the page's figures (`specs.still`) and the panels of an experiment.
 
-Both are plain dictionaries of kind line, bars or heat; `web/charts.js` draws the same ones on a page.
+Both are plain dictionaries of kind line, bars, heat or timeline; `web/charts.js` draws the same ones on a page.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from matplotlib import rcParams
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
+from saccade.report.drawn_timeline import draw_timeline
 from saccade.report.style import COMMON, Plain, Powers, categorical, colour_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _panel(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     axes.set_title(title, loc="left", y=1.0, fontsize=1.1 * cell.letters, parse_math=False)  # no ticks on top to look out for
     axes.set_xlabel(across, fontsize=cell.letters, parse_math=False)
     axes.set_ylabel(up, fontsize=cell.letters, parse_math=False)
-    {"line": _line, "bars": _bars, "heat": _heat}[spec["kind"]](axes, spec, cell)
+    {"line": _line, "bars": _bars, "heat": _heat, "timeline": _timeline}[spec["kind"]](axes, spec, cell)
 
 
 def _line(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
@@ -180,6 +181,10 @@ def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     bar.ax.tick_params(labelsize=0.85 * cell.letters)
     unit = spec.get("unit") or ""
     bar.ax.set_ylabel("" if unit == "1" else unit, fontsize=cell.letters, parse_math=False)
+
+
+def _timeline(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
+    draw_timeline(axes, spec, cell.letters)
 
 
 def _limits(axis: dict[str, Any], set_limits: Any) -> None:

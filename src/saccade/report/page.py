@@ -26,7 +26,7 @@ from saccade.report.claims_table import claims_of
 from saccade.report.page_data import page_data
 from saccade.report.policy import policy
 from saccade.report.sources import Result, results_of
-from saccade.report.timeline import shown_timeline
+from saccade.report.timeline import shown_timelines
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,6 +39,7 @@ _SCRIPTS = (
     "chart_line.js",
     "chart_bars.js",
     "chart_heat.js",
+    "chart_timeline.js",
     "charts.js",
     "packed.js",
     "stills.js",
@@ -61,7 +62,7 @@ _OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, wit
 _STYLES = ("theme.css", "report.css")
 _NOT_FACTS = ("statement", "caption", "command", "part", "place", "picture")
 _MOST_NAMED = 4  # runs in a title
-_MOST_SAID = 280  # letters about a picture, so that what moves below them is on the first screen of a phone
+_MOST_SAID = 320  # letters about a picture, so that what moves below them is on the first screen of a phone
 _TABLE = '<div class="table-place"></div>'
 
 
@@ -69,18 +70,23 @@ def write_report(
     sources: Sequence[str | Path] | str | Path, out: str | Path = "report.html", tell: Callable[[str], object] = warnings.warn
 ) -> Path:
     """Write one page about all `sources` to the file `out` and return its path; `tell` is called with whatever cannot be read."""
-    results = results_of([sources] if isinstance(sources, str | Path) else list(sources))
-    write_html(Path(out), page_of(results))
+    return _written(results_of([sources] if isinstance(sources, str | Path) else list(sources)), Path(out), tell)
+
+
+def _written(results: list[Result], out: Path, tell: Callable[[str], object]) -> Path:
+    write_html(out, page_of(results))
     for sentence in (sentence for result in results for sentence in result.unread):
         tell(f"{sentence}; the page shows the rest.")
-    return Path(out)
+    return out
 
 
-def write_page(out: str | Path, tell: Callable[[str], object] = warnings.warn) -> Path:
-    """Write OUT/report.html from every result in OUT and return its path; beside a page of that name that is not ours, another."""
+def write_page(out: str | Path, tell: Callable[[str], object] = warnings.warn, *, results: list[Result] | None = None) -> Path:
+    """Write OUT/report.html from every result in OUT, or these, and return its path; beside a page of that name that is not ours,
+    another.
+    """
     page, other = (Path(out) / name for name in _NAMES)
     is_free = not page.is_file() or is_page(page)  # what is no file is refused by the writer
-    return write_report(out, page if is_free else other, tell)
+    return _written(results_of([out]) if results is None else results, page if is_free else other, tell)
 
 
 def is_page(file: Path) -> bool:
@@ -99,8 +105,8 @@ def page_of(results: list[Result]) -> str:
     results = [replace(result, about=_readable(result.about), claims=list(map(_readable, result.claims))) for result in results]
     claims, of_claims = claims_of(results)
     runs = _runs(results)
-    svg, caption = shown_timeline(*runs.values(), names=list(runs)) if runs else ("", "")
-    data, blobs = page_data(results, claims, svg)
+    panels, caption = shown_timelines(*runs.values(), names=list(runs)) if runs else ([], "")
+    data, blobs = page_data(results, claims, panels)
     shown = cards(results, [_body(result) for result in results]) if len(results) > 1 else ""
     script = "\n".join(_web(name) for name in _SCRIPTS)
     parts = {

@@ -31,13 +31,13 @@ _LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{8,}(?:e[-+]?\d+)?(?![\w.])")  # 
 _MOST_POINTS = 600  # of a line in a panel: one a pixel; the record has all
 
 
-def page_data(results: list[Result], claims: list[dict[str, Any]], story: str = "") -> tuple[str, str]:
-    """Results, their records and claims as JSON that may stand in a page, and the HTML of the blobs that they name. `story`: an SVG
+def page_data(results: list[Result], claims: list[dict[str, Any]], story: list[list[dict[str, Any]]]) -> tuple[str, str]:
+    """Results, their records and claims as JSON that may stand in a page, and the HTML of the blobs that they name. `story`: panels
     of all results.
     """
     blobs = _Blobs()
     data = {
-        "story": blobs.text(story) if story else None,
+        "story": blobs.json(_rounded(story)) if story else None,
         "claims": blobs.json(claims),
         "results": [_result_data(result, blobs) for result in results],
         "records": [record for place, result in enumerate(results) for record in _records_data(place, result, blobs)],

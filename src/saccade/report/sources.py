@@ -30,7 +30,7 @@ from saccade.records.observation_log import OBSERVATIONS, watched, watched_damag
 from saccade.records.store import CLAIMS, load_record
 from saccade.records.when import is_watched
 from saccade.records.writing import CHECKSUMS, recover
-from saccade.report.timeline import shown_timeline
+from saccade.report.timeline import shown_timelines
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -106,8 +106,8 @@ def results_of(sources: Sequence[str | Path]) -> list[Result]:
 
 def result_of_record(record: xr.Dataset) -> Result:
     """A record in memory."""
-    svg, said = _timeline(record)
-    return Result("record", _about_record(record) | said, record=record, svg=svg)
+    panels, said = _timeline(record)
+    return Result("record", _about_record(record) | said, record=record, panels=panels)
 
 
 def _results(path: Path) -> list[Result]:
@@ -168,15 +168,17 @@ def _read(folder: Path) -> Result | None:
 def _read_record(folder: Path) -> Result:
     record, files = load_record(folder), _Files(folder)
     name = folder.stem if folder.stem != "record" else folder.resolve().parent.name
-    svg, said = _timeline(record)
+    panels, said = _timeline(record)
     about = _about_record(record) | said
-    return Result(name, about, files.claims, record, svg=svg, unread=list(files.wrong.values()))
+    return Result(name, about, files.claims, record, panels, unread=list(files.wrong.values()))
 
 
 def _read_result(folder: Path) -> Result:
     found = _filled(folder, "record.zarr")
     said = _about_record(found.record) if found.record is not None else {}
-    return replace(found, about={"statement": "What was asked cannot be read."} | said | found.about)
+    panels, told = ([], {}) if found.record is None or found.panels else _timeline(found.record)
+    about = {"statement": "What was asked cannot be read."} | said | found.about | told
+    return replace(found, about=about, panels=found.panels or panels)
 
 
 def _read_sweep(folder: Path) -> Result:
@@ -261,9 +263,9 @@ class _Files:
 
 def _read_watched(folder: Path) -> Result:
     record, wrong = watched(folder), watched_damage(folder)
-    svg, said = _timeline(record)
+    panels, said = _timeline(record)
     about = _about_record(record) | said
-    return Result(_label(about) or folder.resolve().name, about, record=record, svg=svg, unread=[wrong] if wrong else [])
+    return Result(_label(about) or folder.resolve().name, about, record=record, panels=panels, unread=[wrong] if wrong else [])
 
 
 def _label(about: dict[str, Any]) -> str:
@@ -279,12 +281,12 @@ def _config(about: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def _timeline(record: xr.Dataset) -> tuple[str, dict[str, str]]:
-    """Of a watched model, the picture of its heads over time and what it says; nothing of other records."""
+def _timeline(record: xr.Dataset) -> tuple[list[list[dict[str, Any]]], dict[str, str]]:
+    """Of a watched model, its heads over time as a panel and what it says; nothing of other records."""
     if not is_watched(record):
-        return "", {}
-    svg, said = shown_timeline(record)
-    return svg, {"caption": said}
+        return [], {}
+    panels, said = shown_timelines(record)
+    return panels, {"caption": said}
 
 
 def _about_record(record: xr.Dataset) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class Powers(LogFormatter):
     def __call__(self, value: float, place: int | None = None) -> str:
         if not super().__call__(value, place):
             return ""
+        if value <= 0:  # of an axis that begins with 0
+            return numeral(value, ".3g")
         is_power = math.isclose(round(math.log10(value)), math.log10(value), abs_tol=1e-9)
         return numeral(value, ".0e" if is_power else ".3g")
 

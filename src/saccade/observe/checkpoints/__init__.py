@@ -26,7 +26,7 @@ from saccade.records.checksums import sealed_folder
 from saccade.records.json_files import parsed_json
 from saccade.records.store import save_record
 from saccade.report.page import is_page, write_page
-from saccade.report.watched_figure import write_shown
+from saccade.report.watched_files import write_shown
 
 if TYPE_CHECKING:
     import xarray as xr

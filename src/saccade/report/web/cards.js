@@ -11,7 +11,7 @@ const Cards = (() => {
   function plain(panel) {
     const bare = { ...panel, title: "", caption: "", height: THUMB };
     if (panel.kind === "line") return { ...bare, levels: [], marks: [], series: panel.series.map((one) => ({ ...one, quiet: true })) };
-    return panel.kind === "bars" ? { ...bare, legend: false } : bare;
+    return ["bars", "timeline"].includes(panel.kind) ? { ...bare, legend: false } : bare;
   }
 
   async function picture(place, result) {

@@ -61,7 +61,8 @@ const ChartFrame = (() => {
 
   /**
    * A figure in `container` that calls `draw(width, height)` now and at every change of width.
-   * @param {Element} container @param {{title?: string, caption?: string, height?: number}} spec
+   * @param {Element} container
+   * @param {{title?: string, caption?: string, height?: number, heightOf?: (width: number) => number}} spec
    * @param {(width: number, height: number) => void} draw
    */
   function create(container, spec, draw) {
@@ -75,7 +76,7 @@ const ChartFrame = (() => {
 
     function redraw() {
       frame.width = Math.max(120, Math.floor(stage.clientWidth || container.clientWidth || 600));
-      frame.height = spec.height ?? Math.round(Math.min(300, Math.max(200, frame.width * 0.5)));
+      frame.height = spec.heightOf?.(frame.width) ?? spec.height ?? Math.round(Math.min(300, Math.max(200, frame.width * 0.5)));
       const size = { width: frame.width, height: frame.height, viewBox: `0 0 ${frame.width} ${frame.height}` };
       for (const [key, value] of Object.entries(size)) picture.setAttribute(key, value);
       draw(frame.width, frame.height);
@@ -110,7 +111,7 @@ const ChartFrame = (() => {
   /** Names that the title does not say already. @param {Object[]} items series or groups */
   const named = (items, title) => (items.length === 1 && items[0].name === title ? [] : items.filter((item) => item.name && !item.quiet));
 
-  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, style?, marker?, box?, ghost?} */
+  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, style?, marker?, box?, ghost?, look?} */
   function legend(parent, entries, left, width) {
     let x = left;
     let y = 10;
@@ -127,7 +128,7 @@ const ChartFrame = (() => {
 
   function key(parent, entry, x, y) {
     if (entry.box) {
-      const look = entry.ghost ? "chart-ghost" : `chart-fill-${entry.index % 8}`;
+      const look = entry.look ?? (entry.ghost ? "chart-ghost" : `chart-fill-${entry.index % 8}`);
       const box = svg("rect", { x: x + 6, y: y - 5, width: 12, height: 10, class: look }, parent);
       if (entry.colour && !entry.ghost) box.style.fill = entry.colour;
       return;

@@ -12,7 +12,7 @@ const ChartScales = (() => {
   const PURPLE_GREEN = ["#762a83", "#af8dc3", "#e7d4e8", "#f7f7f7", "#d9f0d3", "#7fbf7b", "#1b7837"]; // Matplotlib's PRGn: red-green blind readers see both
   const LARGEST = 1e300; // so that the width of an axis is still a finite number
 
-  const ZERO = 0.3; // decades from 0 to 1 on an axis of powers of ten that begins with 0, as Matplotlib draws it in report/timeline.py
+  const ZERO = 0.3; // decades from 0 to 1 on an axis of powers of ten that begins with 0
 
   /** @param {number} value @param {boolean|"zero"} log of an axis of powers of ten: "zero" if it begins with 0 */
   const isShown = (value, log) => Number.isFinite(value) && value !== null && (!log || value > 0 || (log === "zero" && value === 0));

@@ -1,7 +1,7 @@
-/* The drawing module of the report and the playground: line charts, bars and heat maps in plain SVG.
+/* The drawing module of the report and the playground: line charts, bars, heat maps and timelines in plain SVG.
  *
  * These files belong together and load in this order:
- *   chart_scales.js  chart_frame.js  chart_save.js  chart_line.js  chart_bars.js  chart_heat.js  charts.js
+ *   chart_scales.js  chart_frame.js  chart_save.js  chart_line.js  chart_bars.js  chart_heat.js  chart_timeline.js  charts.js
  * with theme.css for the colours. Nothing here asks the network for anything, and data only ever becomes text.
  *
  * Charts.line(container, spec)  {title, caption?, height?, x: {label, log?, min?, max?, places?: [{at, label}]}, y: {label, min?, max?, log?},
@@ -15,6 +15,9 @@
  * Charts.heat(container, spec)  {title, caption?, height?, x: {label, ticks: []}, y: {label, ticks: []}, rows, columns,
  *                                values (row by row; NaN is missing), min, max, scale: "sequential" | "diverging", unit,
  *                                numbers?: the value is written in each cell, key? = true}
+ * Charts.timeline(container, spec)  {title, caption?, height?, x: {label, min, max}, states: [names], steps: [], end: where the last one ends,
+ *                                rows: [{name, group, first?: of its group, pieces: [[from step, place in states or -1]],
+ *                                still: step | null, takes: [steps]}], legend? = true}
  *
  * Each gives a handle: {element, update(part of a spec), cursor(x or null), toSVG(), toCSV(), destroy()}.
  * Charts.saveMenu(handle, filename) adds buttons that save SVG, PNG and CSV.
@@ -23,6 +26,7 @@ const Charts = Object.freeze({
   line: ChartLine.create,
   bars: ChartBars.create,
   heat: ChartHeat.create,
+  timeline: ChartTimeline.create,
   saveMenu: ChartSave.saveMenu,
   /** A number as the charts write it. */
   format: ChartScales.format,

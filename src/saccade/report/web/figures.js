@@ -27,14 +27,23 @@ const Figures = (() => {
     return { ...axis, min: axis.min ?? low, max: axis.max ?? high };
   }
 
+  /** Mark the moment of the player. */
+  function follow(chart) {
+    Player.listen((time) => chart.cursor(time));
+    chart.cursor(Player.time());
+  }
+
   const PANEL_HEIGHT = 270; // pixels: three side by side on a desk are then about as high as wide
 
   async function panels(container, result) {
     const rows = JSON.parse(await Packed.text(result.panels));
     const grid = html("div", "panels", undefined, container);
     rows.flat().forEach((panel, index) => {
-      const spec = { ...panel, height: PANEL_HEIGHT, ...(panel.kind === "line" && { x: reaching(panel.x, panel.series, panel.marks) }) };
-      Charts.saveMenu(Charts[panel.kind](html("div", "panel", undefined, grid), spec), `${result.name}-${index + 1}`);
+      const isTimeline = panel.kind === "timeline";
+      const spec = { ...panel, ...(!isTimeline && { height: PANEL_HEIGHT }), ...(panel.kind === "line" && { x: reaching(panel.x, panel.series, panel.marks) }) };
+      const chart = Charts[panel.kind](html("div", `panel panel-${panel.kind}`, undefined, grid), spec);
+      Charts.saveMenu(chart, `${result.name}-${index + 1}`);
+      if (isTimeline) follow(chart);
     });
   }
 
@@ -131,5 +140,5 @@ const Figures = (() => {
     if (result.isSweep) whenSeen(section, () => table(place, "summary.csv", result.tables["summary.csv"]));
   }
 
-  return Object.freeze({ attach, own, whenSeen });
+  return Object.freeze({ attach, own, follow, whenSeen });
 })();

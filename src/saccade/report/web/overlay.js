@@ -30,8 +30,7 @@ const Overlay = (() => {
       handle.element.prepend(label);
     }
     Charts.saveMenu(handle, `runs-${figures[0].name}`);
-    Player.listen((time) => handle.cursor(time));
-    handle.cursor(Player.time());
+    Figures.follow(handle);
   }
 
   /** @param {Element} container @param {Object[]} records watched runs, as page_data.py gives them */

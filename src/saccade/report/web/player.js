@@ -8,6 +8,7 @@ const Player = (() => {
   const SECONDS = 8; // that a whole run takes when it is played
   const listeners = new Set();
   let [times, pace, place, playing] = [[0], [0], 0, false];
+  let isCounted = true; // whether times are numbers of steps: there is none between two
   const parts = {};
 
   /** The present time; `place` is between two moments while a run is played. */
@@ -25,7 +26,7 @@ const Player = (() => {
   function show() {
     parts.slider.value = String(Math.floor(place));
     parts.slider.setAttribute("aria-valuetext", `${parts.label} ${Charts.format(time(), 4)}`);
-    parts.readout.textContent = Charts.format(time(), playing ? 3 : 6);
+    parts.readout.textContent = Charts.format(isCounted ? Math.round(time()) : time(), playing && !isCounted ? 3 : 6);
     for (const listener of listeners) listener(time());
   }
 
@@ -75,6 +76,7 @@ const Player = (() => {
     stop();
     const now = stay && place < times.length - 1 ? time() : Infinity;
     [times, pace, parts.label] = [clock, shares, label.split(",")[0]];
+    isCounted = times.every(Number.isInteger);
     parts.slider.max = String(times.length - 1);
     parts.unit.textContent = parts.label;
     parts.measure.textContent = label.split(",")[1] ?? "";

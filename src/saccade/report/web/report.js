@@ -20,7 +20,7 @@
   async function story() {
     const [first] = data.results;
     if (data.story) {
-      await Figures.own(place("story"), { name: "runs", svg: data.story, statement: "what heads do in each run, and since when", tables: {} });
+      await Figures.own(place("story"), { name: "runs", panels: data.story, tables: {} });
       await Overlay.create(place("overlay"), data.records);
     } else if (!isAlone) {
       if (data.claims.length) Charts.saveMenu(Overview.create(place("all-claims"), data.claims, Claims.reveal), "claims");
@@ -37,8 +37,7 @@
     const loaded = await Stills.load(figure);
     const chart = Charts.line(place("story"), Stills.still(loaded, [], 0, record.bands));
     Charts.saveMenu(chart, `${record.name}-${figure.name}`);
-    Player.listen((time) => chart.cursor(time));
-    chart.cursor(Player.time());
+    Figures.follow(chart);
   }
 
   /** The clock of a run: all runs of a record have one, or each has its own, perhaps with fewer moments than others. */
