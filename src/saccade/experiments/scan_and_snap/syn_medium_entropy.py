@@ -317,8 +317,9 @@ EXPERIMENT = Experiment(
         "Entropy of attention among a class's distinct tokens after training; ln 10 = 2.30 would be even attention. Look at the "
         "order of the lines, the higher the attention rate the sparser, and at the dip at ratio 2 that appears from three query "
         "tokens on. Lines and bands: mean and standard deviation over seeds. Rings: published means (1 and 3 query tokens only). "
-        "Bottom: the share of distinct tokens that a query marks, against the threshold of marking, and how far it falls from the "
-        "lowest threshold to the highest, mean over ratios. Sparse attention has few tokens near the threshold and falls less."
+        "Last two panels: the share of distinct tokens that a query marks, against the threshold of marking, and how far it falls "
+        "from the lowest threshold to the highest, mean over ratios. Sparse attention has few tokens near the threshold and falls "
+        "less."
     ),
     finding=(
         "published mean entropies are reproduced to within 0.03 or three standard errors, with {*three standard errors* (query "
