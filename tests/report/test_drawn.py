@@ -127,7 +127,7 @@ def test_words_by_a_line_keep_clear_of_curves_of_each_other_and_of_the_edge() ->
 def test_words_by_a_line_may_stand_anywhere_along_it() -> None:
     taken = (0.02, 0.1, 0.4, 0.5, 0.6, 0.9, 0.98)  # both ends and the middle
     curves = [Line([0, 1], [height, height]) for height in taken]
-    (axes,) = drawn([Lines("", "", "", curves, ylim=(0, 1), marks={0.5: "here"})]).axes
+    (axes,) = drawn([Lines("", "", "", curves, ylim=(0, 1), marks={0.5: "cycle 2"})]).axes
     (box,) = boxes_of(axes)
     assert not any(box.y0 < height < box.y1 for height in taken)
 
