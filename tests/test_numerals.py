@@ -48,6 +48,7 @@ def test_pages_write_it_the_same_way():
         ("R 1e+06, start (1e-05², 3e-5)", "R 10⁶, start (1e-05², 3×10⁻⁵)"),
         ("E(0)^(-1/3) of 2305-16380", "E(0)^(−1/3) of 2305-16380"),
         ("bf16-mixed, model-1e2x", "bf16-mixed, model-1e2x"),
+        ("d - 1 directions", "d − 1 directions"),
     ],
 )
 def test_numbers_within_a_text_are_written_the_same_way_and_names_stay(text, shown):

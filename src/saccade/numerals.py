@@ -26,5 +26,5 @@ def numeral(value: float, form: str = ".4g") -> str:
 
 
 def numerals_in(text: str) -> str:
-    """A text with its numbers as people write them: `stay −0.05`, `t = 3×10⁵`; hyphens in names stay."""
-    return _MINUS.sub("−", _IN_TEXT.sub(lambda found: numeral(float(found[0]), "g"), text))
+    """A text with its numbers as people write them: `stay −0.05`, `t = 3×10⁵`, `d − 1`; hyphens in names stay."""
+    return _MINUS.sub("−", _IN_TEXT.sub(lambda found: numeral(float(found[0]), "g"), text)).replace(" - ", " − ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from saccade.experiments.scan_and_snap.four_stages import EXPERIMENT
+from saccade.report.specs import figures
 from tests.experiments.default_runs import record_of
 
 
@@ -20,6 +21,13 @@ def wrong(record):
 def test_every_verdict_is_the_expected_one(record):
     assert wrong(record) == set()
     assert len(EXPERIMENT.figure(record).axes) == 4
+
+
+def test_attention_is_shown_over_its_own_time_beside_theory(record):
+    shown = {figure["name"]: figure for figure in figures(record)}["attention"]
+    assert (shown["time_label"], shown["theory"], shown["names"][1][9:11]) == ("time", ["theory"], ["c10", "d1"])
+    times = record.steps.sel(task="Syn-Medium", ratio=1).values
+    assert shown["time"] == pytest.approx(times)
 
 
 def test_a_plain_flow_like_the_theorys_would_be_seen(record):

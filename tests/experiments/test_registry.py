@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -21,6 +22,15 @@ def test_an_experiment_states_its_finding_first(name):
     assert len(sys.modules[module_of(name)].__doc__.strip().splitlines()) <= 8  # what is asked, how, and what to expect
     assert asked.caption
     assert asked.settings() == asked.settings()  # settings have values that can be compared, and defaults for all
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_caption_names_panels_by_number_as_a_page_places_them_by_its_width(name):
+    """Nor does it call ink black, which is white on a dark page."""
+    caption = experiment(name).caption
+    assert (
+        not isinstance(caption, str) or re.findall(r"\b(?:Above|Below|Left|Middle|Right|Bottom|Top)\b[:,]|\bblack\b", caption) == []
+    )
 
 
 @pytest.mark.parametrize("name", REAL_TEXT)

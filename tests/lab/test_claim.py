@@ -85,6 +85,13 @@ def test_a_relation_is_judged_and_said(claim, verdict, says):
     json.dumps(claim.as_dict())
 
 
+def test_settings_are_written_as_people_write_numbers_and_known_in_files_as_python_does():
+    claim = Case({"t": 1e12, "flow": "C"}).near(LEMMA, "1 - f² over ε", 1.0, 1.0, within=0.1)
+    assert str(claim).startswith("1 − f² over ε (t 10¹², flow C): ")
+    assert claim.plain.startswith("1 − f² over ε (t 10¹², flow C): ")
+    assert claim.label == "1 - f² over ε (t 1e+12, flow C)"
+
+
 def test_outside_its_assumptions_a_claim_still_says_whether_the_numbers_agree():
     given = [below("Assumption 2", 0.57, 1 / 3, "largest eigenvalue"), met("one query", True), at_most("bare queries", 1, 0)]
     agreeing = Case(given=given).near(LEMMA, "x", 1.0, 1.0, within=0.1)

@@ -70,6 +70,35 @@ def test_labels_of_marks_stand_above_the_plot_and_no_words_lie_on_others(page):
             assert across < -4 or up < 4, name  # a line of text is higher than its letters
 
 
+def test_no_line_runs_through_the_words_of_a_mark_or_a_level(page):
+    words, lines, curves = page.evaluate("""() => {
+      const x = Array.from({ length: 200 }, (_, at) => 1 + at);
+      const series = [{ name: "", x, y: x.map((at) => (at > 150 ? 0.3 + 0.01 * (at - 150) : 0.2)) }];
+      const marks = [[60, "frozen"], [75, "focus"], [90, "dilution"], [110, "cycle 2"], [120, "cycle 3"], [192, "end"]];
+      const levels = [{ y: 0.5, label: "share of it" }];
+      const spec = { title: "t", x: { label: "" }, y: { label: "", min: 0, max: 1 }, series, levels };
+      spec.marks = marks.map(([at, label]) => ({ x: at, label }));
+      document.getElementById("chart").style.width = "420px";
+      const { element } = Charts.line(document.getElementById("chart"), spec);
+      const names = [...marks.map(([, label]) => label), "share of it"];
+      const box = (one) => (({ left, right, top, bottom }) => [left, right, top + 3, bottom - 3])(one.getBoundingClientRect());
+      const curve = element.querySelector(".chart-line");
+      const matrix = curve.getScreenCTM();
+      const along = (at) => curve.getPointAtLength((at / 2000) * curve.getTotalLength()).matrixTransform(matrix);
+      const points = Array.from({ length: 2000 }, (_, at) => along(at));
+      const words = [...element.querySelectorAll("text")].filter((one) => names.includes(one.textContent));
+      return [
+        words.map((one) => [one.textContent, ...box(one)]),
+        [...element.querySelectorAll(".chart-mark")].map(box).filter(([left, right]) => right - left < 3),
+        points.map(({ x, y }) => [x, x, y, y]),
+      ];
+    }""")
+    assert (len(words), len(lines)) == (7, 6)
+    for name, left, right, top, bottom in words:
+        crossed = [one for one in (*lines, *curves) if one[0] < right and one[1] > left and one[2] < bottom and one[3] > top]
+        assert crossed == [], name
+
+
 def test_thinning_keeps_the_peak_and_the_csv_keeps_everything(page):
     drawn, saved = page.evaluate("""() => {
       const x = Array.from({ length: 100000 }, (_, at) => at);

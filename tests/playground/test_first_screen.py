@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -122,6 +124,31 @@ def test_the_mark_of_a_story_is_named_in_view_and_its_sentences_are_whole(screen
     box, size = label.bounding_box(), screen.viewport_size
     assert label.evaluate("(one) => one.scrollWidth <= one.clientWidth + 1")
     assert 0 <= box["y"] < box["y"] + box["height"] <= size["height"]
+
+
+def test_numbers_of_any_length_are_whole_and_move_nothing(screen):
+    _tell(screen, "scanning")
+    screen.evaluate("Page.playing && document.getElementById('play').click()")
+
+    def shown(time, loss):
+        screen.evaluate(
+            "(said) => ['now', 'loss'].forEach((id, at) => { document.getElementById(id).textContent = said[at]; })", [time, loss]
+        )
+        cut = "(one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1"
+        assert not screen.locator("#numbers").evaluate(cut)
+        return _places(screen, ("#picture", "#play", ".linear", "#numbers"))
+
+    assert shown("time 0 of 45", "loss 1") == shown("time 1.78×10⁻⁵ of 1.78×10⁻⁵", "loss 1.01×10⁻⁵")
+
+
+def test_a_short_stage_is_named_before_it_comes_where_the_next_one_has_room(visit):
+    page = visit("#v=2&story=focus", width=1440, height=900)
+    until(page, "Page.run.done")
+    visible = "(name) => getComputedStyle(name).visibility === 'visible' && name.textContent"
+    names = page.locator(".stage-name").evaluate_all(f"(all) => all.map({visible})")
+    assert names == ["condensing", "waiting", "focus", "dilution"]
+    edges = "(all) => all.map((one) => { const { left, right } = one.getBoundingClientRect(); return [left, right]; })"
+    assert all(one[1] < other[0] for one, other in pairwise(page.locator(".stage-name").evaluate_all(edges)))
 
 
 def test_dragging_a_bar_while_it_plays_neither_scrolls_nor_moves_anything_nor_stops_it(screen):

@@ -124,6 +124,14 @@ def test_words_by_a_line_keep_clear_of_curves_of_each_other_and_of_the_edge() ->
     assert boxes[1].y1 < 0.99  # below its line: above it is no room
 
 
+def test_words_by_a_line_may_stand_anywhere_along_it() -> None:
+    taken = (0.02, 0.1, 0.4, 0.5, 0.6, 0.9, 0.98)  # both ends and the middle
+    curves = [Line([0, 1], [height, height]) for height in taken]
+    (axes,) = drawn([Lines("", "", "", curves, ylim=(0, 1), marks={0.5: "cycle 2"})]).axes
+    (box,) = boxes_of(axes)
+    assert not any(box.y0 < height < box.y1 for height in taken)
+
+
 def test_words_by_a_level_stand_where_no_bar_is() -> None:
     (axes,) = drawn([Bars("", "", "", list("abcd"), {"": [0.1, 0.2, 0.9, 0.9]}, ylim=(0, 1), levels={0.5: "half"})]).axes
     assert boxes_of(axes)[0].x1 < 0.5

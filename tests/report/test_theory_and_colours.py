@@ -29,7 +29,7 @@ def record_with_theory():
             "growth": ("time", times + 1, about | {"definition": "how far it has grown"}),
             "growth_by_theory": ("time", (times + 1) / 2, about | {"definition": "the same", "theory_of": "growth"}),
             "pull": (("time", "query"), few, about | {"definition": "of each query"}),
-            "pull_by_theory": (("time", "query"), few / 2, about | {"definition": "the same", "theory_of": "pull"}),
+            "pull_by_theory": (("time", "query"), few / 2, about | {"theory_of": "pull", "called": "Lemma 7"}),
             "attention": (("time", "token"), many, about | {"definition": "of one class"}),
             "attention_by_theory": (("time", "token"), many / 2, about | {"definition": "the same", "theory_of": "attention"}),
             "elsewhere": (("time", "other"), few, about | {"definition": "on other axes", "theory_of": "growth"}),
@@ -46,6 +46,7 @@ def test_theory_is_in_the_chart_of_what_it_predicts_and_has_none_of_its_own():
     np.testing.assert_allclose(theory["y"], run["y"] / 2)
     lines = still(found["pull"])["series"]
     assert [line.get("tone") for line in lines[3:]] == [0, 1, 2]  # the colour of the line that each predicts
+    assert lines[3]["name"] == "Lemma 7"
     (bars,) = still(found["attention"])["groups"]
     np.testing.assert_allclose(bars["ghost"], bars["values"] / 2)
     assert still(found["attention"])["ghostName"] == "attention by theory"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.forecasting.forecast import predictions
 from saccade.forecasting.prediction import Prediction
+from saccade.numerals import numeral
 from saccade.records.json_files import parsed_json
 from saccade.theory.condition import tally
 
@@ -26,7 +27,7 @@ def page(record: xr.Dataset) -> str:
     """What will happen, in Markdown."""
     said, config = predictions(record), parsed_json(record.attrs["config"])
     both = "gain" in record and "condensation_rate" in record
-    rates = f"decoder rate {config['lr_decoder']:g}, attention rate {config['lr_attention']:g}"
+    rates = f"decoder rate {numeral(config['lr_decoder'])}, attention rate {numeral(config['lr_attention'])}"
     lines = [
         f"# What will happen: {config['source']}",
         "",

@@ -42,6 +42,7 @@ from saccade.lab.relation import (
     judged,
     times,
 )
+from saccade.numerals import numerals_in
 from saccade.observe.fits import Interval, furthest
 from saccade.theory.condition import Condition
 from saccade.theory.statement import Statement
@@ -173,18 +174,23 @@ class Claim:
 
     @property
     def label(self) -> str:
-        """The title with the settings of its case: `growth rate of queries (law zipf-6)`."""
+        """The title with the settings of its case: `growth rate of queries (law zipf-6)`. By it a claim is known in files."""
         settings = ", ".join(
             f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in self.case.items()
         )
         return f"{self.title} ({settings})" if settings else self.title
 
     @property
+    def heading(self) -> str:
+        """The label as people read it: `log growth (t 10¹²)`."""
+        return numerals_in(self.label)
+
+    @property
     def plain(self) -> str:
         """The sentence, or one made of the label and the numbers: `Snap onset (K 5): our run gives 46.6, and ... is allowed.`"""
-        first = self.label.split(maxsplit=1)[0]
+        first = self.heading.split(maxsplit=1)[0]
         is_word = first.isascii() and first.isalpha() and len(first) > 1  # a symbol stays as it is: σ and Σ are not the same
-        label = self.label[0].upper() + self.label[1:] if is_word else self.label
+        label = self.heading[0].upper() + self.heading[1:] if is_word else self.heading
         return self.sentence or f"{label}: {self._judged.told}."
 
     @property
@@ -198,7 +204,7 @@ class Claim:
 
     def __str__(self) -> str:
         """`growth rate of queries (law zipf-6): measured 0.50, predicted 0.51 ± 5 %`."""
-        return f"{self.label}: {self.says}"
+        return f"{self.heading}: {self.says}"
 
     @property
     def verdict_says(self) -> str:

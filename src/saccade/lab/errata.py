@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from saccade.lab.claim import Claim
 from saccade.lab.relation import Erratum
-from saccade.numerals import numeral
+from saccade.numerals import numeral, numerals_in
 from saccade.theory.papers import PAPERS
 from saccade.theory.statement import Correction
 from saccade.theory.statements import DROPPED, MISPRINTS
@@ -80,4 +80,4 @@ def _deciding_row(claim: Claim) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return numerals_in(text).replace("|", "\\|")

@@ -44,13 +44,14 @@ def silent(fraction: float, label: str = "") -> None:
 class Variable(NamedTuple):
     """What a measured array is: the names of its axes, separated by spaces, its unit, and its definition in words.
 
-    `theory_of` names the array of the same axes that it predicts: a report draws the two in one chart.
+    `theory_of` names the array of the same axes that it predicts: a report draws the two in one chart, where it is `called` so.
     """
 
     axes: str
     unit: str
     definition: str
     theory_of: str = ""
+    called: str = "theory"
 
 
 class Measured(NamedTuple):
@@ -206,7 +207,7 @@ class Experiment:
         )
         for name in found.values:
             if self.variables[name].theory_of:
-                record[name].attrs["theory_of"] = self.variables[name].theory_of
+                record[name].attrs |= {"theory_of": self.variables[name].theory_of, "called": self.variables[name].called}
         record.attrs.update(found.attributes)
         return record
 

@@ -68,7 +68,7 @@ def _answer(outcome: Outcome, asked: Experiment) -> str:
     return (
         f"\n## {asked.question}\n\n**{answer[:1].upper()}{answer[1:]}.**\n\n"
         f"![{asked.question}](figures/{asked.name}.svg)\n\n"
-        f"{_NUMBERS}{''.join(_row(claim.label, claim.says, claim.verdict_says) for claim in named)}\n"
+        f"{_NUMBERS}{''.join(_row(claim.heading, claim.says, claim.verdict_says) for claim in named)}\n"
         f"What would change the answer: {asked.caveat}\n\n"
         f"[All {len(claims)} claims](#{asked.name}); `saccade reproduce {asked.name}`, {size} setting.\n"
     )
@@ -78,7 +78,7 @@ def _table(claims: Sequence[Claim]) -> str:
     """Failures first, then claims that hold, are outside their assumptions, or cannot be told."""
     order = [FAILS, HOLDS, OUTSIDE, CANNOT_TELL]
     ranked = sorted(claims, key=lambda claim: order.index(claim.verdict))
-    return _COLUMNS + "".join(_row(claim.label, claim.statement.key, claim.says, claim.verdict_says) for claim in ranked)
+    return _COLUMNS + "".join(_row(claim.heading, claim.statement.key, claim.says, claim.verdict_says) for claim in ranked)
 
 
 def _row(*cells: str) -> str:

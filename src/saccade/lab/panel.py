@@ -193,7 +193,7 @@ def specs(layout: Layout) -> list[list[dict[str, Any]]]:
 def _written(part: Any) -> Any:
     """All words with numbers as people write them: a true minus, powers of ten."""
     if isinstance(part, str):
-        return numerals_in(part).replace(" - ", " − ")
+        return numerals_in(part)
     if isinstance(part, dict):
         return {name: _written(inner) for name, inner in part.items()}
     is_numbers = not isinstance(part, list) or not part or not isinstance(part[0], str | dict | list)

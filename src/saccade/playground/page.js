@@ -134,7 +134,8 @@ const Page = (() => {
     const { time, loss } = Moments.at(run, place);
     at("moment").value = String(Math.floor(place));
     at("moment").setAttribute("aria-valuetext", `time ${Charts.format(time)}`);
-    at("numbers").textContent = `time ${Charts.format(time)} of ${Charts.format(run.times.at(-1))} · loss ${Charts.format(loss)}`;
+    at("now").textContent = `time ${Charts.format(time)} of ${Charts.format(run.times.at(-1))}`;
+    at("loss").textContent = `loss ${Charts.format(loss)}`;
     const stage = TheoryView.stages(run).findLast((one) => one.at <= time);
     at("picture").classList.toggle("is-snapped", stage?.name === "snapped");
     stories.follow(TheoryView.times(run), time, stage?.say ?? "");

@@ -7,6 +7,7 @@ const Timeline = (() => {
   "use strict";
   const { svg, html } = ChartFrame;
   const [WIDTH, HEIGHT] = [1000, 100]; // units of the drawing, stretched to its place
+  const PADDING = 7; // pixels beside a stage's name
   const LOWEST = 0.2; // of attention in a whole run: a hill as high as the drawing moves at least at that speed
 
   /** Speed of attention between each sample and the one before; null where one is not known. */
@@ -84,16 +85,25 @@ const Timeline = (() => {
       drawStages();
     }
 
-    /** The stage of the moment is named in full, over its neighbours if it is short; of the others those that have room. */
+    /** The stage of the moment is named in full, over its neighbours if it is short; so are others that leave the next room for its name. */
     function fitNames(now) {
       if (named === now) return;
       named = now;
-      const edge = ribbon.children[now]?.getBoundingClientRect().right ?? -Infinity;
-      [...ribbon.children].forEach((part, index) => {
-        const covered = index > now ? Math.max(0, edge - part.getBoundingClientRect().left) : 0;
-        const name = part.firstChild;
-        name.style.marginLeft = `${covered}px`;
-        name.style.visibility = index === now || name.offsetLeft + name.offsetWidth <= part.clientWidth ? "" : "hidden";
+      const parts = [...ribbon.children];
+      for (const part of parts) part.classList.remove("is-wide");
+      const boxes = parts.map((part) => ({ left: part.offsetLeft, right: part.offsetLeft + part.offsetWidth }));
+      let edge = -Infinity; // up to where those before are spread
+      parts.forEach((part, index) => {
+        const [{ left, right }, name] = [boxes[index], part.firstChild];
+        const start = edge > left + 1 ? edge : left; // both are rounded
+        const needs = name.offsetWidth + PADDING;
+        const next = boxes[index + 1];
+        const isWide = right - start < needs && start === left && next !== undefined && index + 1 !== now
+          && next.right - (left + needs + PADDING) >= parts[index + 1].firstChild.offsetWidth + PADDING;
+        part.classList.toggle("is-wide", isWide);
+        name.style.marginLeft = `${start - left}px`;
+        name.style.visibility = index === now || isWide || right - start >= needs ? "" : "hidden";
+        edge = Math.max(edge, right, index === now || isWide ? left + needs + PADDING : 0);
       });
     }
 

@@ -36,6 +36,7 @@ _PLOT = 0.75  # share of a panel's width and height that its axes leave to the p
 _LETTER = 0.55  # mean width of a letter over its height
 _GAP = 0.012  # between words and their line or the edge, in shares of the panel
 _POINT = 0.01  # about half the width of a point that is drawn
+_PLACES = 9  # along a line, that are tried for its words
 _STEPS = 30  # points along a piece of a curve: words between its two ends cover it too
 _MOST_POINTS = 6000  # along a whole curve; the pieces of one that has many are short
 
@@ -283,14 +284,15 @@ def _taken(axes: Axes) -> np.ndarray:
 
 
 def _freest(line: float, size: np.ndarray, along: int, taken: np.ndarray) -> np.ndarray:
-    """Lower left corner of the words: by their line, on one side or the other, at its near end, its far end or in the middle."""
+    """Lower left corner of the words: by their line, on one side or the other, at its near end, its far end or in between."""
 
     def covered(corner: np.ndarray) -> float:
         if corner.min() < 0 or (corner + size).max() > 1:
             return np.inf
         return float(((taken[:, :2] <= corner + size + _POINT) & (taken[:, 2:] >= corner - _POINT)).all(axis=1).sum())
 
-    starts = (_GAP, 1 - _GAP - size[along], (1 - size[along]) / 2)  # legends are more often at the far end
+    last = 1 - _GAP - size[along]
+    starts = (_GAP, last, *np.linspace(_GAP, last, _PLACES)[1:-1])  # legends are more often at the far end
     sides = (line + _GAP, line - _GAP - size[1 - along])
     corners = [np.array([start, side][:: 1 - 2 * along]) for start, side in itertools.product(starts, sides[:: 1 - 2 * along])]
     return min(corners, key=covered)

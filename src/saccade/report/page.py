@@ -170,7 +170,9 @@ def _title(results: list[Result]) -> str:
     n_claims = sum(len(result.claims) for result in results)
     if runs := _runs(results):
         return f"{len(runs)} runs" + (f": {', '.join(runs)}" if len(runs) <= _MOST_NAMED else "")
-    return results[0].name if len(results) == 1 else f"{len(results)} results" + (f", {n_claims} claims" if n_claims else "")
+    if len(results) == 1:
+        return results[0].name
+    return f"How attention learns: {len(results)} results" + (f", {n_claims} claims" if n_claims else "")
 
 
 def _unread(results: list[Result]) -> str:

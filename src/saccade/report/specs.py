@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import InputError, checked_choice
+from saccade.numerals import numeral, numerals_in
 from saccade.records.when import is_watched
 from saccade.report.packing import time_scale
 
@@ -121,7 +122,7 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
         "time_label": _time_label(record, clock, times is not None),
         "axes": [str(axis) for axis in shown],
         "names": [labels_of(record, axis) for axis in shown],
-        "theory": [one.replace("_", " ") for one in theories_of(record, name)],
+        "theory": [str(record[one].attrs.get("called") or one.replace("_", " ")) for one in theories_of(record, name)],
     }
     return _thinned_times(_shaped(figure, [values, *theory]))
 
@@ -177,11 +178,16 @@ def choice_of(figure: Figure, **chosen: Any) -> list[int]:
         if axis not in axes:
             raise InputError(f"`{figure['name']}` has no axis `{axis}` to choose from; it has {', '.join(axes) or 'none'}.")
     return [
-        choice["labels"].index(checked_choice(choice["axis"], str(chosen[choice["axis"]]), choice["labels"]))
+        choice["labels"].index(checked_choice(choice["axis"], _said(chosen[choice["axis"]], choice["labels"]), choice["labels"]))
         if choice["axis"] in chosen
         else 0
         for choice in figure["choices"]
     ]
+
+
+def _said(value: Any, labels: Sequence[str]) -> str:
+    """A choice as its label has it: `10⁻⁵` is chosen by 1e-05."""
+    return str(value) if str(value) in labels else numerals_in(label(value))
 
 
 def labels_of(record: xr.Dataset, axis: Any) -> list[str]:
@@ -218,7 +224,7 @@ def token_names(token_prob: np.ndarray) -> list[str]:
 
 
 def label(value: Any) -> str:
-    text = f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+    text = numeral(float(value), ".6g") if isinstance(value, float | np.floating) else str(value)
     return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
 
 

@@ -36,7 +36,7 @@ def write_shown(folder: Path, record: xr.Dataset, command: str = "") -> Result:
     config = parsed_json(record.attrs["config"])
     statement = f"{config['task']}, {record.sizes['time']} observations from step {int(record.time[0])} to {int(record.time[-1])}"
     if config.get("thinned"):
-        statement += f"; {len(config['thinned'])} more were left out to keep within the budget"
+        statement += f"; {len(config['thinned'])} more were skipped to stay within the budget"
     shown = {name: value for name, value in record.attrs.items() if name != "config"} | config
     about = json_ready({"statement": statement, "caption": caption, "command": command, **shown})
     write_json(folder / "about.json", about)

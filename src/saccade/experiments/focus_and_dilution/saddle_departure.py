@@ -260,7 +260,7 @@ def _of_turns(record: xr.Dataset) -> Iterator[Claim]:
         case, turn = Case({"start": start}, [least], CALCULUS), record.turn.sel(start=start)
         tested = case if least.holds else case.breaking(_SHARE)
         yield tested.near(LEMMA_3_1, title, fits.power(record["size"], turn), 0.5, within=0.05)
-    yield Case({"start": f"({middle:g}², {middle:g})"}, (), CALCULUS).erratum(
+    yield Case({"start": "(ε², ε)", "ε": middle}, (), CALCULUS).erratum(
         LEMMA_3_1,
         "tangent of the angle to the growing mode at alignment time",
         float(turn.sel(size=middle)),

@@ -339,10 +339,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Three tokens, saturated attention. Left: norm of the gradient at the point that takes the place of the symmetric one, if "
-        "the range equation is solved to first order in the asymmetry δ or exactly. Middle: growth rates there; a new direction "
-        "opens at a rate in proportion to δ, rates on the rank-one manifold are zero, not those of eq. 173. Right: change of the "
-        "loss when equal rare tokens are pulled apart and the rest follows (lines: theory); above the critical stay it falls."
+        "Three tokens, saturated attention. Panel 1: norm of the gradient at the point that takes the place of the symmetric one, "
+        "if the range equation is solved to first order in the asymmetry δ or exactly. Panel 2: growth rates there; a new "
+        "direction opens at a rate in proportion to δ, rates on the rank-one manifold are zero, not those of eq. 173. Panel 3: "
+        "change of the loss when equal rare tokens are pulled apart and the rest follows (lines: theory); above the critical stay "
+        "it falls."
     ),
     finding=(
         "15 formulas of Appendix D hold to rounding; the perturbed point is exactly critical and nothing grows along the manifold; "

@@ -301,10 +301,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "A row for each text. Left: how well each law orders the tokens that gain attention, and how well a run on other windows "
-        "of the same text does (dashed): no forecast from a sample can be expected to do better than that on another. Middle: the "
-        "error of decoder first in size and direction, and its own estimate of it. Right: the words of one query, ranked by "
-        "who gains most, told and trained."
+        "Three panels for each text. First, how well each law orders the tokens that gain attention, and how well a run on other "
+        "windows of the same text does (dashed): no forecast from a sample can be expected to do better than that on another. "
+        "Second, the error of decoder first in size and direction, and its own estimate of it. Third, the words of one query, "
+        "ranked by who gains most, told and trained."
     ),
     question="Do the counts of a text tell which words gain attention first, before any training?",
     finding=(

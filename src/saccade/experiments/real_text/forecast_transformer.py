@@ -227,9 +227,9 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Left: rank correlation of the first force, and of frequency, with what an ordinary one-layer Transformer has come to "
-        "seek; bands from the lowest to the highest seed. Dashed and dotted: how far runs agree with each other. Right: the tokens "
-        "of the most frequent query, ranked."
+        "Panel 1: rank correlation of the first force, and of frequency, with what an ordinary one-layer Transformer has come to "
+        "seek; bands from the lowest to the highest seed. Dashed and dotted: how far runs agree with each other. Panel 2: the "
+        "tokens of the most frequent query, ranked."
     ),
     question="Do the counts of a text also tell what an ordinary Transformer attends to first?",
     finding=(

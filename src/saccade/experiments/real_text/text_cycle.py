@@ -220,12 +220,12 @@ def _seeds(record: xr.Dataset, text: str) -> Lines:
 def caption(record: xr.Dataset) -> str:
     names = " and ".join(f"{text} (most frequent token: {record.frequent.sel(text=text).item()!r})" for text in record.text.values)
     return (
-        f"Two rows for each text: {names}. Left: attention of queries, dark for rare ones, on the most frequent token in an "
-        "endless context, first seed; look for all of them going to it, then parting. Middle: one direction until a "
-        "second opens; the entropy of attention falls, rises and falls. Right: the least attention of any query on that token, and "
-        "dashed the second singular value of the embedding over the first; look whether seeds do the same at the same time. Maps: "
-        "attention of each probe word on a context of all of them once, most frequent first: at the start, where all are most on "
-        "one word, where attention is most spread after that, and at the end."
+        f"Three panels and four maps for each text: {names}. First, attention of queries, dark for rare ones, on the most "
+        "frequent token in an endless context, first seed; look for all of them going to it, then parting. Second: one direction "
+        "until a second opens; the entropy of attention falls, rises and falls. Third, the least attention of any query on that "
+        "token, and dashed the second singular value of the embedding over the first; look whether seeds do the same at the same "
+        "time. Maps: attention of each probe word on a context of all of them once, most frequent first: at the start, where all "
+        "are most on one word, where attention is most spread after that, and at the end."
     )
 
 

@@ -436,10 +436,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "One epoch at the published settings, a row for each text. Left: attention of the probe's last word among its words, in "
-        "the first reading that has them all as tokens; then lengths of their embeddings; then, for each reading of what the paper "
-        "leaves open, the attention that all queries give the most frequent token at once, and the share of tokens at the end of a "
-        "window with over 0.75 on themselves. The last three readings are of byte pairs on WikiText-2, of words on TinyStories."
+        "One epoch at the published settings, text by text. First, attention of the probe's last word among its words, in the "
+        "first reading that has them all as tokens; then lengths of their embeddings; then, for each reading of what the paper "
+        "leaves open, the attention that all queries give the most frequent token at once, and the share of tokens at the end of "
+        "a window with over 0.75 on themselves. The last three readings are of byte pairs on WikiText-2, of words on TinyStories."
     ),
     question="Do the four phases of the published figure appear at the published settings?",
     finding=(

@@ -204,8 +204,8 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "A row for each text. Left: the rate c of theory against the size of the vocabulary; where it is above the black line, the "
-        "rate of condensation, attention is faster than condensation and the sign rule does not apply. Right: to which side "
+        "Two panels for each text. First, the rate c of theory against the size of the vocabulary; where it is above the line, "
+        "the rate of condensation, attention is faster than condensation and the sign rule does not apply. Then, to which side "
         "attention first moved, a point for each run; look whether plain descent follows the dotted sign of c, and Adam does not."
     ),
     question="On text, does attention first move to the most frequent token or away from it?",

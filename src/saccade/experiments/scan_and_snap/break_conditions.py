@@ -272,11 +272,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Top, equal classes. Left: attention left on common tokens, in the plain flow (B) with either rate fixed at 1 and in its "
-        "theory (lines), and with the decoder's rate fixed at 1 in the theory's flow (C). It falls at every ratio. Right: entropy "
-        "among distinct tokens; attention differs most between them near ratio 10, and hardly at .01. Bottom, unequal classes: "
-        "logits of the distinct tokens of class 2, which are less frequent than those of class 1. Left of the dotted line all "
-        "fall in (B), here the frequent ones most; in (C) they always rise."
+        "Panels 1 and 2: equal classes. Panel 1: attention left on common tokens, in the plain flow (B) with either rate fixed at "
+        "1 and in its theory (lines), and with the decoder's rate fixed at 1 in the theory's flow (C). It falls at every ratio. "
+        "Panel 2: entropy among distinct tokens; attention differs most between them near ratio 10, and hardly at .01. Panel 3, "
+        "unequal classes: logits of the distinct tokens of class 2, which are less frequent than those of class 1. Left of the "
+        "dotted line all fall in (B), here the frequent ones most; in (C) they always rise."
     ),
     finding=(
         "a slow decoder does not break the scan if classes are equal; if they are unequal, {distinct tokens rise, common ones "

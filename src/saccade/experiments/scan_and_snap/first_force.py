@@ -266,7 +266,7 @@ EXPERIMENT = Experiment(
         "lemma_4": Variable("token", "1/steps²", "Lemma 4 at t = 1 with the coupling 1/M and the speed η_Y t / K"),
         "descent": Variable("context step token", "1", "attention logits in descent on all windows"),
         "decoder_first": Variable(
-            "context step token", "1", "the same from the decoder's path with attention held even", "descent"
+            "context step token", "1", "the same from the decoder's path with attention held even", "descent", "decoder first"
         ),
         "told_error": Variable("context step", "1", "error of decoder first, by its own estimate"),
         "token_prob": Variable("class token", "1", "P(l|n)"),

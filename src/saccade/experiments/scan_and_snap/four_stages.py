@@ -75,7 +75,8 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     values["attention"] = [row["attention"][:, 0, _shown(listed[SHOWN])] for row in rows[2 * place : 2 * place + 2]]
     told = {"B": expected[place]["attention"], "C": _by_theorem_3(values["attention"][list(ENGINES).index("C")], 10)}
     values["told_attention"] = [told[flow] for flow in ENGINES]
-    names = [f"common {i + 1}" for i in range(10)] + [f"distinct {i + 1}" for i in range(10)]
+    values["shown_time"] = [row["steps"] for row in rows[2 * place : 2 * place + 2]]
+    names = [f"{kind}{i + 1}" for kind in "cd" for i in range(10)]
     coords = {"task": list(listed), "ratio": list(settings.ratios), "flow": list(ENGINES), "stage": list(STAGES), "token": names}
     return Measured(values, coords)
 
@@ -185,8 +186,8 @@ def _pictures(record: xr.Dataset, flow: str) -> Lines:
             label = name if i == 0 else f"{name}, t = {numeral(t, '.2g')}"
             lines.append(Line(np.arange(attention.shape[1]) + 1, attention[at], label, LINE, i / 3))
     title = "Syn-Medium, equal rates: theory's flow (C)" if flow == "C" else "the same, plain flow (B)"
-    kinds = {5.5: "common", 15.5: "distinct, rare to frequent"}
-    return Lines(title, "tokens of one class", "attention", lines, ylim=(0, 0.4), ticks=kinds)
+    kinds = {5.5: "common", 15.5: "distinct"}
+    return Lines(title, "tokens of one class, rare to frequent", "attention", lines, ylim=(0, 0.4), ticks=kinds)
 
 
 def _leads(record: xr.Dataset) -> Lines:
@@ -227,10 +228,10 @@ def film(record: xr.Dataset) -> Film:
         "Attention scans, then snaps: common tokens lose it, the frequent distinct ones win, then nearly nothing moves.",
         course.steps.values,
         attention,
-        [name.replace("common ", "c").replace("distinct ", "d") for name in names],
+        names,
         theory=record.told_attention.sel(flow="C").values,
         outlines="Theorem 3",
-        roles=["distinct tokens" if name.startswith("distinct") else "common tokens" for name in names],
+        roles=["distinct tokens" if name.startswith("d") else "common tokens" for name in names],
         marks={float(t): name for t, name in zip(when, said, strict=True) if np.isfinite(t)},
         clock="t (steps)",
     )
@@ -244,10 +245,11 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Top: attention of one class of Syn-Medium at the start and at each stage, light to dark. The theory's flow goes through "
-        "all stages; in plain flow distinct tokens rise together and no winner emerges. Bottom, three tasks at five rate ratios. "
-        "Left: the largest lead of the top distinct token; above the dotted line it counts as a winner. In plain flow only "
-        "Syn-Small at ratios 5 and 10 has one. Right: when attention freezes; points are missing where it does not by t = 1e12."
+        "Panels 1 and 2: attention of one class of Syn-Medium at the start and at each stage, light to dark. The theory's flow "
+        "goes through all stages; in plain flow distinct tokens rise together and no winner emerges. Panels 3 and 4: three tasks "
+        "at five rate ratios. Panel 3: the largest lead of the top distinct token; above the dotted line it counts as a winner. "
+        "In plain flow only Syn-Small at ratios 5 and 10 has one. Panel 4: when attention freezes; points are missing where it "
+        "does not by t = 1e12."
     ),
     finding=(
         "the theory's flow goes through all stages if overlaps are strong and attention is fast; of all 15 tasks and rates it "
@@ -262,6 +264,7 @@ EXPERIMENT = Experiment(
         "lead": Variable(_CELL, "1", "largest share of the leading distinct token over that at the start, mean over classes"),
         "expected_lead": Variable("task ratio one", "1", "the same along the theory of plain descent"),
         "expected_mass": Variable(_ALONG, "1", "the same along the theory of plain descent; none for flow (C)", "common_mass"),
+        "shown_time": Variable("flow sample", "steps of SGD", "time of each sample of `attention`"),
         "attention": Variable("flow sample token", "1", "attention of class 1 of Syn-Medium at the ratio nearest 1"),
         "told_attention": Variable(
             "flow sample token", "1", "the same by the theory of plain descent (B), by Theorem 3 from two tokens (C)", "attention"

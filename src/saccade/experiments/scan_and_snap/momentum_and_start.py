@@ -169,10 +169,10 @@ EXPERIMENT = Experiment(
     claims,
     panels,
     caption=(
-        "Entropy of attention among distinct tokens at the end of training, one dot per seed. Left three: with momentum .9 "
-        "attention is sparser (lower) than with ten times the steps or ten times the rate, so momentum is not just a larger rate; "
-        "rings: an independent replication. Right: the published value and its spread over seeds (band: one standard deviation) "
-        "match a uniform start; a zero start (far left) is too high and far too narrow."
+        "Entropy of attention among distinct tokens at the end of training, one dot per seed. The first three ways of training: "
+        "with momentum .9 attention is sparser (lower) than with ten times the steps or ten times the rate, so momentum is not "
+        "just a larger rate; rings: an independent replication. The last: the published value and its spread over seeds (band: "
+        "one standard deviation) match a uniform start; a zero start, the first, is too high and far too narrow."
     ),
     finding=(
         "entropy ends at {entropy after 100 steps*:.2f} with momentum 0.9, at {entropy at the end (trained no momentum, 10 x "

@@ -180,7 +180,11 @@ EXPERIMENT = Experiment(
     | {
         "reduced_growth": Variable(ALONG, "1", "B along the theory's flow (C)"),
         "coupled_growth": Variable(
-            ALONG, "1", "B that the coupling of plain descent gives while overlaps are those of the start", "log_growth"
+            ALONG,
+            "1",
+            "B that the coupling of plain descent gives while overlaps are those of the start",
+            "log_growth",
+            "coupling of plain descent",
         ),
     },
     dynamics="B: population gradient flow",

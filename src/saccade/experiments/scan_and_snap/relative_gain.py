@@ -337,11 +337,11 @@ EXPERIMENT = Experiment(
     panels,
     caption=(
         "Panel 1: attention logits of the distinct tokens of one class along the theory's flow, dark for frequent ones. Frequent "
-        "tokens gain faster and more (a widespread summary of the paper says the opposite). Dots: the flow; lines: what the growth "
-        "of the most frequent token alone predicts for the others; dotted: the ceiling of each. Panel 2: the lead of the most "
-        "frequent token over each other one, divided by the prediction of Theorem 3: 1 along the flow (black), less in plain joint "
-        "descent, and least where the two rates are closest. Panel 3: in SGD, too, logits rise with frequency; mean and range over "
-        "seeds for each class."
+        "tokens gain faster and more (a widespread summary of the paper says the opposite). Dots: the flow; lines: what the "
+        "growth of the most frequent token alone predicts for the others; dotted: the ceiling of each. Panel 2: the lead of the "
+        "most frequent token over each other one, divided by the prediction of Theorem 3: 1 along the flow, less in plain joint "
+        "descent, and least where the two rates are closest. Panel 3: in SGD, too, logits rise with frequency; mean and range "
+        "over seeds for each class."
     ),
     finding=(
         "Theorem 3's relation between tokens holds to 1e-8 along the flow; in SGD frequent distinct tokens gain more, with {*every "

@@ -49,20 +49,26 @@ VARIABLES = {
     "steps": Variable(ALONG, STEPS, "time of each sample of a case"),
     "log_growth": Variable(ALONG, "1", "B: integral of dz / f² of the most frequent distinct token, at every sample"),
     "theory_growth": Variable(
-        ALONG, "1", "B of the corrected theory: the common token falls through all classes, coupling >= 1/M", "log_growth"
+        ALONG,
+        "1",
+        "B of the corrected theory: the common token falls through all classes, coupling >= 1/M",
+        "log_growth",
+        "corrected theory",
     ),
-    "printed_growth": Variable(ALONG, "1", "B of Theorem 4 as printed, normalised to 0 at t = 0", "log_growth"),
-    "top_logit": Variable(ALONG, "1", "z of the most frequent distinct token"),
-    "common_logit": Variable(ALONG, "1", "z of the most frequent common token of the same class"),
-    "common_share": Variable(ALONG, "1", "f² of the same class summed over common tokens"),
-    "distinct_entropy": Variable(
-        ALONG, "nats", "entropy of attention among the distinct tokens of the same class, rescaled to one"
+    "printed_growth": Variable(
+        ALONG, "1", "B of Theorem 4 as printed, normalised to 0 at t = 0", "log_growth", "Theorem 4 as printed"
     ),
-    "top_attention": Variable(ALONG, "1", "attention of the same class on its most frequent distinct token"),
-    "common_attention": Variable(ALONG, "1", "attention of the same class on common tokens"),
+    "top_logit": Variable(ALONG, "1", "z of the most frequent distinct token of one class"),
+    "common_logit": Variable(ALONG, "1", "z of the most frequent common token of one class"),
+    "common_share": Variable(ALONG, "1", "f² of one class summed over common tokens"),
+    "distinct_entropy": Variable(ALONG, "nats", "entropy of attention among the distinct tokens of one class, rescaled to one"),
+    "top_attention": Variable(ALONG, "1", "attention of one class on its most frequent distinct token"),
+    "common_attention": Variable(ALONG, "1", "attention of one class on common tokens"),
     "stop_reason": Variable("case", "", "why a flow ended"),
     "conditions": Variable("case", "", "assumptions of the theory, each with its number and bound, as JSON"),
-    "factor_growth": Variable(ALONG, "1", "B of theory with the factor K mended and nothing else", "log_growth"),
+    "factor_growth": Variable(
+        ALONG, "1", "B of theory with the factor K mended and nothing else", "log_growth", "only the factor K mended"
+    ),
     "entropy_lost_theory": Variable("case", "nats", "predicted loss of entropy among distinct tokens by the end"),
     "gain_error": Variable("case", "1", "largest relative error of Theorem 3 at the end"),
     **{name: Variable("case", "1", definition) for name, definition in FATES.items()},

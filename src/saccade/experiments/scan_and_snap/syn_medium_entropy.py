@@ -316,9 +316,9 @@ EXPERIMENT = Experiment(
     caption=(
         "Entropy of attention among a class's distinct tokens after training; ln 10 = 2.30 would be uniform attention. Note the "
         "order of the lines (the higher the attention rate, the sparser) and the dip at ratio 2 from three query tokens on. Lines "
-        "and bands: mean and standard deviation over seeds. Rings: published means (1 and 3 query tokens only). Bottom: the share "
-        "of distinct tokens that a query marks, against the threshold, and how far it falls from the lowest threshold to the "
-        "highest, mean over ratios. Sparse attention has few tokens near the threshold and falls less."
+        "and bands: mean and standard deviation over seeds. Rings: published means (1 and 3 query tokens only). Last two panels: "
+        "the share of distinct tokens that a query marks, against the threshold, and how far it falls from the lowest threshold "
+        "to the highest, mean over ratios. Sparse attention has few tokens near the threshold and falls less."
     ),
     finding=(
         "published mean entropies are reproduced to within 0.03 or three standard errors, with {*three standard errors* (query "

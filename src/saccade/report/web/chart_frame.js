@@ -159,15 +159,20 @@ const ChartFrame = (() => {
     return `M${x.toFixed(1)} ${y.toFixed(1)}m${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
   }
 
-  /** Horizontal lines at given values, each with its label above its right end. */
-  function levels(parent, given, y, box) {
+  /** Horizontal lines at given values, each with its label over or under it, where it covers least of what is drawn (`taken`, in pixels). */
+  function levels(parent, given, y, box, taken = []) {
     for (const { y: value, label } of given) {
       const at = y(value);
       if (!(at >= box.top - 0.5 && at <= box.bottom + 0.5)) continue;
       svg("path", { d: `M${box.left} ${at.toFixed(1)}H${box.right}`, class: "chart-mark" }, parent);
       const words = shortened(label, Math.floor((box.right - box.left) / LETTER));
-      const above = at - 4 > box.top + 8 ? at - 4 : at + 12;
-      text(words, { x: box.right - 2, y: above, class: "chart-text chart-name chart-end chart-halo" }, parent);
+      const width = widthOf(words);
+      const heights = [at - 4, at + 12].filter((foot) => foot - 9 >= box.top && foot + 2 <= box.bottom);
+      const ends = [box.right - 2, box.left + 4 + width, (box.left + box.right + width) / 2];
+      const covered = ([x, foot]) => taken.filter(([left, top]) => left > x - width - 2 && left < x + 2 && top > foot - 11 && top < foot + 3).length;
+      const places = ends.flatMap((x) => (heights.length ? heights : [at + 12]).map((foot) => [x, foot]));
+      const [x, foot] = places.reduce((best, place) => (covered(place) < covered(best) ? place : best));
+      text(words, { x, y: foot, class: "chart-text chart-name chart-end chart-halo" }, parent);
     }
   }
 

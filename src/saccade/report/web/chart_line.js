@@ -13,6 +13,7 @@ const ChartLine = (() => {
 
   const EDGE = 5; // pixels beyond the plot that a line at its edge or a marker may use
   const MARK_ROW = 14; // pixels for a row of marks' labels
+  const [NEAR, MOST_STEPS] = [4, 200]; // pixels between two points along a line, and how many there are between two of its own
   const BAND_ROWS = 2; // of the names of bands: more would leave no room to the curves
 
   /** A little wider at both ends, so that a point there is seen whole. */
@@ -129,7 +130,7 @@ const ChartLine = (() => {
       drawTicks(under, x, box);
       const plot = inside(picture, box);
       const curves = spec.series.map((series, index) => curve(plot, entry(series, index)));
-      ChartFrame.levels(svg("g", {}, picture), spec.levels, y, box);
+      ChartFrame.levels(svg("g", {}, picture), spec.levels, y, box, spec.levels.length ? taken(x, y, box, marks) : []);
       drawMarks(svg("g", {}, picture), marks, nameTop, box);
       drawn = { key: axesKey(domain), x, y, box, curves, cursor: svg("g", {}, picture) };
     }
@@ -188,21 +189,36 @@ const ChartLine = (() => {
       return shown.map((mark) => {
         const label = ChartFrame.shortened(mark.label, Math.floor((box.right - box.left) / ChartFrame.LETTER));
         const width = ChartFrame.widthOf(label);
-        const left = Math.max(box.left + 2, mark.at + 4 + width > box.right ? mark.at - 4 - width : mark.at + 4);
+        const left = Math.max(box.left + 2, mark.at + 4 + width > frame.width ? mark.at - 4 - width : mark.at + 4);
         let row = ends.findIndex((end) => end < left);
         if (row < 0) row = ends.length;
         ends[row] = left + width + 8;
-        return { ...mark, label, left, row };
+        return { ...mark, label, left, width, row };
       });
     }
 
-    /** Labels stand above the plot, where no curve runs; each line goes up to its own. */
+    /** Labels stand above the plot, where no curve runs; each line goes up to its own, or to one of another's that is in its way. */
     function drawMarks(parent, marks, top, box) {
       for (const { at, label, left, row } of marks) {
-        const y = top + MARK_ROW * row;
-        svg("path", { d: `M${at.toFixed(1)} ${y}V${box.bottom}`, class: "chart-mark" }, parent);
-        text(label, { x: left, y: y + 8, class: "chart-text chart-name" }, parent);
+        const below = marks.filter((other) => other.row > row && other.left - 2 < at && at < other.left + other.width + 2).map((other) => other.row + 1);
+        svg("path", { d: `M${at.toFixed(1)} ${top + MARK_ROW * Math.max(row, ...below)}V${box.bottom}`, class: "chart-mark" }, parent);
+        text(label, { x: left, y: top + MARK_ROW * row + 8, class: "chart-text chart-name" }, parent);
       }
+    }
+
+    /** Pixels close together along all that is drawn, which words in the plot keep clear of. */
+    function taken(x, y, box, marks) {
+      const found = marks.flatMap(({ at }) => Array.from({ length: Math.ceil((box.bottom - box.top) / NEAR) }, (_, step) => [at, box.top + NEAR * step]));
+      for (const series of spec.series) {
+        const kept = series.x.flatMap((value, at) => (isShown(value, spec.x.log) && isShown(series.y[at], spec.y.log) ? [[x(value), y(series.y[at])]] : []));
+        if (ChartFrame.isCloud(series)) found.push(...kept);
+        else kept.slice(1).forEach(([right, end], at) => {
+          const [left, start] = kept[at];
+          const steps = Math.min(MOST_STEPS, Math.ceil(Math.max(Math.abs(right - left), Math.abs(end - start)) / NEAR)) || 1;
+          for (let step = 0; step < steps; step += 1) found.push([left + ((right - left) * step) / steps, start + ((end - start) * step) / steps]);
+        });
+      }
+      return found;
     }
 
     const axesKey = (domain) => JSON.stringify([domain, frame.width, spec.marks, spec.bands, spec.levels, spec.x, spec.y,
