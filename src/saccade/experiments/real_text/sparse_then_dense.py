@@ -72,6 +72,8 @@ class Settings:
     """tokens per window"""
     n_windows: int = 64
     """windows of validation text that attention is measured on"""
+    width: int = 100
+    """width of the model; 200 in the replication"""
     resumable: bool = False
     """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
@@ -238,7 +240,15 @@ EXPERIMENT = Experiment(
         "words, with which less of it comes back, or none; other depths."
     ),
     full=Settings(
-        n_vocab=None, layers=(1, 2, 5), rates=(1e-4, 1e-3), seeds=3, steps=REPLICATED_UPDATES, n_looks=116, batch=20, resumable=True
+        n_vocab=None,
+        layers=(1, 2, 5),
+        rates=(1e-4, 1e-3),
+        seeds=3,
+        steps=REPLICATED_UPDATES,
+        n_looks=116,
+        batch=20,
+        width=200,
+        resumable=True,
     ),
     table=table,
 )

@@ -49,6 +49,8 @@ class Settings:
     """tokens per window"""
     n_windows: int = 64
     """windows of validation text that attention is measured on"""
+    width: int = 100
+    """width of the model; 200 in the paper"""
     resumable: bool = False
     """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
@@ -121,6 +123,6 @@ EXPERIMENT = Experiment(
         "one layer and {*below 1/2 (layers 3):.0%} with three"
     ),
     caveat="Lower rates or more layers, with which attention becomes sparse only after these runs end.",
-    full=Settings(n_vocab=None, iterations=(0, 500, 1000, 1500), every=50, seeds=3, batch=20, resumable=True),
+    full=Settings(n_vocab=None, iterations=(0, 500, 1000, 1500), every=50, seeds=3, batch=20, width=200, resumable=True),
     table=table,
 )

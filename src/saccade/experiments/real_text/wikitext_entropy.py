@@ -50,6 +50,8 @@ class Settings:
     """tokens per window"""
     n_windows: int = 64
     """windows of validation text that attention is measured on"""
+    width: int = 100
+    """width of the model; 200 in the paper"""
     resumable: bool = False
     """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
@@ -146,6 +148,6 @@ EXPERIMENT = Experiment(
         "is lower at rate 5 than at rate 1 in {*at rate 5 than at rate 1*:.0%} of seeds"
     ),
     caveat="Comparing at equal validation loss: the sparsest attention is not the best one.",
-    full=Settings(texts=("wikitext-2", "tinystories"), n_vocab=None, seeds=5, steps=2928, batch=20, resumable=True),
+    full=Settings(texts=("wikitext-2", "tinystories"), n_vocab=None, seeds=5, steps=2928, batch=20, width=200, resumable=True),
     table=table,
 )
