@@ -8,8 +8,8 @@ A window needs one product with $W_K$, not one for each token. For a gradient $g
 
 $$\partial x_j = a_j g + s_j u, \qquad \partial u = \sum_j s_j x_j,$$
 
-and $\partial u$ goes on to $W_K$, $W_Q$ and $x_T$. All of it is one function, so that the embeddings have one gradient, not two that
-are filled and added up: a twentieth of an update.
+and $\partial u$ goes on to $W_K$, $W_Q$ and $x_T$. All of it is one function, so that the embeddings have one gradient and not two
+to fill and to add up: a twentieth of an update.
 In float32 compiled code reads the embeddings where they are (`rows_kernel.py`); PyTorch gathers them first.
 Limits: the query is always the last token, and no second derivatives. `Attention` in `transformer.py` is the same for any position.
 """
