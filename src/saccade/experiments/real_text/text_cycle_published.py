@@ -89,7 +89,7 @@ def readings_of(text: str) -> dict[str, Reading]:
     return {
         "words": WORDS,
         "byte pairs": BYTE_PAIRS,
-        "smaller batch": varied._replace(batch=50),
+        "smaller batch": varied._replace(batch=25),
         "longer windows": varied._replace(context=64, batch=32),
         "other vocabulary": varied._replace(n_vocab=8000 if varied is BYTE_PAIRS else 200),
     }
