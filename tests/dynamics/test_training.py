@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 
+from saccade.dynamics.parameter_groups import parameter_groups  # noqa: E402
 from saccade.dynamics.randomness import Purpose, generator  # noqa: E402
 from saccade.dynamics.training import train_text  # noqa: E402
 from saccade.dynamics.training_batches import Windows  # noqa: E402
@@ -191,6 +192,14 @@ def test_a_run_that_diverges_stops_and_says_so():
 def test_a_run_that_starts_beyond_all_numbers_has_a_record_too():
     record, _ = trained(model=replace(SMALL, norm="none", init_scale=1e6, n_layers=3), optimiser="sgd", lr=1.0, watch=True)
     assert (str(record["stop_reason"].values), int(record["stop_time"])) == ("diverged", 0)
+
+
+def test_groups_of_equal_rate_are_one_call_of_the_optimiser():
+    model, rates = Transformer(TransformerConfig.wikitext(11)), {"rest": 0.1, "attention": 0.1, "decoder": 0.1, "mlp": 0.1}
+    (together,) = parameter_groups(model, rates)
+    assert len(together["params"]) == len(list(model.parameters()))
+    apart = {group["lr"]: len(group["params"]) for group in parameter_groups(model, rates | {"attention": 0.2, "mlp": 0.3})}
+    assert apart == {0.1: len(together["params"]) - 8, 0.2: 4, 0.3: 4}  # matrices and biases of queries and keys, of the MLP
 
 
 def test_the_papers_model_learns_attention_by_its_own_rate_alone():

@@ -6,6 +6,8 @@
 | `decoder`   | the unembedding, or Y; with tied tables the embedding   | `lr_decoder`   |
 | `mlp`       | both matrices of every MLP                              | `lr_mlp`       |
 | `rest`      | embedding, values, outputs, norms, learned positions    | `lr`           |
+
+Groups of equal rate are handed over as one: each costs a call of the optimiser's in every update, a tenth of a small model's time.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ OPTIMISERS = ("sgd", "momentum", "adam", "adamw")
 
 
 def parameter_groups(model: Transformer, rates: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Every parameter once, in the group whose rate it takes; `rates` by the names of the groups."""
+    """Every parameter once, with the rate of its group, those of equal rate together; `rates` by the names of the groups."""
     parts = {"attention": model.attention_parameters, "decoder": model.decoder_parameters, "mlp": model.mlp_parameters}
-    groups: dict[str, list[nn.Parameter]] = {name: list(part()) for name, part in parts.items()}
-    taken = {id(parameter) for group in groups.values() for parameter in group}
-    groups["rest"] = [parameter for parameter in model.parameters() if id(parameter) not in taken]
-    return [{"params": group, "lr": rates[name], "name": name} for name, group in groups.items() if group]
+    rate_of = {id(parameter): rates[name] for name, part in parts.items() for parameter in part()}
+    by_rate: dict[float, list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        by_rate.setdefault(rate_of.get(id(parameter), rates["rest"]), []).append(parameter)
+    return [{"params": parameters, "lr": rate} for rate, parameters in by_rate.items()]
 
 
 def make_optimiser(

@@ -168,8 +168,8 @@ class Transformer(nn.Module):
         """What the last position attends to (batch, 1, width), as the block computes it, in half the time."""
         attention = self.blocks[0].attention
         scale = self.config.d_model**-0.5 if self.config.scaled else 1.0
-        sought = attention.q_proj(self.embedding(ids[:, -1])) @ (scale * attention.k_proj.weight)
-        return token_average(self.embedding.weight, sought, ids)[:, None]
+        query, key = attention.q_proj.weight, attention.k_proj.weight
+        return token_average(self.embedding.weight, query, key, ids, scale)[:, None]
 
     def embedded(self, ids: Tensor) -> Tensor:
         """What the first layer reads."""

@@ -127,7 +127,7 @@ class TransformerConfig:
         )
 
     @classmethod
-    def wikitext(cls, n_vocab: int, n_layers: int = 1) -> TransformerConfig:
+    def wikitext(cls, n_vocab: int, n_layers: int = 1, d_model: int = 200) -> TransformerConfig:
         """Fig. 7 of [tian2023], from the published notebook: an encoder of PyTorch's with a causal mask, post-norm.
 
         That only embedding and unembedding start from U(-0.1, 0.1), and the layers as PyTorch starts them, is inferred: the
@@ -136,10 +136,12 @@ class TransformerConfig:
         return cls(
             n_vocab,
             n_layers,
+            d_model=d_model,
+            d_mlp=d_model,
             positions="sinusoidal",
             norm_first=False,
             bias=True,
-            embedding_scale=200**0.5,
+            embedding_scale=d_model**0.5,
             init="uniform",
             init_scale=0.1,
             dropout=0.3,

@@ -67,6 +67,12 @@ def test_entropy_that_rises_with_the_rate_refutes_every_claim() -> None:
     assert [claim.verdict for claim in claims_of([0.5, 0.7, 1.1, 1.5, 2.0])] == [FAILS] * 4
 
 
+def test_two_rates_are_enough_for_an_answer() -> None:
+    """Rank correlation needs three: with two it is missing, and a missing number must not count as an exception."""
+    assert [claim.verdict for claim in claims_of([2.0, 0.5])] == [HOLDS] * 3
+    assert [claim.verdict for claim in claims_of([0.5, 2.0])] == [FAILS] * 3
+
+
 def test_one_pair_out_of_order_refutes_the_order_but_not_the_trend() -> None:
     order, *trend, _ = claims_of([2.0, 1.5, 0.7, 1.1, 0.5])
     assert order.measured == 1

@@ -45,6 +45,16 @@ def every_run(
     return case.under(same_answer(kept)).at_least(statement, title, measured, bound, expected=expected)
 
 
+def every_run_near(
+    case: Case, statement: Statement, title: str, values: Any, target: float, *, within: float, expected: str = HOLDS
+) -> Claim:
+    """Within `within` of a target, over the whole interval over runs; a run without a value is an exception."""
+    of_runs = np.asarray(values, float)
+    measured = of_runs if np.isnan(of_runs).any() else interval(of_runs)
+    asked = case.under(same_answer(np.abs(of_runs - target) <= within))
+    return asked.near(statement, title, measured, target, within=within, expected=expected)
+
+
 def same_answer(answers: Any, limits: bool = False) -> Ceiling:
     """Share of pairs of seeds that answer alike; shown only where the claim has an interval or an exception."""
     alike = agreement(np.asarray(answers, float), lambda one, other: float(one == other))

@@ -2,7 +2,8 @@
 
 Trains the one-layer model of [chen2026] with Adam on windows of 64 words and watches how much each query attends to the most
 frequent token: 12,000 updates on WikiText-2, 15,000 on TinyStories. The settings are ours; `text-cycle-published` has the paper's.
-Every stage is asked of all seeds; where seeds disagree it cannot be told.
+Every stage is asked of all seeds. What "every run" does is refuted by one exception, however many seeds agree; a size is judged by
+its interval over seeds, and cannot be told where that reaches across the bound.
 Set after trial runs: the batch, a share of .95 as condensed, that the probe may focus on any word, and the number of updates, since
 shorter runs end before the second focus. An independent replication with batches of 512 judges only the full setting.
 """

@@ -172,7 +172,7 @@ class PublishedMeasures(CycleMeasures):
         seen = super().__call__(model, step)
         last = self.windows[:, -1]
         embedding = matrices(model)[0].detach()
-        scores = torch.einsum("wd,wjd->wj", sought(model, last), embedding[self.windows].double())
+        scores = torch.einsum("wd,wjd->wj", sought(model, last).to(embedding), embedding[self.windows]).double()
         own = (softmax(scores.numpy(), axis=1) * (self.windows == last[:, None])).sum(axis=1)
         norms = embedding[self.probe].double().norm(dim=1).numpy()
         return seen | {"own": float((own > OWN).mean()), "probe_norm": ("probe_query", norms)}

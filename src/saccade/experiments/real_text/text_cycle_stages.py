@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from saccade.experiments.real_text.every_run import same_answer
+from saccade.experiments.real_text.every_run import every_run_near
 from saccade.experiments.real_text.text_cycle_runs import Array, first_move
 from saccade.lab.claim import REPLICATION, Case, Claim
 from saccade.observe.events import OPEN, find_events
-from saccade.observe.fits import first_time, interval
+from saccade.observe.fits import first_time
 from saccade.observe.measures import entropy, top_share
 from saccade.records.events import Event
 from saccade.theory.questions import CYCLE_ON_TEXT
@@ -160,17 +160,12 @@ def replicated(text: str, runs: Sequence[Cycle], settings: Any) -> Iterator[Clai
         title, series = _SERIES[name]
         found = [np.interp(step, run.step, series(run)) for run in runs]
         if step <= last:
-            yield _near(case.but(step=step), title, found, value, 0.01 if name == "share" else 0.1)
+            within = 0.01 if name == "share" else 0.1
+            yield every_run_near(case.but(step=step), CYCLE_ON_TEXT, title, found, value, within=within)
     for name, step in TIMES[text].items():
         title, time_of = _TIMES[name]
         if 1.2 * step <= last:
-            yield _near(case, title, [time_of(run) for run in runs], step, 0.2 * step)
-
-
-def _near(case: Case, title: str, found: Sequence[float], target: float, within: float) -> Claim:
-    asked = case.under(same_answer(np.abs(np.asarray(found) - target) <= within))
-    measured = found if np.isnan(found).any() else interval(found)  # a run that never came there is an exception
-    return asked.near(CYCLE_ON_TEXT, title, measured, target, within=within)
+            yield every_run_near(case, CYCLE_ON_TEXT, title, [time_of(run) for run in runs], step, within=0.2 * step)
 
 
 def _same(text: str, settings: Any) -> bool:

@@ -50,6 +50,8 @@ class Settings:
     """tokens per window"""
     n_windows: int = 64
     """windows of validation text that attention is measured on"""
+    width: int = 100
+    """width of the model; 200 in the paper"""
     resumable: bool = False
     """whether a stopped run resumes from its last checkpoint, kept in the user's cache folder"""
 
@@ -72,7 +74,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         at = record.sel(text=text)
         final, level = at.entropy.isel(time=-1).transpose("lr", "seed"), at_equal_distance(at)
         case, level_case = (
-            Case({"text": str(text)}, given).under(Ceiling("order of rates in two seeds", agreement(found.T)))
+            Case({"text": str(text)}, given).under(Ceiling("order of rates in two seeds", agreement(found.T, same_order)))
             for found in (final, level)
         )
         correlations = np.array([rank_correlation(record.lr, of_seed) for of_seed in final.values.T])
@@ -85,12 +87,19 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         )
         less = f"every seed has less entropy at rate {highest:g} than at rate {lowest:g}"
         yield every_run(case, FIG_10, less, is_lower.values, 1)
-        yield every_run(case, FIG_10, "entropy falls with the rate (rank correlation) in every seed", correlations < 0, 1)
+        if len(record.lr) > 2:  # of two rates it would say the same once more
+            yield every_run(case, FIG_10, "entropy falls with the rate (rank correlation) in every seed", correlations < 0, 1)
         yield level_case.in_order(
             ENTROPY_AT_EQUAL_PATH,
             "mean entropy at equal rate × updates falls from each rate to the next",
             -level.mean("seed"),
         )
+
+
+def same_order(one: np.ndarray, other: np.ndarray) -> float:
+    """Kendall's rank correlation of two seeds: 1 if every two rates come in the same order, -1 if none do. Also of two rates."""
+    first, second = np.triu_indices(len(one), 1)
+    return float(np.mean(np.sign(one[first] - one[second]) * np.sign(other[first] - other[second])))
 
 
 def at_equal_distance(record: xr.Dataset) -> xr.DataArray:
@@ -146,6 +155,6 @@ EXPERIMENT = Experiment(
         "is lower at rate 5 than at rate 1 in {*at rate 5 than at rate 1*:.0%} of seeds"
     ),
     caveat="Comparing at equal validation loss: the sparsest attention is not the best one.",
-    full=Settings(texts=("wikitext-2", "tinystories"), n_vocab=None, seeds=5, steps=2928, batch=20, resumable=True),
+    full=Settings(texts=("wikitext-2", "tinystories"), n_vocab=None, seeds=5, steps=2928, batch=20, width=200, resumable=True),
     table=table,
 )

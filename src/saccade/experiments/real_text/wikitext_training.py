@@ -51,6 +51,7 @@ class TextRun:
     batch: int = 20
     context: int = 35
     n_windows: int = 64
+    width: int = 200
     resumable: bool = False
 
 
@@ -73,7 +74,7 @@ def trained(run: TextRun) -> xr.Dataset:
     windows = fixed_windows(text, run.n_windows, run.context).ids
     seen = train_text(
         text,
-        model=replace(TransformerConfig.wikitext(text.n_vocab, run.n_layers), dropout=run.dropout),
+        model=replace(TransformerConfig.wikitext(text.n_vocab, run.n_layers, run.width), dropout=run.dropout),
         steps=run.looks[-1],
         batch=run.batch,
         context=run.context,
