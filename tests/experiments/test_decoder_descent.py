@@ -15,7 +15,6 @@ from saccade.experiments.scan_and_snap.decoder_descent import (
     tied_features,
 )
 from saccade.theory import scan_and_snap as theory
-from tests.theory.scan_and_snap.decoder_velocities import modified_decoder_dot, plain_decoder_dot
 
 
 def last(path):
@@ -36,7 +35,7 @@ def test_halving_the_rate_halves_the_distance_to_the_flow_of_the_engine():
     assert distance(0.05) / distance(0.025) == pytest.approx(2, rel=0.1)
 
 
-@pytest.mark.parametrize(("modified", "velocity"), [(True, modified_decoder_dot), (False, plain_decoder_dot)])
+@pytest.mark.parametrize(("modified", "velocity"), [(True, theory.modified_decoder_dot), (False, theory.plain_decoder_dot)])
 def test_every_step_is_the_gradient_of_the_paper_and_runs_do_not_mix(modified, velocity):
     feature = paired_features(np.array([[0, 0.1, 0.3], [0.1, 0, 0.2], [0.3, 0.2, 0]]))
     n_vocab, rates = 11, np.array([0.5, 2.0])

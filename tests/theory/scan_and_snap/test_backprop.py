@@ -15,11 +15,11 @@ from saccade.theory.scan_and_snap import (
     decoder_height_discrete,
     drive_from_coupling,
     equal_overlap_coupling,
+    modified_decoder_dot,
     normalised_feature,
+    plain_decoder_dot,
     speed_at_height,
 )
-
-from .decoder_velocities import modified_decoder_dot, plain_decoder_dot
 
 
 def equal_overlap_feature(overlap, *, n_classes, n_vocab):

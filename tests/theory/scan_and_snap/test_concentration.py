@@ -19,11 +19,10 @@ from saccade.theory.scan_and_snap import (
     height_deviation_bound,
     height_ratio_bound,
     limit_attention,
+    modified_decoder_dot,
     snap_time,
     steps_to_error,
 )
-
-from .decoder_velocities import modified_decoder_dot
 
 case = {"n_vocab": 199, "n_classes": 5, "lr_decoder": 0.4}
 decoder_case = {"n_vocab": 199, "lr_decoder": 0.4}

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 __all__ = [
     "BackpropCoefficients",
@@ -17,6 +18,8 @@ __all__ = [
     "class_drive",
     "drive_from_coupling",
     "equal_overlap_coupling",
+    "modified_decoder_dot",
+    "plain_decoder_dot",
 ]
 
 
@@ -25,6 +28,38 @@ class BackpropCoefficients(NamedTuple):
 
     own: NDArray[np.float64]
     other: NDArray[np.float64]
+
+
+def plain_decoder_dot(decoder: ArrayLike, feature: ArrayLike, *, label: int, lr_decoder: float) -> NDArray[np.float64]:
+    r"""Gradient descent on the decoder, $\dot Y = \eta_Y f_n(e_n-\alpha_n)^\top$,
+    $\alpha_n = \mathrm{softmax}(Y^\top f_n)$.
+
+    [tian2023, eq. 7]. The label of class n is token n.
+
+    | ours       | theirs         | axes         |
+    |------------|----------------|--------------|
+    | label      | n              |              |
+    """
+    Y, f = np.asarray(decoder, float), np.asarray(feature, float)
+    error = np.eye(len(Y))[label] - softmax(Y.T @ f[label])
+    return lr_decoder * np.outer(f[label], error)
+
+
+def modified_decoder_dot(decoder: ArrayLike, feature: ArrayLike, *, label: int, lr_decoder: float) -> NDArray[np.float64]:
+    r"""Gradient descent in the coordinates $W = F^\top Y$:
+    $\dot Y = \eta_Y(f_n - FE'e_n)(e_n-\alpha_n)^\top = \eta_Y F(F^\top F)^{-1}e_n(e_n-\alpha_n)^\top$.
+
+    [tian2023, Lemma 3, eq. 26]. Only row n of W moves, so classes learn independently: Lemmas 5 to 12 and Theorem 1 are
+    about this descent. Domain: constant, linearly independent features.
+
+    | ours       | theirs         | axes         |
+    |------------|----------------|--------------|
+    | label      | n              |              |
+    """
+    Y, f = np.asarray(decoder, float), np.asarray(feature, float)
+    error = np.eye(len(Y))[label] - softmax(Y.T @ f[label])
+    dual = np.linalg.solve(f @ f.T, f)[label]
+    return lr_decoder * np.outer(dual, error)
 
 
 def backprop_coefficients(
