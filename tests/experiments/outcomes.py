@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from saccade.lab.claim import Claim
+from saccade.lab.experiment import Experiment
 from tools.readme_tables import outcome
 
 OUTCOMES = json.loads((Path(__file__).parents[2] / "docs" / "outcomes.json").read_text("utf-8"))
@@ -15,3 +17,10 @@ OUTCOMES = json.loads((Path(__file__).parents[2] / "docs" / "outcomes.json").rea
 def assert_as_in_the_readme(name: str, claims: Sequence[Claim]) -> None:
     """`claims` of a run with default settings, or with smaller ones that come to the same: verdicts, and numbers as printed."""
     assert outcome(name, [claim.as_dict() for claim in claims]) == OUTCOMES[name], "run it again, then `make tables`"
+
+
+def verdicts_of(experiment: Experiment, record: Any, words: str) -> set[str]:
+    """Of the claims whose label has these words; there must be some."""
+    found = {claim.verdict for claim in experiment.claims(record) if words in claim.label}
+    assert found, words
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -13,18 +15,14 @@ from saccade.experiments.focus_and_dilution.named_laws import lazy_chains
 from saccade.lab.claim import FAILS, HOLDS
 from saccade.theory import focus_and_dilution as theory
 from tests.experiments.default_runs import record_of
-from tests.experiments.outcomes import assert_as_in_the_readme
+from tests.experiments.outcomes import assert_as_in_the_readme, verdicts_of
+
+verdicts = partial(verdicts_of, EXPERIMENT)
 
 
 @pytest.fixture(scope="module")
 def record():
     return record_of("condensation")
-
-
-def verdicts(record, words):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if words in claim.label}
-    assert found
-    return found
 
 
 def test_every_verdict_is_the_expected_one(record):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -12,7 +14,9 @@ from saccade.experiments.focus_and_dilution.degenerate_stall import EXPERIMENT, 
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from saccade.records.schema import with_settings
 from tests.experiments.default_runs import record_of
-from tests.experiments.outcomes import assert_as_in_the_readme
+from tests.experiments.outcomes import assert_as_in_the_readme, verdicts_of
+
+verdicts = partial(verdicts_of, EXPERIMENT)
 
 SMALL = {
     "asymmetries": (0.01, 0.005),
@@ -26,12 +30,6 @@ SMALL = {
 @pytest.fixture(scope="module")
 def record():
     return record_of("degenerate-stall", **SMALL)
-
-
-def verdicts(record, part):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
-    assert found
-    return found
 
 
 def test_every_verdict_is_the_expected_one(record):

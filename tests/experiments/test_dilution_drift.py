@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,9 @@ from saccade.experiments.focus_and_dilution.stage_fits import focus_rate
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from saccade.theory import focus_and_dilution as theory
 from tests.experiments.default_runs import record_of
-from tests.experiments.outcomes import assert_as_in_the_readme
+from tests.experiments.outcomes import assert_as_in_the_readme, verdicts_of
+
+verdicts = partial(verdicts_of, EXPERIMENT)
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +36,6 @@ def record():
 def planted():
     """The path of the paper's chain from the unigram point."""
     return followed(Settings().chains["paper"], UNIGRAM, Settings(n_times=500))
-
-
-def verdicts(record, words):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if words in claim.label}
-    assert found
-    return found
 
 
 def of_path(record, name, path, values):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -16,6 +18,9 @@ from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, PUBLISHED
 from saccade.model.embedded import Weights
 from saccade.records.schema import with_settings
 from tests.experiments.default_runs import record_of
+from tests.experiments.outcomes import verdicts_of
+
+verdicts = partial(verdicts_of, EXPERIMENT)
 
 CHAIN = saccade.MarkovChain.paper(0.8)
 
@@ -139,12 +144,6 @@ def shown(record):
         components=(record.components.dims, np.broadcast_to(plane, record.components.shape)),
         probe_attention=xr.where(early, 0 * record.probe_attention + focused, 0 * record.probe_attention + apart),
     )
-
-
-def verdicts(record, words):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if words in claim.label}
-    assert found, words
-    return found
 
 
 def test_cosines_components_and_maps_that_are_wrong_are_seen(small):

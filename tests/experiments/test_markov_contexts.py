@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,9 @@ from saccade.experiments.focus_and_dilution.markov_contexts import EXPERIMENT, S
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE
 from saccade.theory.focus_and_dilution import contexts
 from tests.experiments.default_runs import record_of
-from tests.experiments.outcomes import assert_as_in_the_readme
+from tests.experiments.outcomes import assert_as_in_the_readme, verdicts_of
+
+verdicts = partial(verdicts_of, EXPERIMENT)
 
 ENDS = {"gradient_gap": "length", "frequency_gap": "length", "bias_gap": "place"}
 
@@ -19,12 +23,6 @@ ENDS = {"gradient_gap": "length", "frequency_gap": "length", "bias_gap": "place"
 @pytest.fixture(scope="module")
 def record():
     return record_of("markov-contexts")
-
-
-def verdicts(record, part):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
-    assert found
-    return found
 
 
 def test_every_verdict_is_the_expected_one(record):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -9,18 +11,14 @@ from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.other_chains import EXPERIMENT, Settings, chains
 from saccade.lab.claim import FAILS, HOLDS, OUTSIDE
 from tests.experiments.default_runs import record_of
-from tests.experiments.outcomes import assert_as_in_the_readme
+from tests.experiments.outcomes import assert_as_in_the_readme, verdicts_of
+
+verdicts = partial(verdicts_of, EXPERIMENT)
 
 
 @pytest.fixture(scope="module")
 def record():
     return record_of("other-chains")
-
-
-def verdicts(record, words):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if words in claim.label}
-    assert found
-    return found
 
 
 def test_every_verdict_is_the_expected_one(record):

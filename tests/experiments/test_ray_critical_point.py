@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from saccade.errors import InputError
 from saccade.experiments.focus_and_dilution.ray_critical_point import EXPERIMENT, Settings
 from saccade.lab.claim import FAILS
 from tests.experiments.default_runs import record_of
-from tests.experiments.outcomes import assert_as_in_the_readme
+from tests.experiments.outcomes import assert_as_in_the_readme, verdicts_of
+
+verdicts = partial(verdicts_of, EXPERIMENT)
 
 
 @pytest.fixture(scope="module")
 def record():
     return record_of("ray-critical-point")
-
-
-def verdicts(record, part):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
-    assert found
-    return found
 
 
 def test_every_verdict_is_the_expected_one(record):

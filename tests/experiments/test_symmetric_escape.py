@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,18 +13,14 @@ from saccade.experiments.focus_and_dilution.symmetric_escape import EXPERIMENT, 
 from saccade.lab.claim import FAILS, HOLDS
 from saccade.theory import focus_and_dilution as theory
 from tests.experiments.default_runs import record_of
-from tests.experiments.outcomes import assert_as_in_the_readme
+from tests.experiments.outcomes import assert_as_in_the_readme, verdicts_of
+
+verdicts = partial(verdicts_of, EXPERIMENT)
 
 
 @pytest.fixture(scope="module")
 def record():
     return record_of("symmetric-escape")
-
-
-def verdicts(record, part):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if part in claim.label}
-    assert found
-    return found
 
 
 def test_every_verdict_is_the_expected_one(record):

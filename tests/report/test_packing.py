@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from saccade.report.packing import packed, packed_map, unpacked
+from saccade.report.packing import packed, packed_map
+from tests.report.unpacking import unpacked
 
 RNG = np.random.default_rng(7)
 

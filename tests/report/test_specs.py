@@ -14,10 +14,11 @@ from saccade.records.when import FROZEN, freezing_steps
 from saccade.report.drawn import draw
 from saccade.report.maps import text_map
 from saccade.report.notebook import show
-from saccade.report.packing import time_scale, unpacked
+from saccade.report.packing import time_scale
 from saccade.report.page_data import _by_clock, _main_clock
 from saccade.report.specs import choice_of, figures, still
 from saccade.report.specs_watched import layer_names
+from tests.report.unpacking import unpacked
 from tests.report.watched_records import watched_record
 
 

@@ -72,23 +72,6 @@ def packed_text(text: str) -> Packed:
     return {"mode": "text", "data": _deflated(text.encode("utf-8"))}
 
 
-def unpacked(pack: Packed) -> NDArray[np.float64]:
-    """The array that a page would show."""
-    raw = zlib.decompress(base64.b64decode(pack["data"]))
-    shape, mode = tuple(pack["shape"]), pack["mode"]
-    kinds = {"root8": np.uint8, "linear16": np.uint16, "log16": np.uint16, "float32": np.float32, "float64": np.float64}
-    size = np.dtype(kinds[mode]).itemsize
-    codes = np.frombuffer(raw, np.uint8).reshape(size, -1).T.copy().view(kinds[mode]).reshape(shape)
-    if mode.startswith("float"):
-        return codes.astype(np.float64)
-    if mode == "root8":
-        return np.where(codes == 255, np.nan, (codes / _SHADES) ** 2)
-    if pack["axis"] is not None:
-        codes = np.cumsum(codes, axis=pack["axis"], dtype=np.uint16)
-    values = pack["low"] + (pack["high"] - pack["low"]) * (codes / _CODES)
-    return np.where(codes == _MISSING, np.nan, np.exp(values) if mode == "log16" else values)
-
-
 def _mode(array: NDArray[np.float64], log: bool) -> str:
     known = array[np.isfinite(array)]
     if known.size == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from saccade.experiments.real_text.optimisers import EXPERIMENT, Settings, train
 from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS
 from tests.experiments.default_runs import record_of
+from tests.experiments.outcomes import verdicts_of
+
+verdicts = partial(verdicts_of, EXPERIMENT)
 
 SMALL = Settings(text="sotu", n_vocab=199, queries=3, window=11, steps=5, samples=2, n_windows=499, adam_rates=(0.1, 0.01))
 
@@ -27,12 +31,6 @@ def with_gains(record, by_kind):
     """Gains (query, token) of each optimiser, the same for all samples."""
     gain = np.stack([np.broadcast_to(by_kind[str(kind)], record.gain.shape[1:]) for kind in record.optimiser.values])
     return record.assign(gain=(record.gain.dims, gain))
-
-
-def verdicts(record, words):
-    found = {claim.verdict for claim in EXPERIMENT.claims(record) if words in claim.label}
-    assert found
-    return found
 
 
 def test_every_optimiser_has_run_and_momentum_takes_a_tenth_of_the_rate(record):
