@@ -14,7 +14,7 @@ _FREE = 3  # first looks that are always made: before them there is no training 
 _SHORT = 2000  # steps of a run for which a share is enough to see anything
 _FLOOR = 31  # looks that a run has if they take no more than `_MOST_FREE`: thirty, and one for those that are dearer than the mean
 _LEAST_FREE, _MOST_FREE = 5.0, 7.5  # s: with loading and the check, below ten
-_CLOSING = 0.25  # of a look's time, to put it into record and page at the end: .23 with 12 layers of 12 heads and 128 tokens, or less
+_CLOSING = 0.25  # of a look's time, to put it into record and page at the end: .23 with 12 layers of 12 heads and 128 tokens
 
 
 def schedule(every: str | int | Sequence[int]) -> Callable[[int], bool]:
