@@ -225,7 +225,7 @@ def test_a_run_of_two_thousand_steps_keeps_to_its_share_or_to_four_seconds(n_ste
     assert budget.looking <= max(4.0, 0.02 * n_steps * step_s)
 
 
-@pytest.mark.parametrize("look_s", [0.05, 0.15, 0.2, 0.26])
+@pytest.mark.parametrize("look_s", [0.05, 0.15, 0.19])
 def test_two_thousand_fast_steps_have_thirty_looks_if_these_take_seconds(look_s, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("saccade.observe.budget.time.perf_counter", lambda: clock[0])

@@ -12,8 +12,9 @@ from saccade.errors import InputError, checked_count, checked_number, is_list_li
 _PER_DOUBLING, _EVERY = 5, 1000
 _FREE = 3  # first looks that are always made: before them there is no training time to take a share of; later ones pay for them
 _SHORT = 2000  # steps of a run for which a share is enough to see anything
-_FLOOR = 30  # looks that a run has if they take no more than `_MOST_FREE`
-_LEAST_FREE, _MOST_FREE = 4.0, 8.0  # s: with what writing costs at the end, below ten
+_FLOOR = 31  # looks that a run has if they take no more than `_MOST_FREE`: thirty, and one for those that are dearer than the mean
+_LEAST_FREE, _MOST_FREE = 5.0, 7.5  # s: with loading and the check, below ten
+_CLOSING = 0.25  # of a look's time, to put it into record and page at the end: .23 with 12 layers of 12 heads and 128 tokens
 
 
 def schedule(every: str | int | Sequence[int]) -> Callable[[int], bool]:
@@ -40,11 +41,11 @@ def _is_log_spaced(step: int) -> bool:
 class Budget:
     """Keeps the time of looking below a share of the time of training, by leaving looks out.
 
-    All looks count, the first ones too; a look is made if with it, at the cost of the last one, the share is still kept. Beside the
-    share there is a sum for free, so that a short run is worth watching: what `_FLOOR` looks take, or the share of a run of
-    `_SHORT` steps at the pace so far if that is more, but from `_LEAST_FREE` to `_MOST_FREE` seconds. It may be spent as the
-    logarithm of the step grows, so that looks which are dear spread over the run too. So a run of `_SHORT` steps or more spends at
-    most the share, or a few seconds.
+    All looks count, the first ones too, with what each adds to the end of the run, when record and page are written (`_CLOSING`); a
+    look is made if with it, at the cost of the last one, the share is still kept. Beside the share there is a sum for free, so that
+    a short run is worth watching: what `_FLOOR` looks take, or the share of a run of `_SHORT` steps at the pace so far if that is
+    more, but from `_LEAST_FREE` to `_MOST_FREE` seconds. It may be spent as the logarithm of the step grows, so that looks which
+    are dear spread over the run too. So a run of `_SHORT` steps or more spends at most the share, or a few seconds.
     The check and counting the text come once, before training, and are not paid back by looks.
     """
 
@@ -70,13 +71,14 @@ class Budget:
         """After so many steps of training."""
         if self.share is None or self.n_looks < _FREE:
             return True
-        return self.looking + self._last <= max(self.share * self.training, self._free(n_steps))
+        spent = (1 + _CLOSING) * (self.looking + self._last)
+        return spent <= max(self.share * self.training, self._free(n_steps))
 
     def _free(self, n_steps: int) -> float:
         """Seconds that may be spent by now, whatever the share."""
         if not self.share or n_steps < 1:
             return 0.0
-        whole = max(self.share * self.training / n_steps * _SHORT, _FLOOR * self.looking / self.n_looks)
+        whole = max(self.share * self.training / n_steps * _SHORT, (1 + _CLOSING) * _FLOOR * self.looking / self.n_looks)
         return min(max(whole, _LEAST_FREE), _MOST_FREE) * min(1.0, math.log1p(n_steps) / math.log1p(_SHORT))
 
     def took(self, seconds: float) -> None:

@@ -9,7 +9,7 @@ const ChartTimeline = (() => {
   const { svg, text, html } = ChartFrame;
   // By the place of a state in `STATES` of records/when.py: two greys, then colours of theme.css.
   const LOOKS = ["chart-even", "chart-uneven", ...[5, 7, 1, 0, 3, 4].map((colour) => `chart-fill-${colour}`)];
-  const [TALLEST, ROW] = [640, 18]; // pixels of all rows, and of one where there are few
+  const [TALLEST, ROW] = [420, 18]; // pixels of all rows, and of one where there are few
   const NAME = 11; // pixels below which a row has no room for its name
   const AXIS = 38; // pixels under the rows
   const SPACES = 3; // between words along the axis
@@ -60,7 +60,7 @@ const ChartTimeline = (() => {
       const { x, row } = drawn;
       const gap = row > 6 ? 1 : 0; // between rows
       const block = (from, to, look) => svg("rect", {
-        x: x(from).toFixed(1), y: (y + gap / 2).toFixed(1), width: Math.max(0, x(to) - x(from)).toFixed(1), height: (row - gap).toFixed(1), class: look,
+        x: x(from).toFixed(1), y: (y + gap / 2).toFixed(1), width: Math.max(0, x(to) - x(from)).toFixed(1), height: (row - gap).toFixed(1), class: look, "shape-rendering": "crispEdges",
       }, frame.picture);
       pieces.forEach(([from, place], at) => {
         if (place >= 0) block(from, pieces[at + 1]?.[0] ?? spec.end, LOOKS[place]);
