@@ -25,7 +25,7 @@ const Player = (() => {
   function show() {
     parts.slider.value = String(Math.floor(place));
     parts.slider.setAttribute("aria-valuetext", `${parts.label} ${Charts.format(time(), 4)}`);
-    parts.readout.textContent = Charts.format(time(), playing ? 3 : 4);
+    parts.readout.textContent = Charts.format(time(), playing ? 3 : 6);
     for (const listener of listeners) listener(time());
   }
 
