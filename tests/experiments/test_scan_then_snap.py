@@ -158,8 +158,9 @@ def test_the_record_of_a_user_s_classes_does_not_say_that_they_are_built_in(tmp_
     own = EXPERIMENT.settings_of(record)
     assert (own.n_classes, own.common_feature, own.n_distinct) == (None, None, None)
     assert set(record.n_classes.values.tolist()) == {2}
+    assert EXPERIMENT.panels(record)[0][0].lines[-1].label == "2 common tokens"
     outcome = Outcome("scan-then-snap", "Attention snaps.", tmp_path, record, [])
-    assert own_statement(outcome, own, Settings()).startswith(f"With your classes in {own.classes}, t1 = 1000000.0, n_times = 80:")
+    assert own_statement(outcome, own, Settings()).startswith(f"With your classes in {own.classes}, t1 = 10⁶, n_times = 80:")
 
 
 def test_more_tokens_than_the_file_names_fill_up_the_vocabulary(tmp_path):

@@ -115,6 +115,8 @@ def test_lines_have_an_axis_that_fits_the_run_shown_and_shares_have_all_of_their
     assert all(axis["log"] for axis in axes)
     narrow = still(by_name(found, "entropy"), [0])["y"]
     assert narrow["max"] - narrow["min"] == pytest.approx(0.1171)  # a tenth of it, though it moved by a thousandth
+    in_nats = figures(record.assign(entropy=record.entropy.clip(0.3, 0.7).assign_attrs(units="nats")))
+    assert still(by_name(in_nats, "entropy"), [1])["y"]["max"] == pytest.approx(0.7)  # no share, though it stays below 1
     assert (still(by_name(found, "top_mass"), [0])["y"]["min"], still(by_name(found, "top_mass"), [0])["y"]["max"]) == (0, 1)
 
 

@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from saccade.errors import shortened
 from saccade.lab.claim import UNDECIDED, Claim
+from saccade.numerals import numeral
 from saccade.records import claim_counts
 from saccade.records.json_files import parsed_json
 from saccade.theory import condition as conditions
@@ -36,13 +37,17 @@ def tally(claims: Sequence[Claim]) -> str:
     return claim_counts.tally([claim.as_dict() for claim in claims]) or "no claims"
 
 
+def _said(value: Any) -> str:
+    return numeral(value, "g") if isinstance(value, float) else shortened(value).strip("()")
+
+
 def own_statement(outcome: Outcome, settings: Any, defaults: Any) -> str:
     """What heads a result of a user's own settings: whose they are, what came out here, and what is found at the default ones."""
     usual = asdict(defaults)
     changed = {name: value for name, value in asdict(settings).items() if value != usual[name]}
     classes = changed.pop("classes", "")
     whose = [f"your classes in {classes}"] if classes else []
-    whose += [f"{name} = {shortened(value).strip('()')}" for name, value in changed.items()]
+    whose += [f"{name} = {_said(value)}" for name, value in changed.items()]
     return f"With {', '.join(whose)}: {tally(outcome.claims)}. At the default settings: {outcome.finding}"
 
 

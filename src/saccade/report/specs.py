@@ -382,7 +382,7 @@ def scale_of(values: np.ndarray, name: str, unit: str) -> dict[str, Any]:
     known = values[np.isfinite(values)]
     axis: dict[str, Any] = {"label": name.replace("_", " ") + (f" [{unit}]" if unit not in ("", "1") else "")}
     is_share = "attention" in name or "mass" in name or "share" in name or bool((known > 0.2).any())
-    if is_share and ((known >= 0) & (known <= 1)).all() and not any(word in name for word in _UNBOUNDED):
+    if is_share and unit in ("", "1") and ((known >= 0) & (known <= 1)).all() and not any(word in name for word in _UNBOUNDED):
         return axis | {"min": 0.0, "max": 1.0, "fixed": True}
     return axis | _limits(known, _DECADES)
 

@@ -316,21 +316,21 @@ def panels(record: xr.Dataset) -> Layout:
     flows = flows_of(record)
     if not flows:
         return [Lines("no claim can be formed: see the caption", "", "", [])]
-    title = "growth bends at the snap"
+    title, n_common = "growth bends at the snap", int(((record.token_prob > 0).sum("class") > 1).sum())
     return [
-        [_attention_panel(flows["rates", "base"]), growth_panel(flows, title, theory=True)],
+        [_attention_panel(flows["rates", "base"], n_common), growth_panel(flows, title, theory=True)],
         [_late_panel(flows), _exponent_panel(flows)],
     ]
 
 
-def _attention_panel(flow: Flow) -> Lines:
+def _attention_panel(flow: Flow, n_common: int) -> Lines:
     """Where attention goes, in one class of the base case."""
     top, common = flow.run.top_attention.values[1:], flow.run.common_attention.values[1:]
     leader, where = flow.whose.get("token", "most frequent distinct token"), f"class {flow.whose.get('class', 1)}"
     lines = [
         Line(flow.t, top, leader, tone=0),
         Line(flow.t, 1 - top - common, "other distinct tokens", tone=2),
-        Line(flow.t, common, "common token", tone=6),
+        Line(flow.t, common, "common token" if n_common == 1 else f"{n_common} common tokens", tone=6),
     ]
     room = 1.5 * max(float(line.y.max()) for line in lines)  # for the legend
     marks = {flow.scan_time: "t0': scanned", flow.snap_time: "t0: snapped"}

@@ -26,7 +26,7 @@ const Player = (() => {
   function show() {
     parts.slider.value = String(Math.floor(place));
     parts.slider.setAttribute("aria-valuetext", `${parts.label} ${Charts.format(time(), 4)}`);
-    parts.readout.textContent = isCounted ? Charts.format(Math.round(time()), 6) : Charts.format(time(), playing ? 3 : 4);
+    parts.readout.textContent = Charts.format(isCounted ? Math.round(time()) : time(), playing && !isCounted ? 3 : 6);
     for (const listener of listeners) listener(time());
   }
 
