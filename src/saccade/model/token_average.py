@@ -51,8 +51,8 @@ class _TokenAverage(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        table, query, scaled_key, ids, last, asked, *attended = ctx.saved_tensors
-        to_table, to_sought = _back(table, ids, *attended, slope.contiguous())
+        table, query, scaled_key, ids, last, asked, sought, attention, average = ctx.saved_tensors
+        to_table, to_sought = _back(table, ids, sought, attention, average, slope.contiguous())
         to_asked = to_sought @ scaled_key.T
         to_table.index_add_(0, ids[:, -1], to_asked @ query)
         return to_table, to_asked.T @ last, ctx.scale * (asked.T @ to_sought), None, None
