@@ -101,7 +101,7 @@ RANK_COLLAPSE = {
 REAL_TEXT = {  # need the extras `torch` and `text`
     "wikitext-attention": Entry("real_text", "wikitext_attention", "Fig. 7 of Scan and Snap: sparse attention", 45),
     "wikitext-entropy": Entry("real_text", "wikitext_entropy", "Fig. 10: entropy and learning rate", 40),
-    "text-fates": Entry("real_text", "text_fates", "Theorems 2 and 3 on text", 125),
+    "text-fates": Entry("real_text", "text_fates", "Theorems 2 and 3 on text", 140),
     "first-force-text": Entry("real_text", "first_force_text", "first move of attention on text, from counts", 50),
     "text-cycle": Entry("real_text", "text_cycle", "Focus and Dilution on text: the four stages", 130),
     "text-first-move": Entry("real_text", "text_first_move", "which way attention turns first on text", 60),
@@ -110,7 +110,7 @@ REAL_TEXT = {  # need the extras `torch` and `text`
     "optimisers": Entry("real_text", "optimisers", "do SGD and Adam favour the same tokens?", 65),
     "depth": Entry("real_text", "depth", "which layer slows first?", 55),
     "context-length": Entry("real_text", "context_length", "how long is a long context?", 30),
-    "sparse-then-dense": Entry("real_text", "sparse_then_dense", "sparse, then dense", 220),
+    "sparse-then-dense": Entry("real_text", "sparse_then_dense", "sparse, then dense", 270),
     "forecast-transformer": Entry("real_text", "forecast_transformer", "first force against an ordinary Transformer", 50),
     "forecast": Entry("real_text", "forecast", "forecast from counts, scored", 60),
     "attention-drive": Entry("rank_collapse", "attention_drive", "which head opens first? (no text)", 30),

@@ -78,7 +78,7 @@ class Settings:
     """updates at which the ordinary model is observed"""
     early_ordinary: int = 20
     """the one of `looks_ordinary` at which we ask who moves first"""
-    batch_ordinary: int = 128
+    batch_ordinary: int = 256
     """windows per step for the ordinary model, with a prediction for every token"""
     lr_ordinary: float = 3e-3
     """rate of Adam"""
