@@ -36,7 +36,7 @@ from tests.cli.calls import SHORT, called, one_sentence
         (("run", "first-force", "--classes", "my.csv"), "Experiments with --classes: scan-then-snap, plain-snap."),
         (("list", "--jsn"), "Did you mean --json?"),
         (("list", "everything"), "saccade: Unrecognized options: everything. See `saccade list --help`."),
-        (("reproduce", "./mine.py"), "a file of your own is run by `saccade run ./mine.py`."),
+        (("reproduce", "./mine.py"), "use `saccade run ./mine.py` for a file of your own"),
         (("env", "--json", "yes"), "Unrecognized options: yes"),
         (("run", "syn-small-attention", "--out"), "--out"),
         (
