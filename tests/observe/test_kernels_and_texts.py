@@ -115,7 +115,10 @@ def test_numbers_of_a_layer_in_which_padding_cannot_be_told_are_left_out_with_a_
             assert src.shape == tgt.shape, "texts of one length only"
             return super().forward(src.clamp_min(0), tgt)
 
-    with pytest.warns(UserWarning, match="padding cannot be distinguished"), saccade.watch(Clamped(), (padded, texts[1])) as recorder:
+    with (
+        pytest.warns(UserWarning, match="padding cannot be distinguished"),
+        saccade.watch(Clamped(), (padded, texts[1])) as recorder,
+    ):
         recorder.observe(0)
     assert "entropy" not in recorder.record
 
