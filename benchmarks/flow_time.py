@@ -57,7 +57,7 @@ def follow(dynamics: str, contexts: str, n_classes: int) -> tuple[dict[str, Any]
     record = getattr(saccade, dynamics)(task, t1=T_END)
     if record.stop_reason != "finished":
         raise RuntimeError(f"{dynamics} with {n_classes} classes: {record.stop_reason.item()} at t = {record.stop_time.item():g}")
-    return json.loads(record.attrs["config"]), seconds_of(lambda: getattr(saccade, dynamics)(task, t1=T_END))
+    return json.loads(record.attrs["config"])["solver"], seconds_of(lambda: getattr(saccade, dynamics)(task, t1=T_END))
 
 
 def _task(n_classes: int, n_distinct: int) -> Any:
