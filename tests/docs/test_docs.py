@@ -21,7 +21,7 @@ from saccade.report.mathml import mathml
 from saccade.theory.statements import STATEMENTS
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, shown_commands
 from tests.patience import PATIENCE
-from tools import docs_figures, docs_parts, docs_screens
+from tools import docs_figures, docs_parts, docs_screens, speed_table
 
 # Not scale.md: its blocks are for clusters.
 WITH_CODE = [DOCS / "index.md", *sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("extend/*.md"))]
@@ -232,7 +232,7 @@ def test_a_reading_is_not_called_printed():
 def test_figures_are_there_and_small():
     made = {f"{make.__name__}.svg" for make in docs_figures.FIGURES}
     kept = {f"{name}.svg" for name in (*REAL_TEXT, "long_sparse_then_dense", "long_wikitext_entropy")}  # from long runs on text
-    kept |= {"windows.svg", "focus_dilution_tokens.svg"}  # of `make bench`
+    kept |= {f"{name}.svg" for name in speed_table.PLOTS} & set(re.findall(r"figures/(\S+)\)", (DOCS / "speed.md").read_text()))
     found = {path.name: path.stat().st_size for path in (DOCS / "figures").iterdir()}
     assert found.keys() == made | kept
     assert all(0 < size < MOST_FIGURE for size in found.values())
