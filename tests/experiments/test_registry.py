@@ -71,3 +71,10 @@ def test_a_file_without_an_experiment_is_one_sentence(tmp_path):
         assert str(file) not in sys.modules or "cannot be loaded" not in sentence
     with pytest.raises(InputError, match="there is no file"):
         experiment(str(tmp_path / "missing.py"))
+
+
+def test_a_file_named_without_its_ending_is_pointed_to(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").touch()
+    with pytest.raises(InputError, match=r"give its name with the ending: \./mine\.py"):
+        experiment("mine")

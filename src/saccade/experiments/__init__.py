@@ -166,6 +166,8 @@ def with_setting(setting: str) -> list[str]:
 
 
 def _entry(name: str) -> Entry:
+    if name not in EXPERIMENTS and Path(f"{name}.py").is_file():
+        raise InputError(f"experiment {name!r} is not known; to run your own file, give its name with the ending: ./{name}.py.")
     return EXPERIMENTS[checked_choice("experiment", name, EXPERIMENTS, "saccade list")]
 
 
