@@ -90,16 +90,17 @@ def publish(name: str, title: str, rows: list[dict[str, Any]], note: str = "") -
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*rows[0], title=title, title_justify="left", caption=note or None, caption_justify="left")
+    columns = max(rows, key=len)
+    table = Table(*columns, title=title, title_justify="left", caption=note or None, caption_justify="left")
     for row in rows:
-        table.add_row(*map(_shown, row.values()))
+        table.add_row(*(_shown(row.get(column, "")) for column in columns))
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.json").write_text(
         json.dumps({"title": title, "rows": rows, "note": note}, indent=1) + "\n", encoding="utf-8"
     )
     with (RESULTS / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer = csv.DictWriter(file, fieldnames=list(columns))
         writer.writeheader()
         writer.writerows(rows)
 
