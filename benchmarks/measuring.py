@@ -48,10 +48,11 @@ def fresh_process(code: str, **environment: str) -> Process:
     """Run `code` in a new interpreter. JAX's compilation cache is off unless `environment` turns it on."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     started = time.perf_counter()
-    ended = subprocess.run(
-        [sys.executable, "-c", code + _LAST_WORDS], cwd=ROOT, env=inherited | environment, stdout=subprocess.PIPE, check=True
-    )
+    command = [sys.executable, "-c", code + _LAST_WORDS]
+    ended = subprocess.run(command, cwd=ROOT, env=inherited | environment, stdout=subprocess.PIPE)
     seconds = time.perf_counter() - started
+    if ended.returncode:
+        raise SystemExit(f"`{code.strip().splitlines()[-1]}` ended with exit code {ended.returncode}; its error is above.")
     return Process(seconds, **json.loads(ended.stdout.splitlines()[-1]))
 
 

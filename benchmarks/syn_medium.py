@@ -43,8 +43,8 @@ def main() -> None:
     times = {name: _scaled(found) if name in OPPONENTS else [run.seconds for run in found] for name, found in runs.items()}
     note = (
         f"PyTorch: {SAMPLED_STEPS} steps of one run for each of {N_QUERIES} query tokens, {REPEATS} times, scaled to 640 runs of "
-        f"{STEPS} steps, with one thread or with the default, whichever is faster. Saccade: {REPEATS} fresh processes each, wall "
-        "clock of the parent."
+        f"{STEPS} steps, with one thread or with the default, whichever is faster. Saccade: {REPEATS} fresh processes, one "
+        "without C, wall clock of the parent."
     )
     rows = [
         *_time_rows(times),
@@ -62,9 +62,10 @@ def _measured() -> dict[str, list[Process]]:
     codes = {name: _OPPONENT.format(all_queries=all_queries) for name, all_queries in OPPONENTS.items()}
     codes |= {way: code.format(seeds=ALL_SEEDS) for way, code in _WAYS.items()}
     found: dict[str, list[Process]] = {name: [] for name in codes}
-    for _ in progress(range(REPEATS), "syn-medium, four ways"):
+    for turn in progress(range(REPEATS), "syn-medium, four ways"):
         for name, code in codes.items():
-            found[name].append(fresh_process(code))
+            if turn == 0 or name != "Saccade without C":
+                found[name].append(fresh_process(code))
     return found
 
 

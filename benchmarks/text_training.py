@@ -18,7 +18,8 @@ from typing import Any
 from benchmarks.measuring import fresh_process, interleaved, median, publish
 
 N_VOCAB, FEW_WORDS, BATCH, CONTEXT = 28_782, 101, 20, 35
-STEPS, REPEATS = 40, 3  # a run's fixed cost, self-check and record, weighs little then
+STEPS, REPEATS = 30, 2  # a run's fixed cost, self-check and record, weighs little then
+STEPS_TO_PEAK = 8
 SPEED_BAR, MEMORY_BAR = 1.0, 0.5
 WAYS = {
     "plain_loop": "plain loop, whole logits",
@@ -49,7 +50,7 @@ def main() -> None:
 
 def _memory(way: str) -> int:
     """Bytes that one way of training takes at most."""
-    process = fresh_process(f"from benchmarks import text_training as t; answer = t.resident(); t.{way}({STEPS})")
+    process = fresh_process(f"from benchmarks import text_training as t; answer = t.resident(); t.{way}({STEPS_TO_PEAK})")
     return process.peak_bytes - process.answer
 
 

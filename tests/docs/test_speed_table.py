@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import re
 import subprocess
@@ -52,6 +54,18 @@ def test_every_row_reads_a_file_that_a_benchmark_of_the_run_writes():
     written, drawn = set(re.findall(r'publish\(\s*"(\w+)"', text)), set(re.findall(r'publish_figure\(\w+, "(\w+)"\)', text))
     assert {row.benchmark for row in speed_table.ROWS.values()} <= written | {"run"}
     assert set(speed_table.PLOTS) <= drawn
+
+
+def test_what_the_benchmarks_import_is_there():
+    for file in (speed_table.ROOT / "benchmarks").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in ("saccade", "benchmarks"):
+                module = importlib.import_module(node.module)
+                for name in node.names:
+                    assert hasattr(module, name.name) or importlib.util.find_spec(f"{node.module}.{name.name}"), (
+                        file.name,
+                        name.name,
+                    )
 
 
 def test_a_benchmark_that_fails_is_named_and_the_others_are_measured(tmp_path, monkeypatch, capfd):
