@@ -75,7 +75,7 @@ docs: .venv/test
 # All benchmarks, one after the other, on an idle machine; then the tables and plots of docs/speed.md and the README's lines, also where
 # a benchmark has failed.
 bench: .venv/test
-	@$(BIN)/python -m benchmarks; measured=$$?; $(BIN)/python -m tools.speed_table results/benchmarks && exit $$measured
+	$(BIN)/python -m benchmarks; code=$$?; $(BIN)/python -m tools.speed_table results/benchmarks && exit $$code
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Saccade needs Python 3.11 or newer; set PYTHON=/path/to/one")'

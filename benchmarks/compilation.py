@@ -42,7 +42,9 @@ def _cpu_seconds(name: str, n_queries: int) -> tuple[float, float]:
     from saccade.dynamics import descent_scan
 
     options = {"xla_cpu_multi_thread_eigen": False} | OPTIONS[name]
-    scan = jax.jit(descent_scan._scan, static_argnames=("model", "optimiser", "one_stream"), compiler_options=options)
+    scan = jax.jit(
+        descent_scan._scan, static_argnames=("model", "optimiser", "one_stream", "population_only"), compiler_options=options
+    )
     with mock.patch.object(descent_scan, "_compiled_scan", return_value=scan):
         jax.clear_caches()
         started = time.process_time()

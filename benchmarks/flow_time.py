@@ -92,6 +92,8 @@ def _draw(rows: list[dict[str, Any]]) -> None:
     axes.axhline(BAR, color="black", ls="--", lw=1, label=f"bar for 10 classes: {BAR:g} s")
     low = 0.5 * min(row["compiled (s)"] for row in rows)
     axes.set(xscale="log", yscale="log", xlabel="classes", ylabel="time to t = 1e12 (s)", ylim=(low, None))
+    axes.set(xticks=CLASSES, xticklabels=CLASSES)
+    axes.minorticks_off()
     figure.legend(loc="outside lower center", ncols=2)
     publish_figure(figure, "flow_classes")
 

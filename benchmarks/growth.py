@@ -16,8 +16,8 @@ from benchmarks.measuring import GIGABYTE, fresh_process, progress, publish, pub
 
 BAR = 4.0  # GB
 N_COMMON = 10
-VOCABULARIES = [(n_vocab, 10) for n_vocab in (100, 1_000, 10_000, 30_000, 100_000)]
-CLASSES = [(100_000, n_classes) for n_classes in (10, 100, 300, 1_000)]  # the last one is the corner of both
+VOCABULARIES = [(n_vocab, 10) for n_vocab in (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)]
+CLASSES = [(100_000, n_classes) for n_classes in (10, 30, 100, 300, 1_000)]  # the last one is the corner of both
 _TOUCHED = 5e7  # parameters updated in the measured call: the steps are chosen for it
 
 

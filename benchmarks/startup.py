@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.measuring import median, progress, publish
 
-REPEATS = 4
+REPEATS = 3
 FIGURE = "saccade reproduce syn-small-attention, empty caches, first figure"
 COMMANDS = {  # what Python is given, bar in seconds
     "import saccade": (["-c", "import saccade"], 0.1),
@@ -48,7 +48,7 @@ def _timed(words: list[str], until_figure: bool) -> tuple[float, float]:
         began, before = time.perf_counter(), _processor_seconds()
         process = subprocess.Popen([sys.executable, *words], cwd=folder, env=os.environ | caches, stdout=subprocess.DEVNULL)
         while until_figure and process.poll() is None and not any(Path(folder, "out").rglob("figure.*")):
-            time.sleep(0.005)
+            time.sleep(0.01)
         seconds = time.perf_counter() - began
         if process.wait():
             raise RuntimeError(f"`{' '.join(words)}` ended with exit code {process.returncode}")

@@ -30,9 +30,13 @@ class Row(NamedTuple):
     asked: str
     measured: str
 
-    def filled(self, rows: list[dict[str, Any]]) -> dict[str, str]:
-        row = next(row for row in rows if all(row[column] == value for column, value in self.where.items()))
-        return {name: getattr(self, name).format_map(row).replace("%", " %") for name in ("asked", "measured")}
+    def filled(self, rows: list[dict[str, Any]], last: dict[str, str]) -> dict[str, str]:
+        """As `last`, and marked, where the file is not there or does not hold what is shown."""
+        try:
+            row = next(row for row in rows if all(row[column] == value for column, value in self.where.items()))
+            return {name: getattr(self, name).format_map(row).replace("%", " %") for name in ("asked", "measured")}
+        except (StopIteration, KeyError, ValueError):
+            return last | {"measured": last["measured"].removesuffix(EARLIER) + EARLIER}
 
 
 def _start(what: str, words: str) -> Row:
@@ -216,13 +220,11 @@ PLOTS = {
 
 def updated(kept: Mapping[str, Any], results: Path) -> dict[str, Any]:
     """What is known of the run and of each row: new where the run has left a file, else as before."""
-    found = {name: rows for name in {row.benchmark for row in ROWS.values()} if (rows := _rows(results / f"{name}.json"))}
-    rows = {}
-    for name, row in ROWS.items():
-        last = kept["rows"].get(name, {"asked": "", "measured": "not measured"})
-        stale = last | {"measured": last["measured"].removesuffix(EARLIER) + EARLIER}
-        rows[name] = row.filled(found[row.benchmark]) if row.benchmark in found else stale
-    return {"run": found["run"][0] if "run" in found else kept["run"], "rows": rows, "apart": kept["apart"]}
+    nothing = {"asked": "", "measured": "not measured"}
+    rows = {
+        name: row.filled(_rows(results / f"{row.benchmark}.json"), kept["rows"].get(name, nothing)) for name, row in ROWS.items()
+    }
+    return {"run": next(iter(_rows(results / "run.json")), kept["run"]), "rows": rows, "apart": kept["apart"]}
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
@@ -273,7 +275,8 @@ def filled_page(text: str, known: Mapping[str, Any]) -> str:
     return text
 
 
-def main(results: Path) -> None:
+def main(results: Path) -> str | None:
+    """What was not measured, if anything was not, in a sentence."""
     known = updated(json.loads(KEPT.read_text(encoding="utf-8")), results)
     for name in PLOTS:
         if (results / f"{name}.svg").exists():
@@ -281,7 +284,9 @@ def main(results: Path) -> None:
     KEPT.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PAGE.write_text(filled_page(PAGE.read_text(encoding="utf-8"), known), encoding="utf-8")
     README.write_text(between(README.read_text(encoding="utf-8"), "speed", lines(known)), encoding="utf-8")
+    missing = [name for name in ROWS if known["rows"][name]["measured"].endswith(EARLIER)]
+    return f"not measured in this run, and marked so in {PAGE.name}: {', '.join(missing)}" if missing else None
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    sys.exit(main(Path(sys.argv[1])))
