@@ -134,7 +134,7 @@ ROWS = {
         "{ratio:.1f} times ({look (s):.1f} s and {forward (s):.1f} s)",
     ),
     "watching-memory": Row(
-        "watching: extra memory of one observation of it, batch 2, as a share of all attention maps",
+        "watching: extra memory of one observation of it, batch 4, as a share of all attention maps",
         "watching_memory",
         {"what": "watch, one look"},
         "under {bar:.0%}",
