@@ -202,6 +202,7 @@ def _plain_look(model: Any, probe: Any, tokens: Any) -> float:
 
 def _draw(looks: list[dict[str, Any]], closing: list[dict[str, Any]]) -> None:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
     from saccade.report.style import categorical
 
@@ -214,7 +215,7 @@ def _draw(looks: list[dict[str, Any]], closing: list[dict[str, Any]]) -> None:
     left.set(
         xscale="log", yscale="log", xlabel="tokens of the probe", ylabel="processor time (s)", xticks=tokens, xticklabels=tokens
     )
-    left.minorticks_off()
+    left.xaxis.set_minor_locator(NullLocator())
     left.legend()
     held = [row["extra (MB)"] for row in closing]
     right.plot([row["looks"] for row in closing], held, "o-", color=categorical(0))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 KEPT, PAGE, README = ROOT / "docs" / "speed.json", ROOT / "docs" / "speed.md", ROOT / "README.md"
-EARLIER = " (an earlier run)"
+EARLIER, NOTHING = " (an earlier run)", {"asked": "", "measured": "not measured"}
 
 
 class Row(NamedTuple):
@@ -36,7 +36,8 @@ class Row(NamedTuple):
             row = next(row for row in rows if all(row[column] == value for column, value in self.where.items()))
             return {name: getattr(self, name).format_map(row).replace("%", " %") for name in ("asked", "measured")}
         except (StopIteration, KeyError, ValueError):
-            return last | {"measured": last["measured"].removesuffix(EARLIER) + EARLIER}
+            mark = "" if last["measured"] == NOTHING["measured"] else EARLIER
+            return last | {"measured": last["measured"].removesuffix(EARLIER) + mark}
 
 
 def _start(what: str, words: str) -> Row:
@@ -220,9 +221,8 @@ PLOTS = {
 
 def updated(kept: Mapping[str, Any], results: Path) -> dict[str, Any]:
     """What is known of the run and of each row: new where the run has left a file, else as before."""
-    nothing = {"asked": "", "measured": "not measured"}
     rows = {
-        name: row.filled(_rows(results / f"{row.benchmark}.json"), kept["rows"].get(name, nothing)) for name, row in ROWS.items()
+        name: row.filled(_rows(results / f"{row.benchmark}.json"), kept["rows"].get(name, NOTHING)) for name, row in ROWS.items()
     }
     return {"run": next(iter(_rows(results / "run.json")), kept["run"]), "rows": rows, "apart": kept["apart"]}
 
@@ -232,6 +232,8 @@ def _rows(file: Path) -> list[dict[str, Any]]:
 
 
 def about(run: Mapping[str, Any]) -> str:
+    if not run:
+        return "No run of all benchmarks has come to its end yet: the rows are of runs that were broken off.\n"
     failed = f" These benchmarks failed: {run['failed']}." if run["failed"] else ""
     return (
         f"Measured on {run['date']} in one run of {run['minutes']:.1f} minutes ({run['processor minutes']:.1f} of processor time) "
@@ -284,7 +286,7 @@ def main(results: Path) -> str | None:
     KEPT.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PAGE.write_text(filled_page(PAGE.read_text(encoding="utf-8"), known), encoding="utf-8")
     README.write_text(between(README.read_text(encoding="utf-8"), "speed", lines(known)), encoding="utf-8")
-    missing = [name for name in ROWS if known["rows"][name]["measured"].endswith(EARLIER)]
+    missing = [name for name in ROWS if known["rows"][name]["measured"].endswith((EARLIER, NOTHING["measured"]))]
     return f"not measured in this run, and marked so in {PAGE.name}: {', '.join(missing)}" if missing else None
 
 
