@@ -72,10 +72,10 @@ tables: .venv/core
 docs: .venv/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir $(OUT)/site
 
-# All benchmarks, one after the other, on an idle machine; then the tables and plots of docs/speed.md and the README's lines.
+# All benchmarks, one after the other, on an idle machine; then the tables and plots of docs/speed.md and the README's lines, also where
+# a benchmark has failed.
 bench: .venv/test
-	$(BIN)/python -m benchmarks
-	$(BIN)/python -m tools.speed_table results/benchmarks
+	$(BIN)/python -m benchmarks; code=$$?; $(BIN)/python -m tools.speed_table results/benchmarks && exit $$code
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Saccade needs Python 3.11 or newer; set PYTHON=/path/to/one")'

@@ -13,7 +13,6 @@ from unittest import mock
 from benchmarks.measuring import progress, publish, publish_figure
 from benchmarks.packing import N_QUERIES, SEEDS, train_grid
 
-REPEATS = 2
 RUNS = 16 * SEEDS
 OPTIONS = {
     "none": {},
@@ -25,14 +24,13 @@ OPTIONS = {
 
 def main() -> None:
     cases = [(name, n) for name in OPTIONS for n in N_QUERIES]
-    turns = [{case: _cpu_seconds(*case) for case in cases} for _ in progress(range(REPEATS), "compiler options")]
-    rows = [_row(name, n, [turn[name, n] for turn in turns]) for name, n in cases]
+    rows = [_row(*case, *_cpu_seconds(*case)) for case in progress(cases, "compiler options")]
     rows += [_total(name, rows) for name in OPTIONS]
     publish(
         "compilation",
         "syn-medium: compile and run by compiler options",
         rows,
-        f"least of {REPEATS}, by turns; single-threaded kernels",
+        "processor time; single-threaded kernels",
     )
     _draw(rows)
 
@@ -44,7 +42,9 @@ def _cpu_seconds(name: str, n_queries: int) -> tuple[float, float]:
     from saccade.dynamics import descent_scan
 
     options = {"xla_cpu_multi_thread_eigen": False} | OPTIONS[name]
-    scan = jax.jit(descent_scan._scan, static_argnames=("model", "optimiser", "one_stream"), compiler_options=options)
+    scan = jax.jit(
+        descent_scan._scan, static_argnames=("model", "optimiser", "one_stream", "population_only"), compiler_options=options
+    )
     with mock.patch.object(descent_scan, "_compiled_scan", return_value=scan):
         jax.clear_caches()
         started = time.process_time()
@@ -55,8 +55,7 @@ def _cpu_seconds(name: str, n_queries: int) -> tuple[float, float]:
     return compiled - started - run, run
 
 
-def _row(name: str, n_queries: int, seconds: list[tuple[float, float]]) -> dict[str, Any]:
-    compiling, running = (min(values) for values in zip(*seconds, strict=True))
+def _row(name: str, n_queries: int, compiling: float, running: float) -> dict[str, Any]:
     return {
         "options": name,
         "query tokens": n_queries,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from benchmarks.measuring import interleaved, median, publish, publish_figure
 
 BAR = 1.2  # times the shortest context's time
-REPEATS = 11
+REPEATS = 7
 CONTEXTS = (128, 1_000, 10_000, 100_000, 1_000_000)
 
 

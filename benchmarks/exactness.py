@@ -1,9 +1,12 @@
-"""How far float32 training is from float64, for Saccade and for the opponent: same start, same batches, number by number.
+"""How far float32 training is from float64, for Saccade and for the opponent: same start, same batches, number by number; and
+whether the number of threads changes a bit.
 
 Agreement in float64 to the last digits says that both train the same model; what float32 loses is then each one's own.
 """
 
 from __future__ import annotations
+
+from unittest import mock
 
 import numpy as np
 import torch
@@ -13,6 +16,7 @@ from saccade import Pairwise, SequenceClasses, measures, train
 from saccade.dynamics.batches import draw
 
 _STEPS = 100
+torch.set_num_threads(1)  # the matrices are small: more would wait for each other
 
 
 def errors(n_queries: int = 3, lr_attention: float = 1.0, ratio: float = 2.0) -> dict[str, dict[str, float]]:
@@ -28,6 +32,18 @@ def errors(n_queries: int = 3, lr_attention: float = 1.0, ratio: float = 2.0) ->
             gaps = {"attention_logits": np.abs(z - truth).max(), "entropy": np.abs(_entropy(task, z) - _entropy(task, truth)).max()}
             found[f"{name}, {dtype}"] = {measure: float(gap) for measure, gap in gaps.items()}
     return found
+
+
+def same_bits(threads: tuple[int, ...] = (1, 2, 5)) -> bool:
+    """Whether 40 runs end with the same numbers on each number of threads."""
+    ends = []
+    for count in threads:
+        with mock.patch("os.cpu_count", return_value=count):
+            rates = {"lr_decoder": [1.0, 2.0, 5.0, 10.0], "lr_attention": 1.0}
+            kept = {"save": [_STEPS], "keep": ("attention_logits", "decoder")}
+            record = train(SequenceClasses.syn_medium(3), **rates, **kept, steps=_STEPS, momentum=0.9, seeds=10)
+        ends.append(record.attention_logits.values.tobytes() + record.decoder.values.tobytes())
+    return len(set(ends)) == 1
 
 
 def _trained_by_saccade(task: SequenceClasses, dtype: str, rates: dict[str, float]) -> tuple[dict[str, np.ndarray], np.ndarray]:

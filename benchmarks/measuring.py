@@ -48,10 +48,11 @@ def fresh_process(code: str, **environment: str) -> Process:
     """Run `code` in a new interpreter. JAX's compilation cache is off unless `environment` turns it on."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     started = time.perf_counter()
-    ended = subprocess.run(
-        [sys.executable, "-c", code + _LAST_WORDS], cwd=ROOT, env=inherited | environment, stdout=subprocess.PIPE, check=True
-    )
+    command = [sys.executable, "-c", code + _LAST_WORDS]
+    ended = subprocess.run(command, cwd=ROOT, env=inherited | environment, stdout=subprocess.PIPE)
     seconds = time.perf_counter() - started
+    if ended.returncode:
+        raise SystemExit(f"`{code.strip().splitlines()[-1]}` ended with exit code {ended.returncode}; its error is above.")
     return Process(seconds, **json.loads(ended.stdout.splitlines()[-1]))
 
 
@@ -90,16 +91,17 @@ def publish(name: str, title: str, rows: list[dict[str, Any]], note: str = "") -
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*rows[0], title=title, title_justify="left", caption=note or None, caption_justify="left")
+    columns = max(rows, key=len)
+    table = Table(*columns, title=title, title_justify="left", caption=note or None, caption_justify="left")
     for row in rows:
-        table.add_row(*map(_shown, row.values()))
+        table.add_row(*(_shown(row.get(column, "")) for column in columns))
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.json").write_text(
         json.dumps({"title": title, "rows": rows, "note": note}, indent=1) + "\n", encoding="utf-8"
     )
     with (RESULTS / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer = csv.DictWriter(file, fieldnames=list(columns))
         writer.writeheader()
         writer.writerows(rows)
 

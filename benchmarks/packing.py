@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmarks.measuring import interleaved, median, publish, publish_figure
 
-REPEATS = 3
+REPEATS = 2
 RUNS_PER_PACK = (1, 2, 4, 8, 16)
-N_QUERIES = (1, 3, 5, 10)
+N_QUERIES = (1, 10)
 SEEDS = 2
 
 

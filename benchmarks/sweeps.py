@@ -1,4 +1,4 @@
-"""Sweeps: what a run costs beyond its own computing, how fast a large folder is listed, two processes against one, and 25 kills.
+"""Sweeps: what a run costs beyond its own computing, how fast a large folder is listed, two processes against one, and kills.
 
 Overhead: 1,000 runs of a few milliseconds; wall time less what the runs took by the manifest, shared out over the processes. Once
 with everything, from the first import to the figure, and once without the start of the processes, which does not grow with runs.
@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.measuring import fresh_process, progress, publish, publish_figure
 
 OVERHEAD_BAR, LISTING_BAR, SPEED_BAR = 2.0, 5.0, 1.8  # milliseconds a run, seconds, times
-N_SMALL, N_LISTED, N_KILLS = 1000, (1000, 10_000, 100_000), 25
+N_SMALL, N_LISTED, N_KILLS = 1000, (1000, 10_000, 100_000), 10
 SMALL = {"n_vocab": 20, "draws": 2, "remark_vocab": 20, "remark_all": 8, "remark_draws": 2}
 SLOW = {"t1": 300, "n_times": 50}
 
@@ -116,17 +116,17 @@ def fill(path: str, n_runs: int, n_together: int) -> None:
     import numpy as np
     import xarray as xr
 
+    from saccade.sweeps.asked import Asked
     from saccade.sweeps.folder import SweepFolder
     from saccade.sweeps.grid import Grid
     from saccade.sweeps.outcome_file import FINISHED, Outcome, packed
-    from saccade.sweeps.sweep import _asked
 
     grid = Grid.of("decoder-dynamics", {"lr_decoder": [1.0, 2.0]}, n_runs // 2, _small())
     record = packed(xr.Dataset({"loss": ("time", np.linspace(1, 0, 8))}))
     outcomes = [Outcome(run.identity, FINISHED, "", 0.01, (run.identity,), record) for run in grid.runs]
     folder = SweepFolder(path)
     with folder.writing():
-        folder.ask(_asked(grid))
+        Asked.of(grid).write(folder.path)
         os.fsync = lambda descriptor: None  # a disk's own time for 100,000 files is not what is measured
         for start in range(0, n_runs, n_together):
             folder.commit(outcomes[start : start + n_together])

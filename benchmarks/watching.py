@@ -1,12 +1,12 @@
-"""What watching costs: one look against one forward pass, extra memory on twelve layers and heads of 1024 tokens, memory of closing
-a run, and time in the training of a small GPT.
+"""What watching costs: one look against one forward pass and how it grows with tokens, extra memory on twelve layers and heads of
+1024 tokens, memory of closing a run, and time in the training of a small GPT.
 
-Memory is that of a process which looks once, self-check included, less that of one which only runs the probe, as often as watching
-does (to try it, to check it, to look), since an allocator keeps more after several passes: the most of three processes less the
-least of three. Beside it, what all attention maps would take. Time is of 300 steps, a look every 100, with no budget to thin them.
-Beside it, the same statistics of attention taken the plain way, from all maps that an eager model returns. A look and a forward
-pass are compared by processor time in one process, one after the other. Closing writes the record of looks of 144 heads and 128
-tokens: its peak is that of Python's own memory, above what is held before.
+Extra memory is the peak of a process which looks once, self-check included, less that of one which only runs the probe, as often as
+watching does (to try it, to check it, to look), since an allocator keeps more after several passes; beside it, what all attention
+maps would take. Peaks differ by some 30 MB from one process to the next. A look and a forward pass are compared by processor
+time in one process, by turns. Closing writes the record of looks of 144 heads and 128 tokens: its peak is that of Python's own
+memory, above what is held before. Training is 200 steps, a look every 100, with no budget to thin them; beside it, the same
+statistics of attention taken the plain way, from all maps that an eager model returns.
 """
 
 from __future__ import annotations
@@ -16,38 +16,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import fresh_process, publish
+from benchmarks.measuring import fresh_process, progress, publish, publish_figure
 
-LAYERS, HEADS, LENGTH, BATCH = 12, 12, 1024, 4
+LAYERS, HEADS, BATCH = 12, 12, 4
+LENGTHS = (128, 256, 512, 1024)
+N_VOCAB = 1000  # of the large model, whose attention is what costs
 MEMORY_BAR, TIME_BAR, RATIO_BAR = 0.05, 0.02, 3.0
-LOOKS = (25, 100)  # of runs that are closed
-STEPS, EVERY = 300, 100
+LOOKS = (10, 20, 40, 80)  # of runs that are closed
+STEPS, EVERY = 200, 100
 PASSES = 3
-PROCESSES = 3  # of each kind: peaks differ by some 30 MB from one to the next
+TURNS = 2  # of a look and a forward pass
 
 
 def main() -> None:
-    peaks = {way: [_peak(way) for _ in range(PROCESSES)] for way in ("ran", "watched")}
-    least = min(peaks["ran"])
-    maps = LAYERS * BATCH * HEADS * LENGTH**2 * 4
+    extra, maps = _peak("watched") - _peak("ran"), LAYERS * BATCH * HEADS * LENGTHS[-1] ** 2 * 4
     rows = [
-        {"what": what, "extra (MB)": extra / 1e6, "of all maps": extra / maps, "bar": bar}
-        for what, extra, bar in (
-            ("watch, one look", max(peaks["watched"]) - least, MEMORY_BAR),
-            ("output_attentions=True", _peak("kept") - least, ""),
-            ("all maps, by arithmetic", maps, ""),
-        )
+        {"what": "watch, one look", "extra (MB)": extra / 1e6, "of all maps": extra / maps, "bar": MEMORY_BAR},
+        {"what": "all maps, by arithmetic", "extra (MB)": maps / 1e6, "of all maps": 1.0, "bar": ""},
     ]
-    publish("watching_memory", f"{LAYERS} layers, {HEADS} heads, {LENGTH} tokens, batch {BATCH}", rows)
-    forward, look = fresh_process("from benchmarks.watching import compared; answer = compared()").answer
-    rows = [{"what": "one look", "forward (s)": forward, "look (s)": look, "ratio": look / forward, "bar": RATIO_BAR}]
-    publish("watching_look", f"{LAYERS} layers, {HEADS} heads, {LENGTH} tokens, one sequence, processor time", rows)
-    rows = [
-        {"looks": n, "extra (MB)": fresh_process(f"from benchmarks.watching import closed; answer = closed({n})").answer}
-        for n in LOOKS
+    publish("watching_memory", f"{LAYERS} layers, {HEADS} heads, {LENGTHS[-1]} tokens, batch {BATCH}", rows)
+    looks = [_look_row(length) for length in progress(LENGTHS, "a look by tokens")]
+    publish("watching_look", f"{LAYERS} layers, {HEADS} heads, one sequence, processor time", looks)
+    held = [_answer(f"closed({n})") for n in progress(LOOKS, "closing")]
+    closing = [
+        {"looks": n, "extra (MB)": extra, "times the fewest": extra / held[0], "bar": "flat"}
+        for n, extra in zip(LOOKS, held, strict=True)
     ]
-    publish("watching_close", f"peak memory of closing a run of {LAYERS} layers, {HEADS} heads, 128 tokens", rows)
-    looking, naive, training = fresh_process("from benchmarks.watching import timed; answer = timed()").answer
+    publish("watching_close", f"peak memory of closing a run of {LAYERS} layers, {HEADS} heads, 128 tokens", closing)
+    _draw(looks, closing)
+    looking, naive, training = _answer("timed()")
     rows = [
         {"what": "watch", "looking (s)": looking, "training (s)": training, "overhead": looking / training, "bar": TIME_BAR},
         {"what": "output_attentions=True", "looking (s)": naive, "training (s)": training, "overhead": naive / training, "bar": ""},
@@ -56,18 +53,27 @@ def main() -> None:
 
 
 def _peak(way: str) -> int:
-    return fresh_process(f"from benchmarks.watching import {way}; {way}()").peak_bytes
+    return fresh_process(f"from benchmarks import watching; watching.{way}()").peak_bytes
 
 
-def _large(kernel: str = "sdpa") -> tuple[Any, Any]:
+def _answer(call: str) -> Any:
+    return fresh_process(f"from benchmarks import watching; answer = watching.{call}").answer
+
+
+def _look_row(length: int) -> dict[str, Any]:
+    forward, look = _answer(f"compared({length})")
+    return {"tokens": length, "forward (s)": forward, "look (s)": look, "ratio": look / forward, "bar": RATIO_BAR}
+
+
+def _large(length: int, batch: int) -> tuple[Any, Any]:
     import torch
     import transformers
 
     torch.manual_seed(0)
-    config = transformers.GPT2Config(n_layer=LAYERS, n_head=HEADS, n_positions=LENGTH)
-    model = transformers.GPT2LMHeadModel._from_config(config, attn_implementation=kernel)
-    model.lm_head = torch.nn.Identity()  # logits of 50,257 words would hide everything else
-    return model, torch.randint(0, 50_000, (BATCH, LENGTH))
+    config = transformers.GPT2Config(n_layer=LAYERS, n_head=HEADS, n_positions=length, vocab_size=N_VOCAB)
+    model = transformers.GPT2LMHeadModel._from_config(config, attn_implementation="sdpa")
+    model.lm_head = torch.nn.Identity()  # logits would hide everything else
+    return model.eval(), torch.randint(0, N_VOCAB, (batch, length))
 
 
 def ran() -> None:
@@ -76,21 +82,21 @@ def ran() -> None:
 
     from saccade.observe import recorder  # noqa: F401
 
-    model, probe = _large()
+    model, probe = _large(LENGTHS[-1], BATCH)
     with torch.no_grad():
         for _ in range(PASSES):
-            model.eval()(probe, use_cache=False)
+            model(probe, use_cache=False)
 
 
 def watched() -> None:
     import saccade
 
-    model, probe = _large()
+    model, probe = _large(LENGTHS[-1], BATCH)
     with saccade.watch(model, probe) as recorder:
         recorder.observe(0)
 
 
-def compared() -> tuple[float, float]:
+def compared(length: int) -> tuple[float, float]:
     """Processor seconds of a forward pass, the least of two, and of all that a look does but weights, taken more rarely."""
     import torch
 
@@ -98,19 +104,20 @@ def compared() -> tuple[float, float]:
     from saccade.observe.probe import LayerTokens, Probe, RepeatedProbe
     from saccade.observe.token_statistics import TokenStatistics
 
-    model, ids = _large()
-    probe = Probe(ids[:1])
+    model, ids = _large(length, 1)
+    probe = Probe(ids)
     tokens = LayerTokens(model, probe, TokenStatistics.count(probe.documents(), probe_ids=probe.all_ids()))
-    model.eval()
 
     def forward() -> None:
         with torch.no_grad():
-            model(ids[:1], use_cache=False)
+            model(ids, use_cache=False)
+
+    def one_look() -> None:
+        look(model, probe, tokens, [0], RepeatedProbe.of(probe))
 
     forward()
-    before = _seconds(forward)
-    looked = _seconds(lambda: look(model, probe, tokens, [0], RepeatedProbe.of(probe)))
-    return min(before, _seconds(forward)), looked
+    turns = [(_seconds(forward), _seconds(one_look)) for _ in range(TURNS)]
+    return tuple(map(min, zip(*turns, strict=True)))
 
 
 def _seconds(run: Callable[[], Any]) -> float:
@@ -147,14 +154,6 @@ def closed(n_looks: int) -> float:
         save_record(record, Path(folder) / "record.zarr")
         write_watched(Path(folder), record)
         return tracemalloc.get_traced_memory()[1] / 1e6
-
-
-def kept() -> None:
-    import torch
-
-    model, probe = _large("eager")
-    with torch.no_grad():
-        model.eval()(probe, use_cache=False, output_attentions=True)
 
 
 def timed() -> tuple[float, float, float]:
@@ -199,6 +198,29 @@ def _plain_look(model: Any, probe: Any, tokens: Any) -> float:
     model.set_attn_implementation("sdpa")
     model.train()
     return time.perf_counter() - started
+
+
+def _draw(looks: list[dict[str, Any]], closing: list[dict[str, Any]]) -> None:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    from saccade.report.style import categorical
+
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    tokens = [row["tokens"] for row in looks]
+    for tone, (quantity, label) in enumerate({"look (s)": "a look", "forward (s)": "a forward pass"}.items()):
+        left.plot(tokens, [row[quantity] for row in looks], "o-", color=categorical(tone), label=label)
+    left.plot(tokens, [RATIO_BAR * row["forward (s)"] for row in looks], "k--", lw=1, label=f"bar: {RATIO_BAR:g} forward passes")
+    left.set(
+        xscale="log", yscale="log", xlabel="tokens of the probe", ylabel="processor time (s)", xticks=tokens, xticklabels=tokens
+    )
+    left.xaxis.set_minor_locator(NullLocator())
+    left.legend()
+    held = [row["extra (MB)"] for row in closing]
+    right.plot([row["looks"] for row in closing], held, "o-", color=categorical(0))
+    right.set(xlabel="looks of the run", ylabel="peak memory of closing it (MB)", xlim=(0, None), ylim=(0, 1.3 * max(held)))
+    publish_figure(figure, "watching")
 
 
 if __name__ == "__main__":
