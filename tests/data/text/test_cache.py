@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from saccade.data.text import build as corpus_build
+from saccade.data.text import cache as text_cache
 from saccade.data.text import corpus as text
 from saccade.data.text import files as text_files
 from saccade.data.text.corpus import corpus
@@ -74,6 +75,21 @@ def test_a_changed_letter_anywhere_is_another_text_whatever_the_clock_says(book,
         file.write(b"~")
     os.utime(book, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert corpus(book, cache=tmp_path / "c").hash != first
+
+
+def test_text_that_has_not_changed_for_a_while_is_read_once_until_it_changes(book, monkeypatch):
+    read = mock.Mock(side_effect=text_cache._file_hash)
+    monkeypatch.setattr(text_cache, "_file_hash", read)
+    assert text_cache.content_hash([book]) == text_cache.content_hash([book])
+    assert read.call_count == 2  # it was written just now, and might be again without a sign
+    monkeypatch.setattr(text_cache, "_SETTLED", 0)
+    first = text_cache.content_hash([book])
+    assert text_cache.content_hash([book]) == first
+    assert read.call_count == 3
+    times = os.stat(book)
+    book.write_text(" ".join(WORDS[::-1]))
+    os.utime(book, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert text_cache.content_hash([book]) != first
 
 
 def test_parts_may_not_be_exchanged_for_files_of_the_same_bytes(tmp_path):

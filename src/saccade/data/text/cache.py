@@ -1,8 +1,9 @@
 """Corpora kept on disk: a folder each, named by a hash of the text and of how it was tokenised.
 
 A folder appears whole; of two processes that make the same corpus at once the second replaces the first's by its own, the same.
-The text and every file of a kept corpus are hashed whole each time, about a second for a gigabyte, so that a single changed letter
-is found: another text is another corpus, and a damaged folder is made anew.
+The text is hashed whole, about a second for a gigabyte, once in a process as long as size and times of its files stay the same, and
+every file of a kept corpus each time. So a single changed letter is found: another text is another corpus, and a damaged folder is
+made anew.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -44,14 +46,23 @@ def cache_folder(cache: str | os.PathLike[str] | None) -> Path:
     return Path(_temporary.name)
 
 
+_SETTLED = 2_000_000_000  # nanoseconds: a file changed less than this ago may change again without a new time or size
+_known_hashes: dict[tuple[tuple[str, int, int, int], ...], str] = {}  # by what the system says of the files
+
+
 def content_hash(files: Sequence[Path]) -> str:
-    """Of the bytes of all files, in order."""
+    """Of the bytes of all files, in order; read once by a process as long as they stay as they are."""
     before = _stats(files)
+    if before in _known_hashes:
+        return _known_hashes[before]
+    is_settled = max((changed for *_, changed in before), default=0) < time.time_ns() - _SETTLED
     total = hashlib.blake2b(digest_size=16)
     for path in files:
         total.update(_file_hash(path))
     if _stats(files) != before:
         raise InputError(f"{files[0]} is being changed while it is read; try again when it is done.")
+    if is_settled:
+        _known_hashes[before] = total.hexdigest()
     return total.hexdigest()
 
 
@@ -95,12 +106,12 @@ def _file_hash(path: Path) -> bytes:
         raise InputError(f"cannot read {path}: {error.strerror}.") from None
 
 
-def _stats(files: Sequence[Path]) -> list[tuple[str, int, int, int]]:
+def _stats(files: Sequence[Path]) -> tuple[tuple[str, int, int, int], ...]:
     try:
         facts = [(path.absolute(), path.stat()) for path in files]
     except OSError as error:
         raise InputError(f"cannot read {error.filename}: {error.strerror}.") from None
-    return [(str(path), stat.st_size, stat.st_ino, max(stat.st_mtime_ns, stat.st_ctime_ns)) for path, stat in facts]
+    return tuple((str(path), stat.st_size, stat.st_ino, max(stat.st_mtime_ns, stat.st_ctime_ns)) for path, stat in facts)
 
 
 def _digest(facts: Any) -> str:

