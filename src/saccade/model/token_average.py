@@ -17,6 +17,7 @@ Limit: the query is always the last token. `Attention` in `transformer.py` is th
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +39,8 @@ def averaged_loss(
     asked, scaled_key = last @ query.T, scale * key
     sought = asked @ scaled_key
     attention, average = _attended(table, ids, sought)
-    loss, (slope, to_unembedding, _) = loss_and_gradients(average, unembedding, None, targets, (True, True, False))
+    loss, gradients = loss_and_gradients(average, unembedding, None, targets, (True, True, False))
+    slope, to_unembedding, _ = cast("tuple[Tensor, Tensor, None]", gradients)  # as wanted
     to_table, to_sought = _back(table, ids, sought, attention, average, slope)
     to_asked = to_sought @ scaled_key.T
     to_table.index_add_(0, ids[:, -1], to_asked @ query)
