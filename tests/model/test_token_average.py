@@ -1,4 +1,4 @@
-"""Both passes for attention that averages embeddings, against the kernel that every other model uses."""
+"""Loss and gradients of a model that averages embeddings, against the kernel that every other model uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from saccade.dynamics.training import train_text  # noqa: E402
+from saccade.dynamics.training_batches import Batch  # noqa: E402
 from saccade.model import token_average  # noqa: E402
+from saccade.model.blocked_loss import blocked_cross_entropy  # noqa: E402
 from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E402
 from tests.dynamics.text_runs import CORPUS, N_VOCAB  # noqa: E402
 
@@ -25,23 +27,27 @@ def _way(request, monkeypatch):
         pytest.skip("the C code is not built")
 
 
-def seen_and_slopes(model: Transformer, by_hand: bool) -> list[torch.Tensor]:
-    """Hidden states of the last positions and the gradients of some function of them, by hand or by the kernel."""
-    ids = torch.randint(0, N_VOCAB, (5, 13), generator=torch.Generator().manual_seed(1))
-    model.train(by_hand).zero_grad()
-    hidden = model(ids, last_only=True, hidden=True)
-    (hidden.sin() * torch.arange(1, 8)).sum().backward()
-    return [hidden.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+def loss_and_slopes(model: Transformer, by_hand: bool) -> list[torch.Tensor]:
+    """Loss of the last positions and its gradients, by hand or by the kernel and automatic differentiation."""
+    ids = torch.randint(0, N_VOCAB, (5, 14), generator=torch.Generator().manual_seed(1))
+    batch = Batch(ids[:, :-1], ids[:, 1:])
+    model.zero_grad()
+    if by_hand:
+        loss = model.averaged_loss(batch.ids, batch.following[:, -1])
+    else:
+        loss = blocked_cross_entropy(model(batch.ids, True, True)[:, 0], model.unembedding.weight, None, batch.following[:, -1])
+        loss.backward()
+    return [loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_hidden_states_and_gradients_are_the_kernels_and_the_gap_is_rounding(scaled):
+def test_loss_and_gradients_are_the_kernels_and_the_gap_is_rounding(scaled):
     gaps = {}
     for dtype in (torch.float32, torch.float64):
         torch.manual_seed(2)
         model = Transformer(replace(AVERAGES, scaled=scaled)).to(dtype)
-        pairs = list(zip(seen_and_slopes(model, True), seen_and_slopes(model, False), strict=True))
-        assert len(pairs) == 4  # and embedding, queries, keys
+        pairs = list(zip(loss_and_slopes(model, True), loss_and_slopes(model, False), strict=True))
+        assert len(pairs) == 5  # and embedding, queries, keys, unembedding
         gaps[dtype] = max(((a - b).abs().max() / b.abs().max()).item() for a, b in pairs)
     assert gaps[torch.float32] < 1e-4
     assert gaps[torch.float64] < 1e-6 * max(gaps[torch.float32], 1e-7)
@@ -66,7 +72,9 @@ def test_a_few_updates_by_hand_are_those_of_the_kernel(monkeypatch):
         torch.testing.assert_close(by_hand[1][name], value, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("change", [{"residual": True}, {"positions": "learned"}, {"values": True}, {"norm": "unit"}, {"d_mlp": 3}])
+@pytest.mark.parametrize(
+    "change", [{"residual": True}, {"positions": "learned"}, {"values": True}, {"norm": "unit"}, {"d_mlp": 3}, {"tied": True}]
+)
 def test_any_other_model_goes_through_the_kernel(change):
     assert AVERAGES.averages_tokens
     assert not replace(AVERAGES, **change).averages_tokens

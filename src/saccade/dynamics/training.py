@@ -181,7 +181,7 @@ class _Run:
         return cls(plan, model, processes.wrapped(model), optimiser, windows, processes)
 
     def loss(self, step: int) -> Tensor:
-        """Loss of the step's batch, ready to be differentiated."""
+        """Loss of the step's batch, with its gradients in place or ready to be differentiated."""
         batch, random_seed = self.windows.at(step)
         self.optimiser.zero_grad()
         if self.plan.model.dropout:
@@ -189,7 +189,8 @@ class _Run:
         return next_token_loss(self.wrapped, batch, self.plan.last_only)
 
     def update(self, loss: Tensor) -> None:
-        loss.backward()
+        if loss.requires_grad:
+            loss.backward()
         if self.plan.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.plan.clip)
         self.optimiser.step()

@@ -36,10 +36,12 @@ _DEFINITIONS = {"valid_loss": ("nats", "cross-entropy of the next token on fixed
 
 def next_token_loss(model: torch.nn.Module, batch: Batch, last_only: bool) -> Tensor:
     """Mean cross-entropy, of the last position of each window alone if `last_only`. `model` may be wrapped."""
-    unembedding = cast(Transformer, unwrapped(model)).unembedding
-    hidden = model(batch.ids, last_only, True).flatten(0, 1)
+    own = cast(Transformer, unwrapped(model))
     targets = (batch.following[:, -1:] if last_only else batch.following).flatten()
-    return blocked_cross_entropy(hidden, unembedding.weight, unembedding.bias, targets)
+    if last_only and own is model and own.config.averages_tokens and torch.is_grad_enabled():
+        return own.averaged_loss(batch.ids, targets)
+    hidden = model(batch.ids, last_only, True).flatten(0, 1)
+    return blocked_cross_entropy(hidden, own.unembedding.weight, own.unembedding.bias, targets)
 
 
 class Looks:

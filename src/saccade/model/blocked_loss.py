@@ -28,14 +28,14 @@ Gradients: TypeAlias = tuple[Tensor | None, Tensor | None, Tensor | None]  # by 
 def blocked_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
     """Cross-entropy in nats, mean over rows, of `hidden` (row, width), `weight` (token, width), `targets` (row)."""
     if not torch.is_grad_enabled():
-        return _loss_and_gradients(hidden, weight, bias, targets, (False, False, False))[0]
+        return loss_and_gradients(hidden, weight, bias, targets, (False, False, False))[0]
     return _BlockedCrossEntropy.apply(hidden, weight, bias, targets)
 
 
 class _BlockedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-        loss, ctx.gradients = _loss_and_gradients(hidden, weight, bias, targets, ctx.needs_input_grad[:3])
+        loss, ctx.gradients = loss_and_gradients(hidden, weight, bias, targets, ctx.needs_input_grad[:3])
         ctx.save_for_backward(hidden, weight, bias, targets)
         return loss
 
@@ -46,14 +46,15 @@ class _BlockedCrossEntropy(torch.autograd.Function):
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
             hidden, weight, bias, targets = ctx.saved_tensors
-            gradients = _loss_and_gradients(hidden, weight, bias, targets, ctx.needs_input_grad[:3])[1]
+            gradients = loss_and_gradients(hidden, weight, bias, targets, ctx.needs_input_grad[:3])[1]
         is_one = slope.item() == 1
         return *(part if part is None or is_one else part.mul_(slope) for part in gradients), None
 
 
-def _loss_and_gradients(
+def loss_and_gradients(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, wanted: tuple[bool, ...]
 ) -> tuple[Tensor, Gradients]:
+    """`wanted`: which gradients, by hidden states, weight and bias."""
     to_hidden = torch.empty_like(hidden) if wanted[0] else None
     to_weight = torch.empty_like(weight) if wanted[1] else None
     to_bias = torch.zeros_like(bias) if wanted[2] and bias is not None else None

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from saccade.errors import InputError
 from saccade.model import positions
 from saccade.model.pairwise_attention import PairwiseAttention, visible
-from saccade.model.token_average import token_average
+from saccade.model.token_average import averaged_loss
 from saccade.model.transformer_config import TransformerConfig
 
 __all__ = ["Transformer", "TransformerConfig"]
@@ -155,8 +155,6 @@ class Transformer(nn.Module):
             raise InputError(f"a sequence of {ids.shape[1]} tokens is longer than the model's `context` of {self.config.context}.")
         if self.config.pairwise:
             x = self.pairwise_attention(ids, last_only)
-        elif last_only and self.training and torch.is_grad_enabled() and self.config.averages_tokens:
-            x = self._average(ids)  # for training alone: a kernel of PyTorch's is what `watch` can see
         else:
             x = self.embedded(ids)
             for i, block in enumerate(self.blocks):
@@ -164,12 +162,16 @@ class Transformer(nn.Module):
         x = self.final_norm(x)
         return x if hidden else self.unembedding(x)
 
-    def _average(self, ids: Tensor) -> Tensor:
-        """What the last position attends to (batch, 1, width), as the block computes it, in half the time."""
-        attention = self.blocks[0].attention
-        scale = self.config.d_model**-0.5 if self.config.scaled else 1.0
-        query, key = attention.q_proj.weight, attention.k_proj.weight
-        return token_average(self.embedding.weight, query, key, ids, scale)[:, None]
+    def averaged_loss(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """Loss of the last position where the model only averages tokens. Its gradients are put in place: nothing is left to
+        differentiate.
+        """
+        attention, scale = self.blocks[0].attention, self.config.d_model**-0.5 if self.config.scaled else 1.0
+        matrices = self.embedding.weight, attention.q_proj.weight, attention.k_proj.weight, self.unembedding.weight
+        loss, gradients = averaged_loss(*matrices, ids, targets, scale)
+        for matrix, gradient in zip(matrices, gradients, strict=True):
+            matrix.grad = gradient
+        return loss
 
     def embedded(self, ids: Tensor) -> Tensor:
         """What the first layer reads."""

@@ -91,7 +91,7 @@ class TransformerConfig:
         """Whether the model is one head of attention that averages token embeddings, and nothing else."""
         only: dict[str, object] = {"n_layers": 1, "n_heads": 1, "d_mlp": 0, "positions": "none", "norm": "none"}
         only |= {"dropout": 0.0, "embedding_scale": 1.0}
-        off = ("pairwise", "residual", "values", "bias")
+        off = ("pairwise", "residual", "values", "bias", "tied")
         plain = all(getattr(self, name) == value for name, value in only.items())
         return plain and self.query_key and not any(getattr(self, name) for name in off)
 
