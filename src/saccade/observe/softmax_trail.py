@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from string import ascii_letters
 from typing import Any, NamedTuple
 
@@ -56,6 +57,7 @@ _SAME = {
     "itruediv": "div",
 }
 _MIXING = {"linear", "conv2d", "permute", "transpose"}  # between the softmax and the product: heads may talk to each other
+_FOLLOWED = _LAYOUT | _ARITHMETIC | _MIXING
 _MIXED = 1e-4  # largest error, over the largest weight, of used weights as a mixture of heads; float32 rounds at 1e-7
 _MOST_NULL = 8  # columns that a slice may take off and be sinks
 
@@ -139,7 +141,7 @@ class SoftmaxTrail:
     def follow(self, func: Any, output: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Any other function: what is known of its arguments may hold for its result."""
         name = _plain_name(func)
-        if not isinstance(output, Tensor) or name not in _LAYOUT | _ARITHMETIC | _MIXING:
+        if not isinstance(output, Tensor) or name not in _FOLLOWED:
             return
         given = [value for value in _flat(args, kwargs) if isinstance(value, Tensor)]
         known = next((found for value in given if (found := self._known(value)) is not None), None)
@@ -328,6 +330,7 @@ def _operands(func: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[str, list
     return "", [*args, *kwargs.values()]
 
 
+@lru_cache(maxsize=None)
 def _plain_name(func: Any) -> str:
     """`add` for `add`, `add_`, `__add__`, `__radd__` and `__iadd__`; `mT` for the property."""
     name = getattr(func, "__name__", "")
