@@ -52,7 +52,9 @@ _ABOUT = {
 _REPEATED = ("identity", "label", "every", "budget", "check")  # of the config: what a run that goes on says anew
 _OTHERS = "; `saccade.watched(folder, whole=False)` reads the other observations."
 _MOST_HELD = 2**28  # bytes of observations that wait to be written; one is held whatever its size
-_MOST_KEPT = 2**24  # bytes of written observations that are kept as well: of a small model, reading them again takes a quarter of closing
+_MOST_KEPT = (
+    2**24
+)  # bytes of written observations that are kept as well: of a small model, reading them again takes a quarter of closing
 _LARGE = 2**26  # bytes: larger arrays of a record are laid on disk, if there is a folder
 _MOST_IN_MEMORY = 2**30  # bytes of one that is held in memory instead, if the disk is full
 
