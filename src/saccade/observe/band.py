@@ -17,7 +17,7 @@ from saccade.observe.masks import MASKED
 
 
 def band_sizes(softmax: Tensor, used: Tensor, values: Tensor) -> tuple[int, int, int] | None:
-    """Sequences, heads and tokens, if the chunks `used` (sequence x head, chunk, w, 3w) and `values` (..., 3w, width) are a band."""
+    """Sequences, heads and tokens, if `used` (sequence x head, chunk, w, 3w) and `values` (..., 3w, width) are chunks of a band."""
     if softmax.ndim != 4 or used.ndim != 4 or values.ndim != 4:
         return None
     n_batch, n_tokens, n_heads, width = softmax.shape

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from string import ascii_letters
 from typing import Any, NamedTuple
 
@@ -347,7 +347,7 @@ def _operands(func: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[str, list
     return "", [*args, *kwargs.values()]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _plain_name(func: Any) -> str:
     """`add` for `add`, `add_`, `__add__`, `__radd__` and `__iadd__`; `mT` for the property."""
     name = getattr(func, "__name__", "")

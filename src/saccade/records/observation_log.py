@@ -2,9 +2,10 @@
 
 `OUT/observations/000000001000.HASH.npz` holds one observation, named by its step and its content. `about.json` beside them lists
 them, says what they mean and whether the run has ended, and carries its own checksum; together they are a record.
-What is on disk is not held in memory as well, but for some megabytes: a record reads one observation after the other, and its large arrays, maps over
-hundreds of observations, lie in a file without a name that goes with them. What cannot be written, on a full disk say, is held in
-memory and tried again with the next one; where that would take too much memory, every second of those held is lost, and listed.
+What is on disk is not held in memory as well, but for some megabytes: a record reads one observation after the other, and its
+large arrays, maps over hundreds of observations, lie in a file without a name that goes with them. What cannot be written, on a
+full disk say, is held in memory and tried again with the next one; where that would take too much memory, every second of those
+held is lost, and listed.
 
 A run that was stopped goes on in the same folder (`resume`). Where it goes back to an earlier step, observations from there on are
 superseded: their files stay, `superseded` in the config lists them, and the record is of the run that went on.
