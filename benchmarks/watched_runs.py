@@ -1,5 +1,5 @@
 """What watching adds to whole runs of a small GPT with the default settings: processor seconds of two fresh processes, one of which
-watches, from the first import to the page on disk. `python -m benchmarks.watched_runs`, a minute and a half; not part of `make bench`.
+watches, from the first import to the page on disk. `python -m benchmarks.watched_runs`: two minutes, not part of `make bench`.
 
 A run costs loading and closing, whatever it is, and some 30 to 50 looks; so there is a shortest run of which that is 2 %.
 """
@@ -54,9 +54,9 @@ def run(layers: int, size: int, batch: int, steps: int, is_watched: bool) -> flo
     if is_watched:
         import saccade
 
-        with tempfile.TemporaryDirectory() as folder:
-            with saccade.watch(model, torch.randint(0, 64, (8, size)), out=f"{folder}/run") as recorder:
-                train(recorder)
+        probe = torch.randint(0, 64, (8, size))
+        with tempfile.TemporaryDirectory() as folder, saccade.watch(model, probe, out=f"{folder}/run") as recorder:
+            train(recorder)
     else:
         train()
     return _processor() - started
