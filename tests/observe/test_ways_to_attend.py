@@ -312,3 +312,31 @@ def test_attention_over_features_is_not_taken_for_attention_over_tokens(fused):
     with pytest.warns(UserWarning, match="over features"), saccade.watch(model, zoo.ids()) as recorder:
         recorder.observe(0)
     assert recorder.record.layer.values.tolist() == ["tokens.blocks.0", "tokens.blocks.1"]
+
+
+@pytest.mark.parametrize("n_padding", [0, 5])
+def test_a_band_of_near_keys_is_recorded_as_weights_of_queries_on_keys(n_padding):
+    """Longformer, against its weights from queries and keys in float64, every token with every other."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 60, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 32}
+    config = transformers.LongformerConfig(**sizes, attention_window=8, max_position_embeddings=40)
+    model, ids = transformers.LongformerModel(config).eval(), torch.randint(5, 60, (2, 32))
+    mask, inputs, layers = torch.ones_like(ids), [], [layer.attention.self for layer in model.encoder.layer]
+    mask[1, 32 - n_padding :] = 0
+    for layer in layers:
+        torch.nn.init.normal_(layer.query.weight, std=0.5)
+        layer.register_forward_pre_hook(lambda layer, given: inputs.append(given[0].double()))
+    probe = {"input_ids": ids, "attention_mask": mask}
+    with torch.no_grad():
+        model(**probe)
+    hidden = inputs[:2]
+    record = watched(model, probe)
+    places, is_token = torch.arange(32), mask.bool()
+    visible = ((places[:, None] - places).abs() <= 4) & is_token[:, None, None, :] & is_token[:, None, :, None]
+    for number, (layer, x) in enumerate(zip(layers, hidden, strict=True)):
+        q, k = (F.linear(x, of.weight.double(), of.bias.double()) for of in (layer.query, layer.key))
+        q, k = (each.unflatten(-1, (4, -1)).transpose(1, 2) for each in (q, k))
+        weights = (q @ k.mT / 8**0.5).masked_fill(~visible, -torch.inf).softmax(-1).nan_to_num(0.0)
+        expected = dense_statistics(weights.detach().numpy(), is_token.numpy(), np.zeros((2, 32), int))
+        for name in (*SHAPES, *PLACES):
+            np.testing.assert_allclose(record[name][number], expected[name], atol=1e-5, err_msg=name)

@@ -14,6 +14,7 @@ _FREE = 3  # first looks that are always made: before them there is no training 
 _SHORT = 2000  # steps of a run for which a share is enough to see anything
 _FLOOR = 31  # looks that a run has if they take no more than `_MOST_FREE`: thirty, and one for those that are dearer than the mean
 _LEAST_FREE, _MOST_FREE = 5.0, 7.5  # s: with loading and the check, below ten
+_LOADING = 1.0  # s: imports, and what record and page take whatever is in them; measured .8
 _CLOSING = 0.25  # of a look's time, to put it into record and page at the end: .23 with 12 layers of 12 heads and 128 tokens
 
 
@@ -46,7 +47,8 @@ class Budget:
     a short run is worth watching: what `_FLOOR` looks take, or the share of a run of `_SHORT` steps at the pace so far if that is
     more, but from `_LEAST_FREE` to `_MOST_FREE` seconds. It may be spent as the logarithm of the step grows, so that looks which
     are dear spread over the run too. So a run of `_SHORT` steps or more spends at most the share, or a few seconds.
-    The check and counting the text come once, before training, and are not paid back by looks.
+    Loading, the check and counting the text come once: they are paid from the share, so that it is that of all that watching costs,
+    and not from the free sum, so that they take no look from a short run.
     """
 
     def __init__(self, share: float | None) -> None:
@@ -72,7 +74,8 @@ class Budget:
         if self.share is None or self.n_looks < _FREE:
             return True
         spent = (1 + _CLOSING) * (self.looking + self._last)
-        return spent <= max(self.share * self.training, self._free(n_steps))
+        once = _LOADING + self.preparing
+        return spent <= max(self.share * self.training - once, self._free(n_steps))
 
     def _free(self, n_steps: int) -> float:
         """Seconds that may be spent by now, whatever the share."""

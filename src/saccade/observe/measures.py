@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 
 def class_attention(attention_logits: NDArray, token_prob: NDArray) -> NDArray:
@@ -23,7 +22,7 @@ def class_attention(attention_logits: NDArray, token_prob: NDArray) -> NDArray:
 def entropy(attention: NDArray) -> NDArray:
     """Entropy in nats over the last axis: 0 = all on one token, ln(n) = spread evenly over n. Rescaled to sum to one first."""
     share = attention / attention.sum(axis=-1, keepdims=True)
-    return -xlogy(share, share).sum(axis=-1)
+    return -(share * np.log(np.where(share == 0, 1.0, share))).sum(axis=-1)
 
 
 def mass(attention: NDArray, members: NDArray[np.bool_]) -> NDArray:

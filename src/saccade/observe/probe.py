@@ -366,7 +366,27 @@ def _fresh(value: Any) -> Any:
         return type(value)(_fresh(each) for each in value)
     if isinstance(value, Mapping):
         return {name: _fresh(each) for name, each in value.items()}
-    return deepcopy(value)
+    return _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy without gradients: tensors that have some, in a cache made while training say, cannot be copied otherwise."""
+    detached: dict[int, Any] = {}
+    seen, waiting = set(), [value]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, Tensor):
+            detached[id(each)] = each.detach().clone()
+        elif isinstance(each, Mapping):
+            waiting += each.values()
+        elif isinstance(each, list | tuple):
+            waiting += each
+        elif hasattr(each, "__dict__") and not isinstance(each, type | nn.Module):
+            waiting += vars(each).values()
+    return deepcopy(value, detached)
 
 
 def _cut_cache(value: Any) -> Any:
@@ -374,7 +394,7 @@ def _cut_cache(value: Any) -> Any:
     select = getattr(value, "batch_select_indices", None)
     if select is None:
         return value
-    cache = deepcopy(value)
+    cache = _copied(value)
     cache.batch_select_indices(torch.tensor([0]))
     return cache
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from string import ascii_letters
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
 from saccade.observe.attention_call import AttentionCall, given_weights, relative_error
+from saccade.observe.band import band_sizes, of_band
 from saccade.observe.layout import Axes
 from saccade.observe.masks import MASKED, left_by
 
@@ -56,6 +58,8 @@ _SAME = {
     "itruediv": "div",
 }
 _MIXING = {"linear", "conv2d", "permute", "transpose"}  # between the softmax and the product: heads may talk to each other
+_BAND = {"pad", "view", "getitem"}  # weights of near keys are laid out as those of chunks (`band.py`)
+_FOLLOWED = _LAYOUT | _ARITHMETIC | _MIXING | _BAND
 _MIXED = 1e-4  # largest error, over the largest weight, of used weights as a mixture of heads; float32 rounds at 1e-7
 _MOST_NULL = 8  # columns that a slice may take off and be sinks
 
@@ -88,6 +92,7 @@ class _Weights(NamedTuple):
     factor: Tensor | float | None = None  # by which each head was scaled since
     cut: tuple[int, int] = (0, 0)  # columns taken off, at the beginning and at the end
     mixed: bool = False  # perhaps over heads
+    banded: bool = False  # perhaps a band
 
 
 class Found(NamedTuple):
@@ -139,7 +144,7 @@ class SoftmaxTrail:
     def follow(self, func: Any, output: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Any other function: what is known of its arguments may hold for its result."""
         name = _plain_name(func)
-        if not isinstance(output, Tensor) or name not in _LAYOUT | _ARITHMETIC | _MIXING:
+        if not isinstance(output, Tensor) or name not in _FOLLOWED:
             return
         given = [value for value in _flat(args, kwargs) if isinstance(value, Tensor)]
         known = next((found for value in given if (found := self._known(value)) is not None), None)
@@ -162,7 +167,9 @@ class SoftmaxTrail:
         if source is not args[0] and name != "mul":
             return
         known = known._replace(softmax=source.detach() if known.softmax is None else known.softmax)
-        if name in _PASSING:
+        if name == "pad" or (known.banded and name in _BAND):
+            self._weights[output] = known._replace(banded=True)
+        elif name in _PASSING:
             self._weights[output] = known
         elif name in _MIXING and known.factor is None and known.cut == (0, 0):
             self._weights[output] = known._replace(mixed=True)
@@ -215,6 +222,8 @@ class SoftmaxTrail:
         known = self._weights[used]
         if isinstance(values, nn.Parameter) or not isinstance(values, Tensor):
             return None
+        if known.banded:
+            return self._band(known, used.detach(), values.detach(), output)
         rule = _einsum_rule(equation, used, values, place) if equation else _matmul_rule(used, values, place)
         if rule is None or (known.mixed and not _is_mixture(used, known.softmax)):
             return None
@@ -229,6 +238,16 @@ class SoftmaxTrail:
             (n_queries, n_keys, rule.width(values)),
             lambda axes: _call(known, used.detach(), values.detach(), output.detach(), rule, axes),
         )
+
+    def _band(self, known: _Weights, used: Tensor, values: Tensor, output: Tensor) -> Found | None:
+        softmax, scores = known.softmax, known.scores
+        sizes = None if softmax is None else band_sizes(softmax, used, values)
+        if sizes is None or softmax is None:
+            return None
+        known.source.is_settled = True
+        self._facts[output] = _Fact(of_product=True, of_attention=True)
+        tokens = sizes[2], sizes[2], values.shape[-1]
+        return Found(sizes[:2], tokens, lambda axes: of_band(softmax, scores, used, values, output.detach()))
 
 
 def _call(known: _Weights, used: Tensor, values: Tensor, output: Tensor, rule: _Rule, axes: Axes) -> AttentionCall:
@@ -328,6 +347,7 @@ def _operands(func: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[str, list
     return "", [*args, *kwargs.values()]
 
 
+@cache
 def _plain_name(func: Any) -> str:
     """`add` for `add`, `add_`, `__add__`, `__radd__` and `__iadd__`; `mT` for the property."""
     name = getattr(func, "__name__", "")

@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma
 
 from saccade.errors import InputError, checked_count
 from saccade.observe.token_text import Ids, Text, integers, text_of
@@ -169,7 +168,10 @@ def _less_unknown(pair: NDArray[np.int64], times: NDArray[np.int64], *, n_keys: 
     """One less H_N(next | q, k) over H_N(next | q) for each key; `times` tells how often each next token came with it."""
     N = np.bincount(pair, weights=times, minlength=n_keys).astype(np.int64)
     size = np.maximum(N, 1)
-    with_key = digamma(size) - np.bincount(pair, weights=times * digamma(times), minlength=n_keys) / size
+    harmonic = np.concatenate(
+        [[0.0, 0.0], np.cumsum(1 / np.arange(1, size.max()))]
+    )  # H of n - 1, which is psi(n) but for a constant
+    with_key = harmonic[size] - np.bincount(pair, weights=times * harmonic[times], minlength=n_keys) / size
     without, variance = entropy_of_samples(next_counts, size)
     N_q = next_counts.sum()
     left_over = (N_q - N) / (N_q - 1)  # a sample of nearly all occurrences of the query cannot scatter

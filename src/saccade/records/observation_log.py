@@ -2,9 +2,10 @@
 
 `OUT/observations/000000001000.HASH.npz` holds one observation, named by its step and its content. `about.json` beside them lists
 them, says what they mean and whether the run has ended, and carries its own checksum; together they are a record.
-What is on disk is not held in memory as well: a record reads one observation after the other, and its large arrays, maps over
-hundreds of observations, lie in a file without a name that goes with them. What cannot be written, on a full disk say, is held in
-memory and tried again with the next one; where that would take too much memory, every second of those held is lost, and listed.
+What is on disk is not held in memory as well, but for some megabytes: a record reads one observation after the other, and its
+large arrays, maps over hundreds of observations, lie in a file without a name that goes with them. What cannot be written, on a
+full disk say, is held in memory and tried again with the next one; where that would take too much memory, every second of those
+held is lost, and listed.
 
 A run that was stopped goes on in the same folder (`resume`). Where it goes back to an earlier step, observations from there on are
 superseded: their files stay, `superseded` in the config lists them, and the record is of the run that went on.
@@ -52,6 +53,9 @@ _ABOUT = {
 _REPEATED = ("identity", "label", "every", "budget", "check")  # of the config: what a run that goes on says anew
 _OTHERS = "; `saccade.watched(folder, whole=False)` reads the other observations."
 _MOST_HELD = 2**28  # bytes of observations that wait to be written; one is held whatever its size
+_MOST_KEPT = (
+    2**24
+)  # bytes of written observations that are kept as well: of a small model, reading them again takes a quarter of closing
 _LARGE = 2**26  # bytes: larger arrays of a record are laid on disk, if there is a folder
 _MOST_IN_MEMORY = 2**30  # bytes of one that is held in memory instead, if the disk is full
 
@@ -66,6 +70,7 @@ class ObservationLog:
         self._folder = None if folder is None else Path(folder)
         self.about = about
         self.observations: dict[int, Observation | Path] = {}
+        self._kept: dict[Path, Observation] = {}  # of those on disk, the first ones
         self._is_taken = False  # whether the folder is this run's
         self._lock: int | None = None  # held as long as this process may write there
         self.is_resumed = False
@@ -144,7 +149,9 @@ class ObservationLog:
         self._take()
         try:
             for step, observation in sorted(self._held().items(), key=lambda one: _size(one[1])):
-                self.observations[step] = self._written(step, observation)
+                self.observations[step] = file = self._written(step, observation)
+                if sum(map(_size, self._kept.values())) + _size(observation) <= _MOST_KEPT:
+                    self._kept[file] = observation
         finally:
             listed = [look.name for look in self.observations.values() if isinstance(look, Path) and look.exists()]
             write_sealed(self._folder / OBSERVATIONS / "about.json", self.about | {"observations": listed, "ended": ended})
@@ -225,7 +232,10 @@ class ObservationLog:
         return target
 
     def record(self) -> xr.Dataset:
-        return as_record(self.observations, self.about, self._folder)
+        return as_record({step: self._now(look) for step, look in self.observations.items()}, self.about, self._folder)
+
+    def _now(self, look: Observation | Path) -> Observation | Path:
+        return self._kept.get(look, look) if isinstance(look, Path) else look
 
 
 _holders: dict[Path, ObservationLog] = {}  # by folder: the log of this process that writes there
