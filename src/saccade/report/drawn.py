@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from matplotlib import rcParams
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from saccade.report.drawn_timeline import draw_timeline
@@ -152,9 +153,11 @@ def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         shift = 0.0 if is_stacked else (index - (len(groups) - 1) / 2) * width
         bottom = np.where(heights < 0, down, up) if is_stacked else None
         colour = COMMON if group.get("tone", 0) is None else colour_of(group, index, len(groups))  # black would hide all others
-        bars = axes.bar(places + shift, heights, width, bottom=bottom, color=colour)
+        colours = [colour if tone is None else colour_of(tone, 0, 1) for tone in group["tones"]] if group.get("tones") else colour
+        bars = axes.bar(places + shift, heights, width, bottom=bottom, color=colours)
         up, down = up + np.fmax(heights, 0), down + np.fmin(heights, 0)
-        named.append((bars, group["name"]))
+        named += [] if group.get("tones") and len(groups) == 1 else [(Patch(color=colour), group["name"])]
+    named += [(Patch(color=colour_of(role, 0, 1)), role["name"]) for role in spec.get("roles", ())]
     for index, group in enumerate(groups):
         if group.get("ghost") is not None:
             shift = (index - (len(groups) - 1) / 2) * width

@@ -101,9 +101,9 @@ const ChartFrame = (() => {
 
   const INK = 7; // number of the colour that is black on a light page and white on a dark one
 
-  /** Colour number and, of a shade from 0 (light) to 1 (dark), the colour itself. @param {Object} item a series or group @param {number} place */
-  function looks({ tone, shade, colour }, place) {
-    if (shade === undefined) return { index: tone === null ? INK : tone ?? place, colour };
+  /** Colour number, how full it is and, of a shade from 0 (light) to 1 (dark), the colour itself. @param {Object} item a series or group @param {number} place */
+  function looks({ tone, shade, colour, opacity }, place) {
+    if (shade === undefined) return { index: tone === null ? INK : tone ?? place, colour, opacity };
     const darkest = matchMedia("(prefers-color-scheme: dark)").matches ? 0.3 : 0.06; // that stands out from the page
     return { index: place, colour: ChartScales.sequential(0.92 - (0.92 - darkest) * shade) };
   }
@@ -145,6 +145,9 @@ const ChartFrame = (() => {
   function lineClass({ index, style }) {
     return `chart-line chart-stroke-${index % 8}${{ dashes: " chart-dash", dots: " chart-dots", pale: " chart-pale" }[style] ?? ""}`;
   }
+
+  /** A colour that is not full. */
+  const faded = ({ opacity }, ...shapes) => { if (opacity !== undefined) for (const shape of shapes) shape.setAttribute("opacity", opacity); };
 
   const markerClass = ({ index, style }) => (style === "rings" ? `chart-ring chart-stroke-${index % 8}` : `chart-fill-${index % 8}`);
 
@@ -224,7 +227,7 @@ const ChartFrame = (() => {
   }
 
   return Object.freeze({
-    LETTER, svg, text, html, speaker, shortened, widthOf, create, looks, named, legend, lineClass, markerClass, coloured, isCloud, dot, marker,
+    LETTER, svg, text, html, speaker, shortened, widthOf, create, looks, named, legend, lineClass, markerClass, coloured, faded, isCloud, dot, marker,
     roomFor, roomAlong, fitted, levels, xAxis, yAxis,
   });
 })();

@@ -156,6 +156,7 @@ const ChartLine = (() => {
         ChartFrame.coloured(series, line, markers);
         band.style.fill = series.colour;
       }
+      ChartFrame.faded(series, line, markers);
       return { band, line, markers };
     }
 
@@ -222,7 +223,7 @@ const ChartLine = (() => {
     }
 
     const axesKey = (domain) => JSON.stringify([domain, frame.width, spec.marks, spec.bands, spec.levels, spec.x, spec.y,
-      spec.series.map(({ name, style, colour, tone, shade, quiet }) => [name, style, colour, tone, shade, quiet])]);
+      spec.series.map(({ name, style, colour, tone, shade, opacity, quiet }) => [name, style, colour, tone, shade, opacity, quiet])]);
 
     function draw() {
       const domain = domains(spec);
