@@ -12,7 +12,8 @@ from matplotlib.colors import to_rgb
 from saccade.report.drawn import draw
 from saccade.report.drawn_timeline import COLOURS
 from saccade.report.notebook import show
-from saccade.report.specs import figures, still, token_names
+from saccade.report.roles import token_names
+from saccade.report.specs import figures, still
 from saccade.report.style import categorical
 
 N_TIMES, N_TOKENS = 7, 11

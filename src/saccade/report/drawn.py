@@ -154,7 +154,7 @@ def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
         bottom = np.where(heights < 0, down, up) if is_stacked else None
         colour = COMMON if group.get("tone", 0) is None else colour_of(group, index, len(groups))  # black would hide all others
         colours = [colour if tone is None else colour_of(tone, 0, 1) for tone in group["tones"]] if group.get("tones") else colour
-        bars = axes.bar(places + shift, heights, width, bottom=bottom, color=colours)
+        axes.bar(places + shift, heights, width, bottom=bottom, color=colours)
         up, down = up + np.fmax(heights, 0), down + np.fmin(heights, 0)
         named += [] if group.get("tones") and len(groups) == 1 else [(Patch(color=colour), group["name"])]
     named += [(Patch(color=colour_of(role, 0, 1)), role["name"]) for role in spec.get("roles", ())]

@@ -68,22 +68,22 @@ _MEANINGS = {  # what is shown of the embedded model instead of its raw matrices
 }
 
 
-def figures(record: xr.Dataset) -> list[Figure]:
-    """Every numeric variable that has a time axis, the most telling first."""
+def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
+    """Every numeric variable that has a time axis, the most telling first; attention of classes in a chart for each if asked for."""
     from saccade.report.specs_watched import watched_figures
 
     if is_watched(record):
         return watched_figures(record)
     whole = record.assign(_derived(record))
     named = [str(name) for name in whole.data_vars if not _is_hidden(whole, str(name))]
-    shown = {name: found for name in named if (found := _figures_of(whole, name))}
+    shown = {name: found for name in named if (found := _figures_of(whole, name, each_class))}
     drawn = {other for name, found in shown.items() for other in theories_of(whole, name) if found[0]["theory"]}
     return sorted((one for name, found in shown.items() if name not in drawn for one in found), key=lambda one: _rank(one["name"]))
 
 
-def _figures_of(record: xr.Dataset, name: str) -> list[Figure]:
-    """A variable over time: attention of classes in a chart for each class, over the tokens that it shows."""
-    seen = by_class(record, name, _MOST_GROUPS) if _is_attention(name) else []
+def _figures_of(record: xr.Dataset, name: str, each_class: bool) -> list[Figure]:
+    """A variable over time; attention of each class over the tokens that it shows."""
+    seen = by_class(record, name, _MOST_GROUPS) if each_class and _is_attention(name) else []
     if not seen:
         found = figure_of(record, name)
         return [] if found is None else [found]
@@ -102,8 +102,8 @@ def _is_attention(name: str) -> bool:
 
 def _is_hidden(record: xr.Dataset, name: str) -> bool:
     """Raw matrices, and logits where the record holds the attention that they make."""
-    whole = name.removesuffix("_logits") if name.endswith("_logits") else ""
-    return name in _HIDDEN or (bool(whole) and f"{whole}_attention" in record)
+    whole, _, ending = name.rpartition("_")
+    return name in _HIDDEN or (ending in ("logit", "logits") and f"{whole}_attention" in record)
 
 
 def theories_of(record: xr.Dataset, name: str) -> list[str]:
@@ -197,7 +197,8 @@ def _series_looks(names: Sequence[str], theories: Sequence[str], tones: Sequence
     own = [{"name": name} | (tones[place] if tones else {}) for place, name in enumerate(names)]
     styles = ("dashes", "dots")
     return own + [
-        {"name": "" if place else theory, "style": styles[order % 2], "tone": place, "quiet": place > 0} | (tones[place] if tones else {})
+        {"name": "" if place else theory, "style": styles[order % 2], "quiet": place > 0}
+        | (tones[place] if tones else {"tone": place})
         for order, theory in enumerate(theories)
         for place in range(len(names))
     ]
@@ -229,7 +230,12 @@ def labels_of(record: xr.Dataset, axis: Any) -> list[str]:
     if axis in record.coords:
         return [label(value) for value in record[axis].values]
     told = [str(name) for name, other in record.coords.items() if other.dims == (axis,) and len(set(other.values.tolist())) > 1]
-    rows = [", ".join(f"{name} {label(record[name].values[place])}" for name in told) for place in range(record.sizes[axis])]
+    rows = [""] * record.sizes[axis]
+    for name in told:
+        if len(set(rows)) < len(rows):  # no more than tells them apart: a menu has little room
+            rows = [
+                f"{row}, {name} {label(value)}".removeprefix(", ") for row, value in zip(rows, record[name].values, strict=True)
+            ]
     return rows if told else [str(place) for place in range(record.sizes[axis])]
 
 

@@ -138,7 +138,7 @@ const ChartHeat = (() => {
       const named = (label) => ChartFrame.shortened(label, Math.floor((box.right - 20) / ChartFrame.LETTER));
       words(named(spec.y.label), 2, box.top - 9, "chart-name");
       words(named(spec.x.label), box.right, box.bottom + 31, "chart-name chart-end");
-      if (isOutlined()) words(ChartFrame.shortened(`rim outside the dashes: ${spec.outlineName ?? "theory"}`, Math.floor((box.right - 60) / ChartFrame.LETTER)), 2, box.bottom + 31);
+      if (isOutlined()) words(ChartFrame.shortened(`outside the dashes: ${spec.outlineName ?? "theory"}`, Math.floor((box.right - 60) / ChartFrame.LETTER)), 2, box.bottom + 31);
     }
 
     function drawKey() {

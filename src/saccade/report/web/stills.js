@@ -118,6 +118,9 @@ const Stills = (() => {
     return { label, min: start - room, max: high + room };
   }
 
+  /** Stages of one run: some belong to a choice, axis -> place. */
+  const bandsOf = ({ bands }, choice) => bands.filter(({ at = {} }) => Object.entries(at).every(([axis, place]) => (choice[axis] ?? 0) === place));
+
   /** All that a chart needs. @param {{from: number, to: number, label: string}[]} bands stages, for lines */
   function still(loaded, choice, moment, bands = []) {
     const { figure } = loaded;
@@ -138,5 +141,5 @@ const Stills = (() => {
     return { ...told, ...axes, ...size, ...shown, ...moving(loaded, choice, moment) };
   }
 
-  return Object.freeze({ load, still, moving, momentAt, shareOf, timesOf, rounded });
+  return Object.freeze({ load, still, bandsOf, moving, momentAt, shareOf, timesOf, rounded });
 })();
