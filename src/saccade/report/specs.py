@@ -69,7 +69,7 @@ _MEANINGS = {  # what is shown of the embedded model instead of its raw matrices
 
 
 def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
-    """Every numeric variable that has a time axis, the most telling first; attention of classes in a chart for each if asked for."""
+    """Every numeric variable that has a time axis, the most telling first; on request a chart for each class."""
     from saccade.report.specs_watched import watched_figures
 
     if is_watched(record):

@@ -10,6 +10,7 @@ const ChartFrame = (() => {
   const LETTER = 6.3; // mean width of a letter at the charts' 11 px, for how many letters fit somewhere
   const FONT = '11px system-ui, -apple-system, "Segoe UI", sans-serif'; // as theme.css sets it
   const PAUSE = 800; // milliseconds without a change before a screen reader is told: a slider that is dragged would flood it
+  const LEAST_ZOOMED = 260; // pixels of a chart that fills the window
   let ruler = null; // a canvas that is never shown
 
   /** An SVG element. @param {string} name @param {Object} [attributes] @param {Element} [parent] */
@@ -76,7 +77,8 @@ const ChartFrame = (() => {
 
     function redraw() {
       frame.width = Math.max(120, Math.floor(stage.clientWidth || container.clientWidth || 600));
-      frame.height = spec.heightOf?.(frame.width) ?? spec.height ?? Math.round(Math.min(300, Math.max(200, frame.width * 0.5)));
+      const zoomed = figure.closest(".zoom") ? Math.max(LEAST_ZOOMED, innerHeight - 140) : undefined; // room for title, caption and buttons
+      frame.height = zoomed ?? spec.heightOf?.(frame.width) ?? spec.height ?? Math.round(Math.min(300, Math.max(200, frame.width * 0.5)));
       const size = { width: frame.width, height: frame.height, viewBox: `0 0 ${frame.width} ${frame.height}` };
       for (const [key, value] of Object.entries(size)) picture.setAttribute(key, value);
       draw(frame.width, frame.height);

@@ -233,6 +233,8 @@ const ChartLine = (() => {
       spec.highest = box.top;
       spec.hasMarkers = hasMarkers;
       spec.series.forEach((series, index) => {
+        if (curves[index].x === series.x && curves[index].y === series.y && curves[index].low === series.low) return;
+        Object.assign(curves[index], { x: series.x, y: series.y, low: series.low });
         const { line, markers } = paths(series, ChartFrame.looks(series, index).index, x, y, spec);
         curves[index].band.setAttribute("d", ribbon(series, x, y, spec));
         curves[index].line.setAttribute("d", line);

@@ -101,6 +101,7 @@
 
   async function start() {
     offerTop();
+    Zoom.attach();
     if (!Packed.works()) {
       html("p", "warning", "This browser cannot unpack the figures; Chrome 80, Firefox 113, Safari 16.4 or later can.", place("story"));
       return;
