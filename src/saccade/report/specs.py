@@ -175,7 +175,16 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
         if figure.get("theory"):
             ghosts |= {"ghostName": figure["theory"][0]}
             groups = [group | {"ghost": values[moment, len(names) + index]} for index, group in enumerate(groups)]
-        return told | ghosts | {"x": {"label": figure["axes"][1]}, "y": figure["y"], "labels": figure["names"][1], "groups": groups}
+        return (
+            told
+            | ghosts
+            | {
+                "x": {"label": figure["axes"][1].replace("_", " ")},
+                "y": figure["y"],
+                "labels": figure["names"][1],
+                "groups": groups,
+            }
+        )
     if figure["kind"] == "heads":  # each statistic is a heat map with a scale of its own
         told, figure = told | {"kind": "heat"}, figure | {"y": figure["statistics"][at[0]]}
     rows, columns = figure["names"]

@@ -65,9 +65,11 @@ VARIABLES = {
     "distinct_entropy": Variable(ALONG, "nats", "entropy of attention among the distinct tokens of one class, rescaled to one"),
     "top_attention": Variable(ALONG, "1", "attention of one class on its most frequent distinct token"),
     "common_attention": Variable(ALONG, "1", "attention of one class on common tokens"),
-    "attention": Variable(f"{ALONG} bar", "1", "attention of one class on common tokens together, and on each distinct token"),
+    "attention": Variable(
+        f"{ALONG} own_token", "1", "attention of one class on common tokens together, and on each distinct token"
+    ),
     "theory_attention": Variable(
-        f"{ALONG} bar", "1", "the same by Theorem 2 and the corrected theory's B", "attention", "corrected theory"
+        f"{ALONG} own_token", "1", "the same by Theorem 2 and the corrected theory's B", "attention", "corrected theory"
     ),
     "stop_reason": Variable("case", "", "why a flow ended"),
     "conditions": Variable("case", "", "assumptions of the theory, each with its number and bound, as JSON"),
@@ -215,7 +217,7 @@ def _bar_names(setup: Setup, names: NDArray[np.str_] | None) -> dict[str, Any]:
     tokens = bar_tokens(found, setup.task.token_prob[found.n])
     distinct = [f"d{place}" for place in range(1, len(tokens) + 1)] if names is None else names[tokens].tolist()
     roles = ["common", *["distinct"] * len(distinct)]
-    return {"bar": ["common", *distinct], "bar_role": ("bar", roles)}
+    return {"own_token": ["common", *distinct], "own_token_role": ("own_token", roles)}
 
 
 def _obstacle(task: SequenceClasses, at: SnapTheory, names: NDArray[np.str_]) -> str:

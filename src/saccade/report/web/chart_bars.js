@@ -75,7 +75,7 @@ const ChartBars = (() => {
       const between = shaded.length > 4 ? shaded.slice(1, -1) : []; // of many from light to dark the first and the last are named
       const groups = ChartFrame.named(shown.filter((_, index) => !between.includes(index)), spec.title);
       if (spec.groups.some((group) => group.ghost)) groups.push({ name: ghostName(), index: 0, box: true, ghost: true });
-      return groups;
+      return [...groups, ...spec.levels.map(({ label }) => ({ name: label, isLevel: true })).filter(({ name }) => name)]; // beside its line it would lie on bars
     }
 
     function drawAxes(limits) {
@@ -98,7 +98,7 @@ const ChartBars = (() => {
       const row = (at) => (staggered(slot) ? places.indexOf(at) % 2 : 0);
       ChartFrame.xAxis(under, x, box, spec.x.label, places, (at) => ChartFrame.shortened(spec.labels[at], letters), row);
       const bars = spec.groups.map((group, index) => shapes(picture, coloursOf(group, index)));
-      ChartFrame.levels(svg("g", {}, picture), spec.levels, y, box);
+      ChartFrame.levels(svg("g", {}, picture), spec.levels.map((level) => ({ ...level, label: "" })), y, box);
       drawn = { key: axesKey(limits), y, box, slot, bars };
     }
 

@@ -113,7 +113,7 @@ const ChartFrame = (() => {
   /** Names that the title does not say already. @param {Object[]} items series or groups */
   const named = (items, title) => (items.length === 1 && items[0].name === title ? [] : items.filter((item) => item.name && !item.quiet));
 
-  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, style?, marker?, box?, ghost?, look?} */
+  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, style?, marker?, box?, ghost?, look?, isLevel?} */
   function legend(parent, entries, left, width) {
     let x = left;
     let y = 10;
@@ -129,6 +129,10 @@ const ChartFrame = (() => {
   }
 
   function key(parent, entry, x, y) {
+    if (entry.isLevel) {
+      svg("path", { d: `M${x} ${y}H${x + 20}`, class: "chart-mark" }, parent);
+      return;
+    }
     if (entry.box) {
       const look = entry.look ?? (entry.ghost ? "chart-ghost" : `chart-fill-${entry.index % 8}`);
       const box = svg("rect", { x: x + 6, y: y - 5, width: 12, height: 10, class: look }, parent);

@@ -131,7 +131,7 @@ const Stills = (() => {
       const y = axisOf(figure.y, series);
       return { ...told, height, x: { label: figure.time_label, log: figure.time.log }, y, series, bands };
     }
-    const [first, second] = figure.axes;
+    const [first, second] = figure.axes.map((axis) => axis.replaceAll("_", " "));
     if (figure.kind === "bars") {
       return { ...told, x: { label: second }, y: figure.y, labels: figure.names[1], roles: figure.roles, ...moving(loaded, choice, moment) };
     }
