@@ -217,7 +217,7 @@ const RunView = (() => {
     const now = (moment) => ({ values: look(moment, shown).attention.flat(), ...(withTheory && { outline: told(moment) }) });
     const chart = Charts.heat(container, {
       title, height, rows: size, columns: size, ...axes, min: 0, max: 1, unit: "attention", numbers: size <= MOST_ARROWS, key: size > MOST_ARROWS,
-      outlineName: "theory", ...now({ ...run.seen[0], place: 0 }),
+      outlineName: "", ...now({ ...run.seen[0], place: 0 }),
     });
     return { chart, load(next) { shown = next; }, draw: (moment) => chart.update(now(moment)) };
   }
@@ -261,7 +261,7 @@ const RunView = (() => {
       entry(`key-box law-tone-${Tones.tone(0)}`, "most frequent of its class");
     }
     const outline = TheoryView.outline(shown.run);
-    if (outline) entry(scan ? "key-box key-ghost" : "key-line key-theory", `${scan ? "outline" : "dashed, and outside the dashes in a cell"}: ${outline}`);
+    if (outline) entry(scan ? "key-box key-ghost" : "key-line key-theory", `${scan ? "outline" : "dashes and rims"}: ${outline}`);
   }
 
   /** What two runs must share to be shown in the same charts. */

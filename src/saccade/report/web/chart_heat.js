@@ -11,7 +11,7 @@ const ChartHeat = (() => {
   const KEY_WIDTH = 12;
   const NUMBER_WIDTH = 30; // pixels of a cell, below which a number does not fit
   const MOST_OUTLINED = 400; // cells with a rim of their own
-  const [RIM, WIDEST_RIM] = [0.16, 7]; // of a cell's lesser side, and in pixels
+  const [RIM, WIDEST_RIM] = [0.11, 7]; // of a cell's lesser side, and in pixels
 
   const isKnown = (value) => Number.isFinite(value ?? NaN);
 
@@ -138,7 +138,7 @@ const ChartHeat = (() => {
       const named = (label) => ChartFrame.shortened(label, Math.floor((box.right - 20) / ChartFrame.LETTER));
       words(named(spec.y.label), 2, box.top - 9, "chart-name");
       words(named(spec.x.label), box.right, box.bottom + 31, "chart-name chart-end");
-      if (isOutlined()) words(ChartFrame.shortened(`outside the dashes: ${spec.outlineName ?? "theory"}`, Math.floor((box.right - 60) / ChartFrame.LETTER)), 2, box.bottom + 31);
+      if (isOutlined() && spec.outlineName !== "") words(ChartFrame.shortened(`outside the dashes: ${spec.outlineName ?? "theory"}`, Math.floor((box.right - 60) / ChartFrame.LETTER)), 2, box.bottom + 31);
     }
 
     function drawKey() {
@@ -163,7 +163,7 @@ const ChartHeat = (() => {
       const value = format(spec.values[cell.row * spec.columns + cell.column]);
       const where = [[spec.y, cell.row], [spec.x, cell.column]].map(([axis, index]) => `${axis.label} ${tickLabel(axis, index)}`);
       const told = spec.outline?.[cell.row * spec.columns + cell.column];
-      readout.textContent = `${where.join(", ")}: ${value} ${spec.unit}${isKnown(told) ? ` (${spec.outlineName ?? "theory"} ${format(told)})` : ""}`;
+      readout.textContent = `${where.join(", ")}: ${value} ${spec.unit}${isKnown(told) ? ` (${spec.outlineName || "theory"} ${format(told)})` : ""}`;
       speak(readout.textContent);
     }
 

@@ -16,7 +16,7 @@
  * Charts.heat(container, spec)  {title, caption?, height?, x: {label, ticks: []}, y: {label, ticks: []}, rows, columns,
  *                                values (row by row; NaN is missing), min, max, scale: "sequential" | "diverging", unit,
  *                                numbers?: the value is written in each cell, key? = true,
- *                                outline?: theory's values (null: none), the rim of each cell outside a dashed line; outlineName?}
+ *                                outline?: theory's values (null: none), the rim of each cell outside a dashed line; outlineName? ("": not said)}
  * Charts.timeline(container, spec)  {title, caption?, height?, x: {label, min, max}, states: [names], steps: [], end: where the last one ends,
  *                                rows: [{name, group, first?: of its group, pieces: [[from step, place in states or -1]],
  *                                still: step | null, takes: [steps]}], legend? = true}
