@@ -148,7 +148,7 @@ def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     is_stacked = bool(spec.get("stacked"))
     width = 0.8 if is_stacked else 0.8 / max(1, len(groups))
     up, down = np.zeros(len(places)), np.zeros(len(places))  # how high the stacks are, above and below zero
-    named = []
+    named: list[tuple[Any, str]] = []
     for index, group in enumerate(groups):
         heights = _shown(group["values"])
         shift = 0.0 if is_stacked else (index - (len(groups) - 1) / 2) * width
@@ -186,7 +186,7 @@ def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     image = axes.imshow(under, cmap=scale, vmin=spec["min"], vmax=spec["max"], aspect="auto", interpolation="nearest")
     for row, column in np.argwhere(np.isfinite(told)):  # the run inside a dashed line, theory outside
         colour = image.to_rgba(cells[row, column])
-        ink = "black" if image.norm(cells[row, column]) > 0.55 else "white"
+        ink = "black" if cells[row, column] > 0.45 * spec["min"] + 0.55 * spec["max"] else "white"
         axes.add_patch(Rectangle((column - 0.36, row - 0.36), 0.72, 0.72, fc=colour, ec=ink, ls="--", lw=0.6))
     _names(axes, "x", np.arange(spec["columns"]), spec["x"]["ticks"], cell)
     _names(axes, "y", np.arange(spec["rows"]), spec["y"]["ticks"], cell)

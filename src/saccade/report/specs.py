@@ -200,8 +200,7 @@ def _series_looks(names: Sequence[str], theories: Sequence[str], tones: Sequence
     line that they predict, where the first alone is named.
     """
     if theories and len(names) == 1:
-        tones = [None, *range(1, len(theories))]
-        dashed = [{"name": name, "style": "dashes", "tone": tone} for name, tone in zip(theories, tones, strict=True)]
+        dashed = [{"name": name, "style": "dashes", "tone": order or None} for order, name in enumerate(theories)]
         return [{"name": "run", "tone": 0}, *dashed]
     own = [{"name": name} | (tones[place] if tones else {}) for place, name in enumerate(names)]
     styles = ("dashes", "dots")

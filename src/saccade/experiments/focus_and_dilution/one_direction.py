@@ -6,6 +6,8 @@ From there on the theory's own equations are solved, without a look at the run. 
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
@@ -16,6 +18,7 @@ from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
 
 CALLED = "theory with one direction"
+MOST_EVALUATIONS = 50_000  # of the velocity: the default takes 2,000, a start that is not small may never end
 
 
 def one_direction_attention(run: xr.Dataset, *, phi_scale: float, lr_attention: float, until: float) -> Array:
@@ -29,13 +32,25 @@ def one_direction_attention(run: xr.Dataset, *, phi_scale: float, lr_attention: 
     except InputError:  # equally frequent tokens: nothing condenses
         return told
 
+    evaluations = itertools.count()
+
     def velocity(_: float, state: Array) -> Array:
+        if next(evaluations) > MOST_EVALUATIONS:
+            raise _TooFarError
         return np.hstack(theory.rank_one_velocity(_split(state), **settings))
 
-    path = solve_ivp(velocity, (0, t[known - 1]), np.hstack(start), method="LSODA", t_eval=t[:known], rtol=1e-8, atol=1e-12)
+    try:
+        with np.errstate(all="ignore"):
+            path = solve_ivp(velocity, (0, t[known - 1]), np.hstack(start), method="LSODA", t_eval=t[:known], rtol=1e-8, atol=1e-12)
+    except _TooFarError:
+        return told
     for place, state in enumerate(path.y.T):
         told[place] = theory.rank_one_attention(_split(state), stationary=pi, phi_scale=phi_scale)
     return told
+
+
+class _TooFarError(Exception):
+    """The theory cannot be followed as far as the run."""
 
 
 def _split(state: Array) -> theory.RankOneState:
