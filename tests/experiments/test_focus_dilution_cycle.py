@@ -102,6 +102,24 @@ def test_a_run_that_diverged_still_has_its_events_claims_table_and_figure(paper)
     assert len(EXPERIMENT.figure(broken).axes) > 9
 
 
+def test_theory_with_one_direction_tells_attention_until_a_second_opens_and_then_nothing(record):
+    run = record.isel(seed=0)
+    opened = next(event.time for event in events_of(record) if event.name == "new_direction")
+    told, seen = run.predicted_attention.values, run.attention.values
+    before = run.time.values <= opened
+    assert np.abs(told - seen)[before].max() < 0.01
+    assert np.abs(seen[before] - seen[0]).max() > 0.5  # by then it has focused and diluted
+    assert np.isnan(told[~before]).all()
+    frame = EXPERIMENT.film(record).spec()
+    assert [row[0] is None for row in frame["theory"]] == [time > opened for time in frame["times"]]
+
+
+@pytest.mark.parametrize("settings", [{"stationary": (0.25,) * 4}, {"init_scale": 1.0}, {"t1": 1e-6}])
+def test_where_theory_has_nothing_to_follow_the_run_stands_alone(settings):
+    record = EXPERIMENT.run(Settings(t1=settings.pop("t1", 5.0), n_times=150, **settings))
+    assert record.predicted_attention.shape == record.attention.shape
+
+
 def test_the_table_holds_what_the_figure_shows(record):
     rows = EXPERIMENT.rows(record)
     assert len(rows) == 1501

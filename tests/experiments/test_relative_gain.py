@@ -91,3 +91,11 @@ def test_the_table_shows_how_much_of_the_growth_is_missing_and_the_figure_has_th
     }
     assert least["descent, ratio 100"] > 0.9 > least["descent, ratio 10"] > 0.5 > least["descent, ratio 1"]
     assert len(EXPERIMENT.figure(record).axes) == 3
+
+
+def test_attention_of_the_flow_is_what_theorem_3_makes_of_the_most_frequent_token(record):
+    told, seen = record.told_attention.values, record.flow_attention.values
+    distinct = np.isfinite(told[0])
+    assert distinct.sum() == 15  # five of each class; of common tokens it says nothing
+    assert np.abs(told - seen)[:, distinct].max() < 1e-8
+    np.testing.assert_allclose(seen.sum(axis=-1), 1)

@@ -9,6 +9,7 @@ import xarray as xr
 import saccade
 from saccade.experiments.scan_and_snap.snap_growth import entropy_at, exponent, fates, growth, leader, one_common_token, onset
 from saccade.theory import scan_and_snap as theory
+from tests.experiments.default_runs import record_of
 
 TASK = {"n_classes": 3, "common_feature": 0.3, "n_distinct": 5, "n_vocab": 211}
 
@@ -87,3 +88,11 @@ def test_a_user_s_several_queries_are_each_read_in_their_own_row():
     assert rows[0, 2] == rows[1, 1] == 0
     assert growth(record).top_logit[-1] == rows[0, 1]
     assert fates(record).rising_common == []
+
+
+def test_bars_of_attention_are_whole_and_near_those_of_theory():
+    base = record_of("scan-then-snap").isel(case=0)
+    np.testing.assert_allclose(base.attention.sum("own_token"), 1)
+    assert base.own_token.values.tolist() == ["common", "d1", "d2", "d3", "d4"]
+    assert np.abs(base.attention - base.theory_attention).max() < 0.01
+    assert float(base.attention[0, 0] - base.attention[-1, 0]) > 0.08  # the common token has lost what there was to lose

@@ -152,10 +152,14 @@ def snap() -> Film:
 
 
 def turning() -> Film:
-    """Two queries that turn from the first token to the last."""
+    """Two queries that turn from the first token to the last; theory says less than half of it, and only in the first half."""
     share = np.linspace(0, 1, 20)[:, None]
     row = np.concatenate([1 - share, 0 * share, share], axis=1)
-    return Film("Attention turns.", np.arange(20.0), np.stack([row, row], axis=1), ["a", "b", "c"], queries=["a", "b"])
+    values = np.stack([row, row], axis=1)
+    theory = np.where(np.arange(20)[:, None, None] < 10, 0.4 * values, np.nan)
+    return Film(
+        "Attention turns.", np.arange(20.0), values, ["a", "b", "c"], queries=["a", "b"], theory=theory, outlines="half of it"
+    )
 
 
 def written(

@@ -183,3 +183,49 @@ def test_a_film_that_is_none_is_not_shown_and_named(visit, results, tmp_path):
     page = visit(write_report(folder, tmp_path / "damaged.html", told.append))
     expect(page.locator(".film")).to_have_count(0)
     assert "film.json" in told[0]
+
+
+def _frame(page, place):
+    """The second film at a share of its length."""
+    page.locator(".film-slider").nth(1).evaluate(
+        "(one, share) => { one.value = share * one.max; one.dispatchEvent(new Event('input')); }", place
+    )
+    return page.locator(".film").nth(1)
+
+
+def test_theory_is_the_rim_of_each_cell_as_long_as_it_speaks(visit, report):
+    page = visit(report, reduced_motion="reduce")
+    film = _frame(page, 0)
+    expect(film.locator(".chart-svg")).to_contain_text("outside the dashes: half of it")
+    inside = film.locator(".chart-svg rect[stroke-dasharray]")
+    expect(inside).to_have_count(6)
+    colour = "(share) => ChartScales.sequential(share).replaceAll(' ', '')"
+    assert inside.first.get_attribute("fill") == page.evaluate(colour, 1.0)  # the run's own
+    pixel = """async (image) => { const copy = new Image(); copy.src = image.getAttribute("href"); await copy.decode();
+      const canvas = document.createElement("canvas"), context = canvas.getContext("2d"); context.drawImage(copy, 0, 0);
+      return `rgb(${[...context.getImageData(0, 0, 1, 1).data].slice(0, 3)})`; }"""
+    assert film.locator(".chart-svg image").first.evaluate(pixel) == page.evaluate(
+        colour, 0.4
+    )  # theory's, of which the rim is seen
+    film = _frame(page, 1)
+    expect(inside.first).to_have_attribute("visibility", "hidden")  # it says nothing of the end
+
+
+def test_a_figure_fills_the_window_at_a_tap_and_comes_back(visit, report):
+    page = visit(report, viewport={"width": 390, "height": 844}, has_touch=True, reduced_motion="reduce")
+    page.locator("#result-0 > summary").tap()
+    stage = page.locator("#result-0 .panel .chart-stage").first
+    stage.scroll_into_view_if_needed()
+    small = stage.bounding_box()
+    stage.tap()
+    large = page.locator(".zoom[open] .chart-svg")
+    expect(large).to_be_visible()
+    assert large.bounding_box()["width"] > 1.5 * small["width"]
+    assert float(large.get_attribute("height")) > 1.5 * small["height"]  # drawn anew, not stretched
+    page.locator(".zoom-close").tap()
+    expect(page.locator(".zoom[open]")).to_have_count(0)
+    assert stage.bounding_box()["width"] == small["width"]
+    page.get_by_role("button", name="Enlarge descent-1").press("Enter")  # by keyboard as well
+    expect(page.locator(".zoom[open] .chart-svg")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#result-0 .panel .chart-svg").first).to_be_visible()

@@ -132,9 +132,11 @@ def test_words_by_a_line_may_stand_anywhere_along_it() -> None:
     assert not any(box.y0 < height < box.y1 for height in taken)
 
 
-def test_words_by_a_level_stand_where_no_bar_is() -> None:
+def test_a_level_of_bars_is_named_in_the_legend_and_not_on_a_bar() -> None:
     (axes,) = drawn([Bars("", "", "", list("abcd"), {"": [0.1, 0.2, 0.9, 0.9]}, ylim=(0, 1), levels={0.5: "half"})]).axes
-    assert boxes_of(axes)[0].x1 < 0.5
+    assert [words.get_text() for words in axes.get_legend().get_texts()] == ["half"]
+    assert boxes_of(axes) == []
+    assert [line.get_ydata()[0] for line in axes.get_lines()] == [0.5]
 
 
 def test_a_lighter_shade_is_lighter() -> None:

@@ -12,8 +12,12 @@ from matplotlib.colors import to_rgb
 from saccade.report.drawn import draw
 from saccade.report.drawn_timeline import COLOURS
 from saccade.report.notebook import show
-from saccade.report.specs import figures, still, token_names
+from saccade.report.page import write_report
+from saccade.report.roles import token_names
+from saccade.report.specs import figures, still
 from saccade.report.style import categorical
+from tests.browser import expect
+from tests.report.made_results import written
 
 N_TIMES, N_TOKENS = 7, 11
 TOKENS = [f"token {place}" for place in range(N_TOKENS)]
@@ -112,3 +116,51 @@ def test_no_series_is_orange_on_a_page_but_what_failed_is(visit, report, scheme)
 
 def test_no_series_is_orange_in_a_figure():
     assert [one for one in (*map(categorical, range(7)), *COLOURS) if is_orange(one)] == []
+
+
+def two_classes():
+    prob = np.array([[0.2, 0.5, 0.3, 0.0, 0.0], [0.1, 0.0, 0.0, 0.3, 0.6]])
+    run = {
+        "attention": (("time", "class", "token"), np.stack([prob] * 3)),
+        "attention_logits": (("time", "token"), np.ones((3, 5))),
+    }
+    return xr.Dataset({"token_prob": (("class", "token"), prob)} | run, {"time": np.arange(3.0)})
+
+
+def test_attention_of_each_class_is_bars_by_role_common_grey_and_distinct_by_frequency():
+    record = two_classes()
+    one, two = (figure for figure in figures(record, each_class=True) if figure["name"].startswith("attention-"))
+    assert (one["kind"], one["title"], two["title"]) == ("bars", "Attention: class 1", "Attention: class 2")
+    assert one["names"][1] == ["c1", "d1", "d2"]
+    assert one["tones"] == [{"tone": 6}, {"tone": 0, "opacity": 0.3}, {"tone": 0, "opacity": 1.0}]
+    np.testing.assert_array_equal(still(one)["groups"][0]["values"], [0.2, 0.3, 0.5])  # the rarest distinct token first
+    np.testing.assert_array_equal(still(two)["groups"][0]["values"], [0.1, 0.3, 0.6])
+    (both,) = (figure for figure in figures(record) if figure["name"] == "attention")  # side by side for Matplotlib
+    assert [tone is not None for tone in both["tones"]] == [True, False, False, False, False]
+    colours = [bar.get_facecolor() for bar in draw(still(both)).axes[0].patches]
+    assert colours[0] == colours[5] == (*to_rgb(categorical(6)), 1.0)
+    assert colours[1] != colours[6]
+
+
+def test_bars_by_role_have_their_colours_on_a_page(visit, tmp_path):
+    page = visit(show(two_classes()).save(tmp_path / "page.html"))
+    bars = page.locator("[data-figure=attention-1] path[class^=chart-fill]")
+    bars.last.wait_for(state="attached")
+    assert [one.get_attribute("class") for one in bars.all()] == ["chart-fill-6", "chart-fill-0", "chart-fill-0"]
+    assert [one.get_attribute("opacity") for one in bars.all()] == [None, "0.3", "1"]
+    assert "common tokens" in page.locator("[data-figure=attention-1]").inner_text()
+
+
+def test_stages_belong_to_the_run_that_is_shown(visit, tmp_path):
+    times = np.geomspace(1, 1e4, 9)
+    record = xr.Dataset({"growth": (("flow", "time"), np.stack([times, times**2]))}, {"time": times, "flow": ["B", "C"]})
+    rows = [
+        {"flow": flow, "stage": f"{stage} {flow}", "from": at} for flow in "BC" for stage, at in (("scans", 0), ("snapped", 100))
+    ]
+    page = visit(write_report(written(tmp_path / "one", record=record, tables={"stages.csv": rows}), tmp_path / "page.html"))
+    chart = page.locator("[data-figure=growth]")
+    expect(chart).to_contain_text("snapped B")
+    expect(chart).not_to_contain_text("snapped C")
+    page.get_by_label("flow").select_option(label="C")
+    expect(chart).to_contain_text("snapped C")
+    expect(chart).not_to_contain_text("snapped B")

@@ -29,9 +29,9 @@ class Film:
     | `values`   | attention (time, token) for bars, (time, query, token) for a map                                    |
     | `tokens`   | names of the tokens                                                                                 |
     | `queries`  | names of the queries, for a map                                                                     |
-    | `theory`   | what theory predicts (time, token), drawn as outlines; NaN where it says nothing                    |
+    | `theory`   | what theory predicts, of the shape of `values`, drawn as outlines; NaN where it says nothing         |
     | `outlines` | what the outlines are: "Theorem 3"                                                                  |
-    | `roles`    | the role of each token, one colour per role; "common tokens" are grey; none: all alike                 |
+    | `roles`    | "common tokens" (grey) or "distinct tokens" (the fuller the more frequent, rarest first) of each        |
     | `marks`    | moments with a name: time -> "winner emerges"                                                       |
     | `clock`    | what time is: "t (steps)"                                                                           |
     """
@@ -57,7 +57,7 @@ class Film:
             raise InputError(f"a film of {len(self.tokens)} tokens needs values of the shape {axes}; it has {values.shape}.")
         flat = values.reshape(len(time), -1)
         at = frames(time, flat)
-        told = None if self.theory is None else _rows(np.asarray(self.theory, float), time, at)
+        told = None if self.theory is None else _rows(np.asarray(self.theory, float).reshape(flat.shape), time, at)
         return {
             "kind": "heat" if self.queries else "bars",
             "sentence": str(self.sentence),

@@ -146,22 +146,37 @@ const RunView = (() => {
       name: shown.names[token], quiet: true, style, tone: Tones.ofRun(shown.run, shown.row)[token],
       x: points.map((one) => one.time), y: points.map((one) => one.attention[shown.row][token]),
     });
-    const made = (points) => ({
+    let ahead = null; // {run, row, seen, chosen, pale}: drawn once for what is known of the run
+    function known() {
+      const { run, row } = shown;
+      if (ahead?.run !== run || ahead.row !== row || ahead.seen !== run.seen.length) {
+        const chosen = tokens();
+        ahead = { run, row, seen: run.seen.length, chosen, pale: chosen.map((token) => line(token, run.seen, "pale")) };
+      }
+      return ahead;
+    }
+    function passed({ chosen, pale }, moment) {
+      const count = Math.floor(moment.place) + 1;
+      return pale.map((whole, at) => ({
+        ...whole, style: "line", x: [...whole.x.slice(0, count), moment.time], y: [...whole.y.slice(0, count), moment.attention[shown.row][chosen[at]]],
+      }));
+    }
+    const made = (moment) => ({
       title: title(), x: { label: "", min: -MARGIN * shown.run.times.at(-1), max: shown.run.times.at(-1) }, y: { label: "attention", min: 0, max: 1 },
-      series: [...tokens().map((token) => line(token, shown.run.seen, "pale")), ...tokens().map((token) => line(token, points, "line"))],
+      series: [...known().pale, ...passed(known(), moment)],
     });
-    const chart = Charts.line(container, { height, ...made([]) });
+    const chart = Charts.line(container, { height, ...made({ ...shown.run.seen[0], place: 0 }) });
     return {
       chart,
       load(next) { shown = next; },
       draw(moment) {
-        chart.update(made([...shown.run.seen.slice(0, Math.floor(moment.place) + 1), moment]));
+        chart.update(made(moment));
         chart.cursor(moment.time);
       },
     };
   }
 
-  /** Bars of one class: a group for each colour, or run and record side by side. */
+  /** Bars of one class by role, or run and record side by side. */
   function barGroups({ run, record }, n, tokens, moment) {
     const live = tokens.map((token) => moment.attention[n][token]);
     const told = predicted(run, n, tokens, moment);
@@ -170,10 +185,7 @@ const RunView = (() => {
       return [{ name: "run", tone: 0, values: live, ...(told && { ghost: told }) }, { name: "record", tone: Tones.COMMON, values: kept }];
     }
     const tones = Tones.ofRun(run, n);
-    return [...new Set(tokens.map((token) => tones[token]))].map((tone) => {
-      const own = (values) => values.map((value, at) => (tones[tokens[at]] === tone ? value : null));
-      return { name: `${tone}`, tone, values: own(live), ...(told && { ghost: own(told) }) };
-    });
+    return [{ name: "attention", tones: tokens.map((token) => ({ tone: tones[token] })), values: live, ...(told && { ghost: told }) }];
   }
 
   /** Theory's bars at a moment between two samples; nothing where it is silent. */
@@ -190,21 +202,24 @@ const RunView = (() => {
     const made = (moment) => ({ labels: tokens().map((token) => shown.names[token]), groups: barGroups(shown, n, tokens(), moment) });
     const title = shown.record ? `Class ${rowName(shown, n)}` : `before “${rowName(shown, n)}”`;
     const chart = Charts.bars(container, {
-      title, height, x: { label: "" }, y: { label: "attention", min: 0, max: 1 }, stacked: !shown.record, legend: Boolean(shown.record),
+      title, height, x: { label: "" }, y: { label: "attention", min: 0, max: 1 }, legend: Boolean(shown.record),
       ...made({ ...shown.run.seen[0], place: 0 }),
     });
     return { chart, load(next) { shown = next; }, draw: (moment) => chart.update(made(moment)) };
   }
 
-  function heatChart(container, shown, height, { title, look }) {
+  function heatChart(container, shown, height, { title, look, withTheory }) {
     const { names, run } = shown;
     const size = run.seen[0].attention.length;
     const axes = { x: { label: "attention on", ticks: names }, y: { label: "query", ticks: names } };
+    const every = run.seen[0].attention.map((_, token) => token);
+    const told = (moment) => every.flatMap((n) => predicted(shown.run, n, every, moment) ?? every.map(() => null));
+    const now = (moment) => ({ values: look(moment, shown).attention.flat(), ...(withTheory && { outline: told(moment) }) });
     const chart = Charts.heat(container, {
       title, height, rows: size, columns: size, ...axes, min: 0, max: 1, unit: "attention", numbers: size <= MOST_ARROWS, key: size > MOST_ARROWS,
-      values: run.seen[0].attention.flat(),
+      outlineName: "", ...now({ ...run.seen[0], place: 0 }),
     });
-    return { chart, load(next) { shown = next; }, draw: (moment) => chart.update({ values: look(moment, shown).attention.flat() }) };
+    return { chart, load(next) { shown = next; }, draw: (moment) => chart.update(now(moment)) };
   }
 
   function arrowChart(container, shown, height) {
@@ -226,7 +241,7 @@ const RunView = (() => {
     if (shown.run.model === "scan-and-snap") {
       return Array.from({ length: rowCount(shown.run) }, (_, n) => barChart(container, shown, n, height));
     }
-    const made = [heatChart(container, shown, height, { title: "Attention by query", look: (moment) => moment })];
+    const made = [heatChart(container, shown, height, { title: "Attention by query", look: (moment) => moment, withTheory: true })];
     if (shown.record) made.push(heatChart(container, shown, height, { title: "The record", look: ({ time }, now) => recordAt(now.record, time) }));
     else if (shown.run.seen[0].embedding && shown.names.length <= MOST_ARROWS) made.push(arrowChart(container, shown, height));
     return made;
@@ -246,7 +261,7 @@ const RunView = (() => {
       entry(`key-box law-tone-${Tones.tone(0)}`, "most frequent of its class");
     }
     const outline = TheoryView.outline(shown.run);
-    if (outline) entry(scan ? "key-box key-ghost" : "key-line key-theory", `${scan ? "outline" : "dashed"}: ${outline}`);
+    if (outline) entry(scan ? "key-box key-ghost" : "key-line key-theory", `${scan ? "outline" : "dashes and rims"}: ${outline}`);
   }
 
   /** What two runs must share to be shown in the same charts. */

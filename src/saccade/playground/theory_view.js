@@ -9,6 +9,7 @@ const TheoryView = (() => {
   const SEEN = 0.02; // of attention: the least change of a cell or bar that can be seen
   const OPEN = 0.5; // of the largest singular value: a direction of that size can be told from noise by eye
   const kept = new WeakMap(); // run -> curves at its times, without time 0
+  const known = new WeakMap(); // run -> {seen: how many samples, times, stages}: asked for at every frame
 
   function asked(run) {
     const until = run.ofRecord ? performance.now() + MOST_TIME : Infinity;
@@ -48,8 +49,19 @@ const TheoryView = (() => {
     return { focused: begun > 0 ? run.times[begun] : undefined, diluted: begun > 0 && fades ? run.times[peak] : undefined };
   }
 
+  /** What is said of a run as far as it is known, made once for that. */
+  function told(run) {
+    if (known.get(run)?.seen !== run.seen.length) {
+      const found = foundTimes(run);
+      known.set(run, { seen: run.seen.length, times: found, stages: foundStages(run, found) });
+    }
+    return known.get(run);
+  }
+
   /** Times that stories and stages speak of; `opened` is seen in the run, as no theory here predicts it. */
-  function times(run) {
+  const times = (run) => told(run).times;
+
+  function foundTimes(run) {
     const { onset, condensationEnd } = run.theory ?? {};
     if (run.model === "scan-and-snap") return { onset: onset ?? undefined };
     const focus = run.theory ? focusTimes(run) : {};
@@ -72,11 +84,12 @@ const TheoryView = (() => {
   };
 
   /** The stages of a run in order of time: {name, say, at, predicted}. One whose time is not known, or not in its order, is left out. */
-  function stages(run) {
-    const known = times(run);
+  const stages = (run) => told(run).stages;
+
+  function foundStages(run, when) {
     const made = [];
     for (const { from, name, say } of STAGES[run.model]) {
-      const at = from === "start" ? 0 : known[from];
+      const at = from === "start" ? 0 : when[from];
       if (at >= (made.at(-1)?.at ?? 0) && at < run.times.at(-1)) made.push({ name, say, at, predicted: from !== "opened" && from !== "start" });
     }
     return made;

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from matplotlib import rcParams
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import withStroke
 
 from saccade.report.drawn_timeline import draw_timeline
@@ -29,6 +30,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "points": {"ls": "", "marker": "o", "ms": 4, "mew": 0},
     "rings": {"ls": "", "marker": "o", "ms": 5, "mfc": "none"},
 }
+_RULE: dict[str, Any] = {"color": "0.35", "lw": 1, "ls": (0, (2, 2))}  # lines across
 _WIDTH, _HEIGHT = 4.7, 4.2  # inches of a panel that may be as large as it likes
 _READABLE_WIDTH, _READABLE_HEIGHT = 3.2, 2.6  # below these the letters shrink with the panel
 _SMALLEST = 0.55  # of those sizes, and of the letters: smaller cannot be read, so that the figure grows instead
@@ -146,22 +148,26 @@ def _bars(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     is_stacked = bool(spec.get("stacked"))
     width = 0.8 if is_stacked else 0.8 / max(1, len(groups))
     up, down = np.zeros(len(places)), np.zeros(len(places))  # how high the stacks are, above and below zero
-    named = []
+    named: list[tuple[Any, str]] = []
     for index, group in enumerate(groups):
         heights = _shown(group["values"])
         shift = 0.0 if is_stacked else (index - (len(groups) - 1) / 2) * width
         bottom = np.where(heights < 0, down, up) if is_stacked else None
         colour = COMMON if group.get("tone", 0) is None else colour_of(group, index, len(groups))  # black would hide all others
-        bars = axes.bar(places + shift, heights, width, bottom=bottom, color=colour)
+        colours = [colour if tone is None else colour_of(tone, 0, 1) for tone in group["tones"]] if group.get("tones") else colour
+        axes.bar(places + shift, heights, width, bottom=bottom, color=colours)
         up, down = up + np.fmax(heights, 0), down + np.fmin(heights, 0)
-        named.append((bars, group["name"]))
+        named += [] if group.get("tones") and len(groups) == 1 else [(Patch(color=colour), group["name"])]
+    named += [(Patch(color=colour_of(role, 0, 1)), role["name"]) for role in spec.get("roles", ())]
     for index, group in enumerate(groups):
         if group.get("ghost") is not None:
             shift = (index - (len(groups) - 1) / 2) * width
             outlines = axes.bar(places + shift, _shown(group["ghost"]), width, fill=False, ls="--", lw=0.8)
             named += [] if index else [(outlines, spec.get("ghostName", "theory"))]
+    for level in spec.get("levels", ()):  # named in the legend: beside its line a name would lie on bars
+        named.append((axes.axhline(level["y"], **_RULE), level["label"]))
     _names(axes, "x", places, spec["labels"], cell)
-    _rules(axes, spec, cell)
+    _rules(axes, spec | {"levels": ()}, cell)
     _legend(axes, spec, _ends_of_shades(groups, named), cell)
 
 
@@ -175,7 +181,13 @@ def _ends_of_shades(groups: list[dict[str, Any]], named: list[tuple[Any, str]]) 
 def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     cells = _shown(spec["values"]).reshape(spec["rows"], spec["columns"])
     scale = _MAPS[spec["scale"]]
-    image = axes.imshow(cells, cmap=scale, vmin=spec["min"], vmax=spec["max"], aspect="auto", interpolation="nearest")
+    told = _shown(spec["outline"]).reshape(cells.shape) if "outline" in spec else np.full(cells.shape, np.nan)
+    under = np.where(np.isfinite(told), told, cells)
+    image = axes.imshow(under, cmap=scale, vmin=spec["min"], vmax=spec["max"], aspect="auto", interpolation="nearest")
+    for row, column in np.argwhere(np.isfinite(told)):  # the run inside a dashed line, theory outside
+        colour = image.to_rgba(cells[row, column])
+        ink = "black" if cells[row, column] > 0.45 * spec["min"] + 0.55 * spec["max"] else "white"
+        axes.add_patch(Rectangle((column - 0.36, row - 0.36), 0.72, 0.72, fc=colour, ec=ink, ls="--", lw=0.6))
     _names(axes, "x", np.arange(spec["columns"]), spec["x"]["ticks"], cell)
     _names(axes, "y", np.arange(spec["rows"]), spec["y"]["ticks"], cell)
     bar = axes.figure.colorbar(image, ax=axes, format=Plain(useOffset=False))
@@ -200,11 +212,10 @@ def _limits(axis: dict[str, Any], set_limits: Any) -> None:
 
 def _rules(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     """Horizontal lines (levels) and vertical ones (marks), the ends of the axes, and then the words of the lines."""
-    dashed: dict[str, Any] = {"color": "0.35", "lw": 1, "ls": (0, (2, 2))}
     for level in spec.get("levels", ()):
-        axes.axhline(level["y"], **dashed)
+        axes.axhline(level["y"], **_RULE)
     for mark in spec.get("marks", ()):
-        axes.axvline(mark["x"], **dashed)
+        axes.axvline(mark["x"], **_RULE)
     _limits(spec["x"], axes.set_xlim)
     _limits(spec["y"], axes.set_ylim)
     _add_notes(axes, spec, 0.75 * cell.letters, (_PLOT * cell.width, _PLOT * cell.height))

@@ -41,6 +41,7 @@ _SCRIPTS = (
     "chart_heat.js",
     "chart_timeline.js",
     "charts.js",
+    "zoom.js",
     "packed.js",
     "stills.js",
     "player.js",

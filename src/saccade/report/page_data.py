@@ -1,7 +1,7 @@
 """The data of a page: results and records as JSON, with every array packed into a blob that is decoded when first shown.
 
-Stages and events of a result are bands behind curves and moments to jump to. They come from its `events.csv`; of a watched model,
-from when its heads froze.
+Stages and events of a result are bands behind curves and moments to jump to. They come from `events.csv`; from `stages.csv`, whose
+other columns say of which run; of a watched model, from when its heads froze.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from saccade.report.maps import text_map
 from saccade.report.pace import pace
 from saccade.report.packing import Packed, packed, packed_text, packed_times
 from saccade.report.sources import Result
-from saccade.report.specs import CLOCKS, Figure, figures, labels_of
+from saccade.report.specs import CLOCKS, Figure, figures, label, labels_of
 from saccade.report.specs_watched import layer_names
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{8,}(?:e[-+]?\d+)?(?![\w.])")  # in a table: seventeen digits do not deflate
+_NEVER = 1e300  # when a last stage ends
 _MOST_POINTS = 600  # of a line in a panel: one a pixel; the record has all
 
 
@@ -125,13 +126,15 @@ def _records_data(place: int, result: Result, blobs: _Blobs) -> list[dict[str, A
     """Everything of a result's record that moves, once for each of its clocks, so that each run can be played to its own end."""
     if result.record is None:
         return []
-    found = figures(result.record)
+    found = figures(result.record, each_class=True)
     text = text_map(result.record)
     if not found and text is None:
         return []
     groups = _by_clock(found) or [found]
     rows = [row for row in result.rows("events.csv") if _is_number(row.get("time"))]
     records = [_clocked(place, result, result.record, group, blobs, [] if index else rows) for index, group in enumerate(groups)]
+    for record in records:
+        record["bands"] = record["bands"] or _bands_by_run(result, record["figures"])
     records[0]["text"] = None if text is None else _text_data(text, result.record, blobs)
     return records
 
@@ -228,6 +231,26 @@ def _bands_of(rows: list[dict[str, str]], end: float) -> list[dict[str, Any]]:
     events.sort(key=lambda event: event.time)
     bands = [{"from": start, "to": stop, "label": name} for name, start, stop in stage_bands(events, end)]
     return bands if len(bands) > 1 else []  # one stage is no division of time
+
+
+def _bands_by_run(result: Result, found: list[Figure]) -> list[dict[str, Any]]:
+    """Stages of `stages.csv`, with the choice that they belong to: axis -> place. Each ends where the next of its run begins."""
+    choices = {choice["axis"]: choice["labels"] for figure in found for choice in figure["choices"]}
+    runs: dict[tuple[tuple[str, int], ...], list[tuple[float, str]]] = {}
+    for row in result.rows("stages.csv"):
+        said = {axis: label(_number(row[axis])) for axis in row if axis in choices}
+        if _is_number(row.get("from")) and row.get("stage") and all(name in choices[axis] for axis, name in said.items()):
+            at = tuple((axis, choices[axis].index(name)) for axis, name in said.items())
+            runs.setdefault(at, []).append((float(row["from"]), row["stage"]))
+    return [
+        {"from": start, "to": end, "label": stage, "at": dict(at)}
+        for at, rows in runs.items()
+        for (start, stage), (end, _) in zip(sorted(rows), [*sorted(rows)[1:], (_NEVER, "")], strict=True)
+    ]
+
+
+def _number(text: str) -> Any:
+    return float(text) if _is_number(text) else text
 
 
 def _is_number(text: Any) -> bool:

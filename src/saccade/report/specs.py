@@ -10,6 +10,7 @@ A figure holds every moment and every run; `still` takes one of each and gives w
 | `time`    | (time), or (choices..., time) where runs have clocks of their own                                            |
 | `values`  | (choices..., time, ...)                                                                                      |
 | `theory`  | names of predictions: their values follow the run's own along the first axis after time                      |
+| `tones`   | colours of the labels by role (`roles.py`), where roles are known                                            |
 
 Which axes are which follows from their order: records have runs before time, and what is looked at after it.
 Limits: of more than 60 labels the largest are kept and the others added up; of very long records some moments are left out.
@@ -31,6 +32,7 @@ from saccade.errors import InputError, checked_choice
 from saccade.numerals import numeral, numerals_in
 from saccade.records.when import is_watched
 from saccade.report.packing import time_scale
+from saccade.report.roles import COMMON, KEY, by_class, law_of, token_names, tones_along
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,6 +57,7 @@ _LONGEST_TITLE = 90  # letters, two lines: a shorter definition is the title of 
 _MOST_LABELS = 60  # bars or columns that are legible at the width of a page
 _MOST_VALUES = 1_500_000  # of one figure: 3 MB before they are deflated, a third of what a page may weigh
 _HIDDEN = frozenset({"embedding", "query_matrix", "key_matrix", "projection", "look_seconds", "stop_time", "gain_path"})
+_TOKENS = "Tokens: c1, c2, … are common to several classes; d1, d2, … are distinct for one, rarest first."
 _UNBOUNDED = ("logit", "growth", "loss", "norm")  # words for sizes that are no share, even where they happen to stay below 1
 _DECADE, _DECADES = 10.0, 1e3  # largest over smallest: of one run on an axis of powers of ten; of all runs, to choose such an axis
 _NARROWEST = 0.1  # of an axis against its largest number: labels have three digits, and rounding must not look like movement
@@ -65,17 +68,42 @@ _MEANINGS = {  # what is shown of the embedded model instead of its raw matrices
 }
 
 
-def figures(record: xr.Dataset) -> list[Figure]:
-    """Every numeric variable that has a time axis, the most telling first."""
+def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
+    """Every numeric variable that has a time axis, the most telling first; on request a chart for each class."""
     from saccade.report.specs_watched import watched_figures
 
     if is_watched(record):
         return watched_figures(record)
     whole = record.assign(_derived(record))
-    named = [str(name) for name in whole.data_vars if name not in _HIDDEN]
-    shown = [figure for name in named if (figure := figure_of(whole, name)) is not None]
-    drawn = {name for figure in shown for name in theories_of(whole, figure["name"]) if figure["theory"]}
-    return sorted((figure for figure in shown if figure["name"] not in drawn), key=lambda figure: _rank(figure["name"]))
+    named = [str(name) for name in whole.data_vars if not _is_hidden(whole, str(name))]
+    shown = {name: found for name in named if (found := _figures_of(whole, name, each_class))}
+    drawn = {other for name, found in shown.items() for other in theories_of(whole, name) if found[0]["theory"]}
+    return sorted((one for name, found in shown.items() if name not in drawn for one in found), key=lambda one: _rank(one["name"]))
+
+
+def _figures_of(record: xr.Dataset, name: str, each_class: bool) -> list[Figure]:
+    """A variable over time; attention of each class over the tokens that it shows."""
+    seen = by_class(record, name, _MOST_GROUPS) if each_class and _is_attention(name) else []
+    if not seen:
+        found = figure_of(record, name)
+        return [] if found is None else [found]
+    found_ones = [(whose, figure_of(own, name)) for whose, own in seen]
+    note = _TOKENS if _is_by_role(record) else ""
+    return [
+        figure | {"name": f"{name}-{n}", "title": f"{figure['title']}: class {whose}", "caption": _with(figure["caption"], note)}
+        for n, (whose, figure) in enumerate(found_ones, 1)
+        if figure is not None
+    ]
+
+
+def _is_attention(name: str) -> bool:
+    return "attention" in name and not any(word in name for word in _UNBOUNDED)
+
+
+def _is_hidden(record: xr.Dataset, name: str) -> bool:
+    """Raw matrices, and logits where the record holds the attention that they make."""
+    whole, _, ending = name.rpartition("_")
+    return name in _HIDDEN or (ending in ("logit", "logits") and f"{whole}_attention" in record)
 
 
 def theories_of(record: xr.Dataset, name: str) -> list[str]:
@@ -109,7 +137,7 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     short = "" if len(told) > _LONGEST_TITLE or told.startswith("the same") else told  # as what, the chart before it need not say
     caption = "" if short else told
     if "token" in shown and _is_by_role(record):
-        caption = _with(caption, "Tokens: c1, c2, … are common to several classes; d1, d2, … are distinct for one, rarest first.")
+        caption = _with(caption, _TOKENS)
     times, unit = times_of(record, clock, runs), str(variable.attrs.get("units", ""))
     figure = {
         "name": name,
@@ -123,6 +151,7 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
         "axes": [str(axis) for axis in shown],
         "names": [labels_of(record, axis) for axis in shown],
         "theory": [str(record[one].attrs.get("called") or one.replace("_", " ")) for one in theories_of(record, name)],
+        "tones": _tones(record, shown),
     }
     return _thinned_times(_shaped(figure, [values, *theory]))
 
@@ -134,38 +163,50 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
     times = figure["time"][at] if figure["time"].ndim > 1 else figure["time"]
     told = {key: figure[key] for key in ("kind", "title", "caption")}
     if figure["kind"] == "line":
-        looks = _series_looks(figure["names"][0], figure.get("theory", []))
+        looks = _series_looks(figure["names"][0], figure.get("theory", []), figure.get("tones"))
         series = [look | {"x": times, "y": values[:, index]} for index, look in enumerate(looks)]
         y = _fitted(figure["y"], values)
         return told | {"x": {"label": figure["time_label"], "log": time_scale(times)}, "y": y, "series": series}
     if figure["kind"] == "bars":
-        names, ghosts = figure["names"][0], {}
-        groups = [{"name": name, "values": values[moment, index]} for index, name in enumerate(names)]
+        names, tones = figure["names"][0], figure.get("tones")
+        ghosts: Figure = {"roles": figure["roles"]} if tones else {}
+        coloured = {"tones": tones} if tones else {}
+        groups = [{"name": name, "values": values[moment, index]} | coloured for index, name in enumerate(names)]
         if figure.get("theory"):
-            ghosts = {"ghostName": figure["theory"][0]}
+            ghosts |= {"ghostName": figure["theory"][0]}
             groups = [group | {"ghost": values[moment, len(names) + index]} for index, group in enumerate(groups)]
-        return told | ghosts | {"x": {"label": figure["axes"][1]}, "y": figure["y"], "labels": figure["names"][1], "groups": groups}
+        return (
+            told
+            | ghosts
+            | {
+                "x": {"label": figure["axes"][1].replace("_", " ")},
+                "y": figure["y"],
+                "labels": figure["names"][1],
+                "groups": groups,
+            }
+        )
     if figure["kind"] == "heads":  # each statistic is a heat map with a scale of its own
         told, figure = told | {"kind": "heat"}, figure | {"y": figure["statistics"][at[0]]}
     rows, columns = figure["names"]
     axes = {"x": {"label": figure["axes"][1], "ticks": columns}, "y": {"label": figure["axes"][0], "ticks": rows}}
     size = {"rows": len(rows), "columns": len(columns), "unit": figure["unit"]}
     scale = {"min": figure["y"]["min"], "max": figure["y"]["max"], "scale": figure.get("scale", "sequential")}
-    return told | axes | size | scale | {"values": values[moment].ravel()}
+    told |= {"outlineName": figure["theory"][0], "outline": values[moment, len(rows) :].ravel()} if figure.get("theory") else {}
+    return told | axes | size | scale | {"values": values[moment, : len(rows)].ravel()}
 
 
-def _series_looks(names: Sequence[str], theories: Sequence[str]) -> list[Figure]:
+def _series_looks(names: Sequence[str], theories: Sequence[str], tones: Sequence[Figure] | None) -> list[Figure]:
     """Names and styles of lines: a run's own, then those of each theory, dashed, in ink over one line and else in the colour of the
     line that they predict, where the first alone is named.
     """
     if theories and len(names) == 1:
-        tones = [None, *range(1, len(theories))]
-        dashed = [{"name": name, "style": "dashes", "tone": tone} for name, tone in zip(theories, tones, strict=True)]
+        dashed = [{"name": name, "style": "dashes", "tone": order or None} for order, name in enumerate(theories)]
         return [{"name": "run", "tone": 0}, *dashed]
-    own = [{"name": name} for name in names]
+    own = [{"name": name} | (tones[place] if tones else {}) for place, name in enumerate(names)]
     styles = ("dashes", "dots")
     return own + [
-        {"name": "" if place else theory, "style": styles[order % 2], "tone": place, "quiet": place > 0}
+        {"name": "" if place else theory, "style": styles[order % 2], "quiet": place > 0}
+        | (tones[place] if tones else {"tone": place})
         for order, theory in enumerate(theories)
         for place in range(len(names))
     ]
@@ -193,34 +234,32 @@ def _said(value: Any, labels: Sequence[str]) -> str:
 def labels_of(record: xr.Dataset, axis: Any) -> list[str]:
     """Names along an axis: its own coordinate, else what else is known of it, else numbers."""
     if axis == "token" and _is_by_role(record):
-        return token_names(record.token_prob.values)
+        return token_names(np.asarray(law_of(record, "class", "token")))
     if axis in record.coords:
         return [label(value) for value in record[axis].values]
     told = [str(name) for name, other in record.coords.items() if other.dims == (axis,) and len(set(other.values.tolist())) > 1]
-    rows = [", ".join(f"{name} {label(record[name].values[place])}" for name in told) for place in range(record.sizes[axis])]
+    rows = [""] * record.sizes[axis]
+    for name in told:
+        if len(set(rows)) < len(rows):  # no more than tells them apart: a menu has little room
+            rows = [
+                f"{row}, {name} {label(value)}".removeprefix(", ") for row, value in zip(rows, record[name].values, strict=True)
+            ]
     return rows if told else [str(place) for place in range(record.sizes[axis])]
 
 
 def _is_by_role(record: xr.Dataset) -> bool:
     """Whether tokens are those of classes and have numbers only."""
-    if "token_prob" not in record or record.token_prob.dims != ("class", "token"):
+    if law_of(record, "class", "token") is None:
         return False
     return "token" not in record.coords or [*map(str, record.token.values)] == [*map(str, range(record.sizes["token"]))]
 
 
-def token_names(token_prob: np.ndarray) -> list[str]:
-    """What tokens of classes (class, token) are, where nobody has named them: `c3` is common to several classes, `d3` distinct for
-    one, the third of them from the rarest on; those that no class shows keep their number.
-    """
-    shown = token_prob > 0
-    common, names = shown.sum(axis=0) > 1, [str(place) for place in range(token_prob.shape[1])]
-    for number, place in enumerate(np.flatnonzero(common), 1):
-        names[place] = f"c{number}"
-    for of_class, row in enumerate(token_prob):
-        own = np.flatnonzero(shown[of_class] & ~common)
-        for number, place in enumerate(own[np.argsort(row[own], kind="stable")], 1):
-            names[place] = f"d{number}"
-    return names
+def _tones(record: xr.Dataset, axes: Sequence[Any]) -> list[Any] | None:
+    """Colours along the last axis: of one class by role; of several, which have a colour each, common tokens are grey."""
+    law = law_of(record, *axes) if len(axes) == 2 else None
+    if law is not None:
+        return [COMMON if one else None for one in (law > 0).sum(axis=0) > 1]
+    return tones_along(record, axes[0]) if len(axes) == 1 else None
 
 
 def label(value: Any) -> str:
@@ -251,19 +290,21 @@ def times_of(record: xr.Dataset, clock: str, runs: Sequence[Any]) -> np.ndarray 
 
 
 def _shaped(figure: Figure, values: Sequence[np.ndarray]) -> Figure:
-    """The kind of chart, with the axes it needs. `values`: of the run, then of each theory; a map shows the run alone."""
+    """The kind of chart, with the axes it needs. `values`: of the run, then of each theory; a map has room for one theory."""
     n_choices, shape = len(figure["choices"]), values[0].shape
     n_shown = len(shape) - n_choices - 1
     if n_shown == 0:
         return _as(figure, "line", [""], [figure["title"]], np.stack(values, axis=-1))
-    if n_shown == 1 and shape[-1] <= _MOST_LINES:
+    is_by_role = bool(figure.get("tones")) and _is_attention(figure["name"])
+    if n_shown == 1 and shape[-1] <= _MOST_LINES and not is_by_role:
         names = [f"{figure['axes'][0].removesuffix('_0')} {name}" for name in figure["names"][0]]  # the one axis of a parameter
         return _as(figure, "line", figure["axes"], names, np.concatenate(values, axis=-1))
     if n_shown == 1:
         grouped = figure | {"axes": ["", *figure["axes"]], "names": [[figure["title"]], *figure["names"]]}
         return _bars(grouped | {"values": np.stack(values, axis=-2)})
+    figure = figure | {"tones": figure["tones"] if figure["axes"][0] != "query" and shape[-2] <= _MOST_GROUPS else None}
     if figure["axes"][0] == "query" or shape[-2] > _MOST_GROUPS:
-        return _heat(figure | {"values": values[0], "theory": []})
+        return _heat(figure | {"values": np.concatenate(values[:2], axis=-2), "theory": figure["theory"][:1]})
     return _bars(figure | {"values": np.concatenate(values, axis=-2)})
 
 
@@ -276,7 +317,7 @@ def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np
 
 def _bars(figure: Figure) -> Figure:
     groups = [f"{figure['axes'][0]} {name}" if figure["axes"][0] else name for name in figure["names"][0]]
-    cut = _largest_labels(figure | {"names": [groups, figure["names"][1]]})
+    cut = _largest_labels(figure | {"names": [groups, figure["names"][1]], "roles": KEY if len(groups) == 1 else KEY[:1]})
     scale = scale_of(np.append(cut["values"], 0.0), _without_curve(cut["name"], ""), cut["unit"])  # bars stand on zero
     return cut | {"kind": "bars", "y": scale}
 
@@ -324,7 +365,9 @@ def _largest_labels(figure: Figure) -> Figure:
         cut, labels = np.concatenate([values[..., kept], added], axis=-1), [*(names[1][at] for at in kept), f"{len(others)} others"]
     else:
         cut, labels = values[..., kept], [names[1][at] for at in kept]
-    return figure | {"values": cut, "names": [names[0], labels], "caption": _with(figure["caption"], note)}
+    tones = figure.get("tones")
+    tones = tones and [*(tones[at] for at in kept), *[COMMON] * (len(labels) - len(kept))]
+    return figure | {"values": cut, "names": [names[0], labels], "tones": tones, "caption": _with(figure["caption"], note)}
 
 
 def _thinned_times(figure: Figure) -> Figure:
@@ -348,7 +391,7 @@ def _is_share(values: np.ndarray) -> bool:
 
 
 def _with(caption: str, note: str) -> str:
-    return f"{caption.rstrip('.')}. {note}" if caption else note
+    return f"{caption.rstrip('.')}. {note}" if caption and note else caption or note
 
 
 def _derived(record: xr.Dataset) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import colormaps, rc_context
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, ScalarFormatter
 
@@ -61,7 +62,7 @@ def colour_of(item: Mapping[str, Any], index: int, n: int) -> Any:
     if "shade" in item:
         return sequential(item["shade"], 2)
     if "tone" in item:
-        return "black" if item["tone"] is None else categorical(item["tone"])
+        return "black" if item["tone"] is None else to_rgba(categorical(item["tone"]), item.get("opacity", 1.0))
     return categorical(index) if n <= 6 else sequential(index, n)
 
 

@@ -22,6 +22,7 @@ import saccade
 from saccade.data.markov_presets import PAPER_LAW, zipf_law
 from saccade.errors import checked_count, checked_number
 from saccade.experiments.focus_and_dilution.focus_dilution_replication import replicated_claims, until
+from saccade.experiments.focus_and_dilution.one_direction import CALLED, one_direction_attention
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.film import Film
@@ -73,7 +74,7 @@ def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:
     law, stay = settings.stationary, settings.stay
     checked_number("init_scale", settings.init_scale, low=0.0, high=1e6, open_low=True)  # from zero nothing ever grows
     widths = {name: getattr(settings, name) for name in ("d_model", "d_key", "init_scale", "scaled", "logit_scale")}
-    return saccade.flow(
+    record = saccade.flow(
         saccade.MarkovChain.lazy(law, stay=stay) if law else saccade.MarkovChain.zipf(6, stay=stay),
         t1=settings.t1,
         lr_attention=checked_number("lr_attention", settings.lr_attention, low=0.0, high=1e30, open_low=True),
@@ -82,6 +83,23 @@ def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:
         seeds=[checked_count("seed", settings.seed, low=0, high=2**63 - 1)],
         on_progress=on_progress,
     )
+    return record.assign(predicted_attention=_predicted(record, settings))
+
+
+def _predicted(record: xr.Dataset, settings: Settings) -> tuple[Any, ...]:
+    """Attention by theory, until the flow ends or a second direction opens."""
+    run = record.isel(seed=0)
+    end = run.time.values[np.isfinite(run.loss.values)][-1]
+    opening = [event.time for event in events_of(record) if event.name == "new_direction"]
+    told = one_direction_attention(
+        run, phi_scale=_phi_scale(settings), lr_attention=settings.lr_attention, until=min([end, *opening])
+    )
+    about = {"definition": "the same by theory, until a second direction opens", "units": "1"}
+    return (record.attention.dims, told[None], about | {"theory_of": "attention", "called": CALLED})
+
+
+def _phi_scale(settings: Settings) -> float:
+    return settings.logit_scale / (math.sqrt(settings.d_model) if settings.scaled else 1.0)
 
 
 def events_of(record: xr.Dataset) -> list[Event]:
@@ -201,7 +219,7 @@ def _conditions(run: xr.Dataset, settings: Settings, *names: str) -> list[Condit
         run.transition.values,
         n_context=math.inf,
         init_scale=settings.init_scale,
-        phi_scale=settings.logit_scale / (math.sqrt(settings.d_model) if settings.scaled else 1.0),
+        phi_scale=_phi_scale(settings),
         lr_attention=settings.lr_attention,
     )
     by_name = {condition.name: condition for condition in found}
@@ -380,6 +398,8 @@ def film(record: xr.Dataset) -> Film:
         run.attention.values,
         tokens=names,
         queries=names,
+        theory=run.predicted_attention.values,
+        outlines=CALLED,
         marks={first[stage]: name for stage, name in FILM_STAGES.items() if first[stage] < math.inf},
         clock="t",
     )

@@ -78,6 +78,7 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
     values["shown_time"] = [row["steps"] for row in rows[2 * place : 2 * place + 2]]
     names = [f"{kind}{i + 1}" for kind in "cd" for i in range(10)]
     coords = {"task": list(listed), "ratio": list(settings.ratios), "flow": list(ENGINES), "stage": list(STAGES), "token": names}
+    coords["token_role"] = ("token", ["common"] * 10 + ["distinct"] * 10)
     return Measured(values, coords)
 
 
@@ -218,11 +219,24 @@ def _span(record: xr.Dataset) -> tuple[float, float]:
     return float(record.ratio.min()) / 2, float(record.ratio.max()) * 2
 
 
+def stages(record: xr.Dataset) -> dict[str, tuple[list[str], list[dict[str, Any]]]]:
+    """`stages.csv`: when each stage of each flow begins, where it does."""
+    runs = [(task, ratio, flow) for task in record.task.values for ratio in record.ratio.values for flow in record.flow.values]
+    rows = []
+    for run in runs:
+        at = dict(zip(("task", "ratio", "flow"), run, strict=True))
+        times = zip(("scanning", *FILM_STAGES), (0.0, *record.event_time.sel(at).values), strict=True)
+        rows += [at | {"stage": stage, "from": float(time)} for stage, time in times if np.isfinite(time)]
+    return {"stages.csv": (["task", "ratio", "flow", "stage", "from"], rows)}
+
+
+FILM_STAGES = ("common tokens suppressed", "a winner emerges", "frozen")
+
+
 def film(record: xr.Dataset) -> Film:
     """Attention in the theory's flow. Theorem 3 tells all distinct tokens from the two most frequent ones."""
     course = record.sel(flow="C", task=SHOWN, ratio=_shown_ratio(record))
     attention, names = record.attention.sel(flow="C").values, [str(name) for name in record.token.values]
-    said = ("common tokens suppressed", "a winner emerges", "frozen")
     when = course.event_time.values
     return Film(
         "Attention scans, then snaps: common tokens lose it, the frequent distinct ones win, then nearly nothing moves.",
@@ -232,7 +246,7 @@ def film(record: xr.Dataset) -> Film:
         theory=record.told_attention.sel(flow="C").values,
         outlines="Theorem 3",
         roles=["distinct tokens" if name.startswith("d") else "common tokens" for name in names],
-        marks={float(t): name for t, name in zip(when, said, strict=True) if np.isfinite(t)},
+        marks={float(t): name for t, name in zip(when, FILM_STAGES, strict=True) if np.isfinite(t)},
         clock="t (steps)",
     )
 
@@ -273,4 +287,5 @@ EXPERIMENT = Experiment(
     dynamics="B: population gradient flow; C: reduced flow of the theory",
     time_unit="steps of SGD",
     film=film,
+    files=stages,
 )

@@ -35,6 +35,7 @@ from saccade.experiments.scan_and_snap.snap_cases import (
     measured,
     onset_power,
     rate_setups,
+    stages,
     table,
 )
 from saccade.experiments.scan_and_snap.snap_growth import growth, seen
@@ -190,4 +191,5 @@ EXPERIMENT = Experiment(
     dynamics="B: population gradient flow",
     time_unit=STEPS,
     table=table,
+    files=stages,
 )

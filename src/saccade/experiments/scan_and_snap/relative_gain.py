@@ -41,9 +41,16 @@ VARIABLES = {
     "flow_logits": Variable(
         "time class token", "1", "z of each class along flow (C), classes that meet Assumption 2, token 0 common"
     ),
+    "flow_attention": Variable("time class token", "1", "attention of each class along flow (C)"),
+    "told_attention": Variable(
+        "time class token", "1", "the same by Theorem 3 from the most frequent token alone", "flow_attention", "Theorem 3"
+    ),
     "flow_prob": Variable("class token", "1", "P(l|n) of the flow's classes"),
     "descent_logits": Variable(
         "ratio step class_of_two token_of_two", "1", "z in plain joint descent on the population of Syn-Medium"
+    ),
+    "descent_attention": Variable(
+        "ratio step class_of_two token_of_two", "1", "attention of each class in plain joint descent on Syn-Medium"
     ),
     "sgd_logits": Variable("seed class_of_two token_of_two", "1", "z of each class after training on Syn-Small with mini-batches"),
     "two_prob": Variable("class_of_two token_of_two", "1", "P(l|n) of Syn-Small, the same as of Syn-Medium with one query"),
@@ -110,15 +117,31 @@ def measure(settings: Settings, on_progress: Progress) -> Measured:
         on_progress=stretch(on_progress, 0.9, 1.0),
         keep=keep,
     )
+    prob, two_prob = context_prob(weak), context_prob(small)
+    flow_logits, descent_logits = _by_class(flow, weak), _by_class(descent.isel(seed=0), medium)
     values = {
-        "flow_logits": _by_class(flow, weak),
-        "flow_prob": context_prob(weak),
-        "descent_logits": _by_class(descent.isel(seed=0), medium),
+        "flow_logits": flow_logits,
+        "flow_attention": theory.limit_attention(prob, flow_logits),
+        "told_attention": _told_attention(flow_logits, prob),
+        "flow_prob": prob,
+        "descent_logits": descent_logits,
+        "descent_attention": theory.limit_attention(two_prob, descent_logits),
         "sgd_logits": _by_class(sgd.isel(time=0), small),
-        "two_prob": context_prob(small),
+        "two_prob": two_prob,
     }
     coords = {"time": flow.time.values, "ratio": list(settings.ratios), "step": descent.time.values, "seed": sgd.seed.values}
     return Measured(values, coords)
+
+
+def _told_attention(logits: Array, prob: Array) -> Array:
+    """Attention (time, class, token) on distinct tokens if each followed the most frequent one of its class as Theorem 3 says."""
+    told, every = logits.copy(), theory.distinct_tokens(prob)
+    for n, distinct in enumerate(every):
+        own = np.flatnonzero(distinct)
+        top = own[np.argmax(prob[n, own])]
+        for token in own[own != top]:
+            told[:, n, token] = theory.follower_logit_gain(logits[:, n, top], theory.relative_gain(prob[n, top], prob[n, token]))
+    return np.where(every, theory.limit_attention(prob, told), np.nan)
 
 
 def _by_class(record: xr.Dataset, task: saccade.SequenceClasses) -> Array:

@@ -39,6 +39,7 @@ from saccade.experiments.scan_and_snap.snap_cases import (
     measured,
     onset_power,
     rate_setups,
+    stages,
     table,
     window,
 )
@@ -390,5 +391,6 @@ EXPERIMENT = Experiment(
     dynamics="C: reduced flow of the theory",
     time_unit=STEPS,
     table=table,
+    files=stages,
     headlines=headlines,
 )

@@ -22,6 +22,7 @@ from saccade.experiments.scan_and_snap.snap_growth import (
     SCANS_FIRST,
     VOCABULARY,
     SnapTheory,
+    bar_tokens,
     exponent,
     one_common_token,
     onset,
@@ -64,6 +65,12 @@ VARIABLES = {
     "distinct_entropy": Variable(ALONG, "nats", "entropy of attention among the distinct tokens of one class, rescaled to one"),
     "top_attention": Variable(ALONG, "1", "attention of one class on its most frequent distinct token"),
     "common_attention": Variable(ALONG, "1", "attention of one class on common tokens"),
+    "attention": Variable(
+        f"{ALONG} own_token", "1", "attention of one class on common tokens together, and on each distinct token"
+    ),
+    "theory_attention": Variable(
+        f"{ALONG} own_token", "1", "the same by Theorem 2 and the corrected theory's B", "attention", "corrected theory"
+    ),
     "stop_reason": Variable("case", "", "why a flow ended"),
     "conditions": Variable("case", "", "assumptions of the theory, each with its number and bound, as JSON"),
     "factor_growth": Variable(
@@ -193,11 +200,24 @@ def measured(setups: Sequence[Setup], follow: Callable[[Setup], Mapping[str, Any
         return Measured(values, coords, {"obstacle": said, "left_out": json.dumps([said])})
     theories = [setup.theory for setup in setups]
     coords |= {name: ("case", [getattr(setup, name) for setup in setups]) for name in ("group", "role")}
+    coords["case"] = [one.role if one.group in ("rates", "vocabulary", "classes") else f"{one.group}: {one.role}" for one in setups]
     for name in ("n_classes", "n_vocab", "lr_decoder", "lr_attention", "scan_time", "snap_time"):
         coords[name] = ("case", [getattr(one, name) for one in theories])
+    coords |= _bar_names(setups[0], names if own else None)
     # A user knows tokens and classes by their names, which stand in place of the numbers of classes and tokens.
     whose = {"token": names[found.token], "class": names[task.next_token[found.n]]} if own and found else {}
     return Measured(values | grid(follow, on_progress, case=setups), coords, {"obstacle": "", "whose": json.dumps(whose)})
+
+
+def _bar_names(setup: Setup, names: NDArray[np.str_] | None) -> dict[str, Any]:
+    """What the bars of attention are; `names` of a user's tokens. Distinct tokens are d1, d2, ... from the rarest on otherwise."""
+    found = setup.theory.leader
+    if found is None:
+        return {}
+    tokens = bar_tokens(found, setup.task.token_prob[found.n])
+    distinct = [f"d{place}" for place in range(1, len(tokens) + 1)] if names is None else names[tokens].tolist()
+    roles = ["common", *["distinct"] * len(distinct)]
+    return {"own_token": ["common", *distinct], "own_token_role": ("own_token", roles)}
 
 
 def _obstacle(task: SequenceClasses, at: SnapTheory, names: NDArray[np.str_]) -> str:
@@ -267,6 +287,21 @@ def _slope(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 def flows_of(record: xr.Dataset) -> dict[tuple[str, str], Flow]:
     """Every case, by group and role."""
     return {(one.group, one.role): one for one in (Flow(record, place) for place in range(record.sizes.get("case", 0)))}
+
+
+def stages(record: xr.Dataset) -> dict[str, tuple[list[str], list[dict[str, Any]]]]:
+    """`stages.csv`: when each case scans, bends and has snapped, by theory."""
+    names = record.case.values if "case" in record.coords else ()
+    rows = (
+        [
+            {"case": name, "stage": stage, "from": time}
+            for name, scan, snap in zip(names, record.scan_time.values, record.snap_time.values, strict=True)
+            for stage, time in (("scanning", 0.0), ("slowing", float(scan)), ("snapped", float(snap)))
+        ]
+        if len(names)
+        else []
+    )
+    return {"stages.csv": (["case", "stage", "from"], rows)}
 
 
 def onset_power(flows: Mapping[tuple[str, str], Flow]) -> float:

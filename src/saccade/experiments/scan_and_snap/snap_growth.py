@@ -60,6 +60,7 @@ class Growth(NamedTuple):
     distinct_entropy: NDArray[np.float64]  # nats
     top_attention: NDArray[np.float64]  # on the leader
     common_attention: NDArray[np.float64]  # on all common tokens
+    attention: NDArray[np.float64]  # (time, bar): on all common tokens, then on each distinct one, the rarest first
 
 
 class Fates(NamedTuple):
@@ -198,6 +199,7 @@ def seen(path: xr.Dataset, at: SnapTheory) -> dict[str, Any]:
         "theory_growth": at.growth(t),
         "printed_growth": at.printed_growth(t),
         "factor_growth": at.growth_with_factor_only(t),
+        "theory_attention": _predicted_bars(at.growth(t), path.token_prob.values),
         "entropy_lost_theory": at.entropy_lost(float(t[-1]), path.token_prob.values),
         **_ended(path),
         "stop_reason": str(path.stop_reason.values),
@@ -237,7 +239,20 @@ def growth(record: xr.Dataset) -> Growth:
         distinct_entropy=distinct_entropy(attention, found.distinct),
         top_attention=attention[:, found.token],
         common_attention=attention[:, common].sum(axis=1),
+        attention=_bars(attention, found, own),
     )
+
+
+def bar_tokens(found: Leader, own: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Distinct tokens of the leader's class with chances `own`, the rarest first."""
+    distinct = np.flatnonzero(found.distinct)
+    return distinct[np.argsort(own[distinct], kind="stable")]
+
+
+def _bars(attention: NDArray[np.float64], found: Leader, own: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Attention (time, token) of the leader's class as bars."""
+    common = attention[:, (own > 0) & ~found.distinct].sum(axis=1, keepdims=True)
+    return np.hstack([common, attention[:, bar_tokens(found, own)]])
 
 
 def fates(record: xr.Dataset) -> Fates:
@@ -278,7 +293,21 @@ def onset(log_growth: NDArray[np.float64], t: NDArray[np.float64]) -> float:
 
 
 def entropy_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]) -> NDArray[np.float64]:
-    r"""Entropy among the distinct tokens of the leader's class once its log growth is B, by Theorem 2 alone: $dz_l/dB = f_l^2$,
+    """Entropy among the distinct tokens of the leader's class in `attention_at`."""
+    return distinct_entropy(attention_at(log_growth, token_prob), _leader(token_prob).distinct)
+
+
+def _predicted_bars(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The bars of `attention_at`; missing where theory is silent, or several tokens are common."""
+    found = _leader(token_prob)
+    told = np.full((len(log_growth), 1 + int(found.distinct.sum())), np.nan)
+    if np.isfinite(log_growth).all() and np.count_nonzero((token_prob[found.n] > 0) & ~found.distinct) == 1:
+        told[:] = _bars(attention_at(log_growth, token_prob), found, token_prob[found.n])
+    return told
+
+
+def attention_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""Attention (B, token) of the leader's class once its log growth is B, by Theorem 2 alone: $dz_l/dB = f_l^2$,
     $dz_c/dB = -K(1-f_c^2)$.
 
     Domain: a distinct token, one common token, one query, classes alike. `token_prob` (class, token).
@@ -290,9 +319,9 @@ def entropy_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64])
         f_squared = _attended(prob, z)[1] ** 2
         return np.where(distinct, f_squared, np.where(prob > 0, -K * (1 - f_squared), 0.0))
 
-    order = np.argsort(log_growth)
-    path = solve_ivp(velocity, (0, log_growth[order[-1]]), np.zeros(len(prob)), t_eval=log_growth[order], rtol=1e-10, atol=1e-12).y
-    return distinct_entropy(_attended(prob, path.T)[0], distinct)[np.argsort(order)]
+    order, grown = np.argsort(log_growth), np.maximum(np.sort(log_growth), 0.0)  # the first is 0 up to rounding
+    path = solve_ivp(velocity, (0, grown[-1]), np.zeros(len(prob)), t_eval=grown, rtol=1e-10, atol=1e-12).y
+    return _attended(prob, path.T)[0][np.argsort(order)]
 
 
 def _attended(prob: NDArray[np.float64], z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

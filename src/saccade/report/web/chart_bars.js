@@ -1,6 +1,6 @@
 /* A bar chart: groups of bars over named places, side by side or stacked, with theory's values as outlines.
  *
- * One path for each group, so that an update at every frame is one attribute. With more bars than pixels one stands for several
+ * One path for each colour of a group, so that an update at every frame is a few attributes. With more bars than pixels one stands for several
  * and shows the highest.
  */
 const ChartBars = (() => {
@@ -11,6 +11,19 @@ const ChartBars = (() => {
   const COMMON = 6; // the grey of what all share; ink would hide the other bars of a stack
 
   const looks = (group, place) => ChartFrame.looks(group.tone === null ? { tone: COMMON } : group, place);
+
+  /** The colours of a group's bars, each with the places that have it: one for all unless each has a tone of its own. */
+  function coloursOf(group, index) {
+    if (!group.tones) return [{ ...looks(group, index), places: null }];
+    const found = new Map();
+    group.tones.forEach((tone, at) => {
+      const look = ChartFrame.looks(tone ?? group, index);
+      const key = JSON.stringify(look);
+      if (!found.has(key)) found.set(key, { ...look, places: new Set() });
+      found.get(key).places.add(at);
+    });
+    return [...found.values()];
+  }
 
   /** Where each bar of a stacked group begins: on those before it, upwards above zero and downwards below. */
   function feet(groups) {
@@ -56,12 +69,13 @@ const ChartBars = (() => {
     }
 
     function entries() {
-      const shown = spec.groups.map((group, index) => ({ ...group, ...looks(group, index), box: true, ghost: false }));
+      const items = spec.groups.length === 1 && spec.groups[0].tones ? spec.roles ?? [] : [...spec.groups, ...spec.roles ?? []];
+      const shown = items.map((group, index) => ({ ...group, ...looks(group, index), box: true, ghost: false }));
       const shaded = spec.groups.flatMap(({ shade }, index) => (shade === undefined ? [] : [index]));
       const between = shaded.length > 4 ? shaded.slice(1, -1) : []; // of many from light to dark the first and the last are named
       const groups = ChartFrame.named(shown.filter((_, index) => !between.includes(index)), spec.title);
       if (spec.groups.some((group) => group.ghost)) groups.push({ name: ghostName(), index: 0, box: true, ghost: true });
-      return groups;
+      return [...groups, ...spec.levels.map(({ label }) => ({ name: label, isLevel: true })).filter(({ name }) => name)]; // beside its line it would lie on bars
     }
 
     function drawAxes(limits) {
@@ -83,8 +97,8 @@ const ChartBars = (() => {
       const places = labelled(slot, room);
       const row = (at) => (staggered(slot) ? places.indexOf(at) % 2 : 0);
       ChartFrame.xAxis(under, x, box, spec.x.label, places, (at) => ChartFrame.shortened(spec.labels[at], letters), row);
-      const bars = spec.groups.map((group, index) => shapes(picture, looks(group, index)));
-      ChartFrame.levels(svg("g", {}, picture), spec.levels, y, box);
+      const bars = spec.groups.map((group, index) => shapes(picture, coloursOf(group, index)));
+      ChartFrame.levels(svg("g", {}, picture), spec.levels.map((level) => ({ ...level, label: "" })), y, box);
       drawn = { key: axesKey(limits), y, box, slot, bars };
     }
 
@@ -96,14 +110,18 @@ const ChartBars = (() => {
       return Array.from({ length: Math.ceil(spec.labels.length / step) }, (_, index) => index * step);
     };
 
-    function shapes(parent, { index, colour }) {
-      const bar = svg("path", { class: `chart-fill-${index % 8}` }, parent);
-      if (colour) bar.style.fill = colour;
-      return { bar, ghost: svg("path", { class: "chart-ghost" }, parent) };
+    function shapes(parent, colours) {
+      const parts = colours.map(({ index, colour, opacity, places }) => {
+        const bar = svg("path", { class: `chart-fill-${index % 8}` }, parent);
+        if (colour) bar.style.fill = colour;
+        ChartFrame.faded({ opacity }, bar);
+        return { bar, places };
+      });
+      return { parts, ghost: svg("path", { class: "chart-ghost" }, parent) };
     }
 
     const axesKey = (limits) => JSON.stringify([limits, frame.width, spec.labels, spec.levels, spec.x, spec.y,
-      spec.groups.map(({ name, colour, tone, shade, ghost }) => [name, colour, tone, shade, Boolean(ghost)])]);
+      spec.groups.map(({ name, colour, tone, tones, shade, ghost }) => [name, colour, tone, tones, shade, Boolean(ghost)])]);
 
     function draw() {
       const limits = domain();
@@ -114,7 +132,10 @@ const ChartBars = (() => {
       const stacks = spec.stacked ? feet(spec.groups) : [];
       spec.groups.forEach((group, index) => {
         const place = { left: (at) => box.left + at * slot + gap / 2 + (spec.stacked ? 0 : index * width), width };
-        bars[index].bar.setAttribute("d", path(group.values, place, y, box, stacks[index]));
+        for (const { bar, places } of bars[index].parts) {
+          const own = places ? Array.from(group.values, (value, at) => (places.has(at) ? value : null)) : group.values;
+          bar.setAttribute("d", path(own, place, y, box, stacks[index]));
+        }
         bars[index].ghost.setAttribute("d", group.ghost ? path(group.ghost, place, y, box) : "");
       });
       frame.describe(spec, summary());

@@ -10,6 +10,7 @@ const ChartFrame = (() => {
   const LETTER = 6.3; // mean width of a letter at the charts' 11 px, for how many letters fit somewhere
   const FONT = '11px system-ui, -apple-system, "Segoe UI", sans-serif'; // as theme.css sets it
   const PAUSE = 800; // milliseconds without a change before a screen reader is told: a slider that is dragged would flood it
+  const LEAST_ZOOMED = 260; // pixels of a chart that fills the window
   let ruler = null; // a canvas that is never shown
 
   /** An SVG element. @param {string} name @param {Object} [attributes] @param {Element} [parent] */
@@ -76,7 +77,8 @@ const ChartFrame = (() => {
 
     function redraw() {
       frame.width = Math.max(120, Math.floor(stage.clientWidth || container.clientWidth || 600));
-      frame.height = spec.heightOf?.(frame.width) ?? spec.height ?? Math.round(Math.min(300, Math.max(200, frame.width * 0.5)));
+      const zoomed = figure.closest(".zoom") ? Math.max(LEAST_ZOOMED, innerHeight - 140) : undefined; // room for title, caption and buttons
+      frame.height = zoomed ?? spec.heightOf?.(frame.width) ?? spec.height ?? Math.round(Math.min(300, Math.max(200, frame.width * 0.5)));
       const size = { width: frame.width, height: frame.height, viewBox: `0 0 ${frame.width} ${frame.height}` };
       for (const [key, value] of Object.entries(size)) picture.setAttribute(key, value);
       draw(frame.width, frame.height);
@@ -101,9 +103,9 @@ const ChartFrame = (() => {
 
   const INK = 7; // number of the colour that is black on a light page and white on a dark one
 
-  /** Colour number and, of a shade from 0 (light) to 1 (dark), the colour itself. @param {Object} item a series or group @param {number} place */
-  function looks({ tone, shade, colour }, place) {
-    if (shade === undefined) return { index: tone === null ? INK : tone ?? place, colour };
+  /** Colour number, how full it is and, of a shade from 0 (light) to 1 (dark), the colour itself. @param {Object} item a series or group @param {number} place */
+  function looks({ tone, shade, colour, opacity }, place) {
+    if (shade === undefined) return { index: tone === null ? INK : tone ?? place, colour, opacity };
     const darkest = matchMedia("(prefers-color-scheme: dark)").matches ? 0.3 : 0.06; // that stands out from the page
     return { index: place, colour: ChartScales.sequential(0.92 - (0.92 - darkest) * shade) };
   }
@@ -111,7 +113,7 @@ const ChartFrame = (() => {
   /** Names that the title does not say already. @param {Object[]} items series or groups */
   const named = (items, title) => (items.length === 1 && items[0].name === title ? [] : items.filter((item) => item.name && !item.quiet));
 
-  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, style?, marker?, box?, ghost?, look?} */
+  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, style?, marker?, box?, ghost?, look?, isLevel?} */
   function legend(parent, entries, left, width) {
     let x = left;
     let y = 10;
@@ -127,6 +129,10 @@ const ChartFrame = (() => {
   }
 
   function key(parent, entry, x, y) {
+    if (entry.isLevel) {
+      svg("path", { d: `M${x} ${y}H${x + 20}`, class: "chart-mark" }, parent);
+      return;
+    }
     if (entry.box) {
       const look = entry.look ?? (entry.ghost ? "chart-ghost" : `chart-fill-${entry.index % 8}`);
       const box = svg("rect", { x: x + 6, y: y - 5, width: 12, height: 10, class: look }, parent);
@@ -145,6 +151,9 @@ const ChartFrame = (() => {
   function lineClass({ index, style }) {
     return `chart-line chart-stroke-${index % 8}${{ dashes: " chart-dash", dots: " chart-dots", pale: " chart-pale" }[style] ?? ""}`;
   }
+
+  /** A colour that is not full. */
+  const faded = ({ opacity }, ...shapes) => { if (opacity !== undefined) for (const shape of shapes) shape.setAttribute("opacity", opacity); };
 
   const markerClass = ({ index, style }) => (style === "rings" ? `chart-ring chart-stroke-${index % 8}` : `chart-fill-${index % 8}`);
 
@@ -224,7 +233,7 @@ const ChartFrame = (() => {
   }
 
   return Object.freeze({
-    LETTER, svg, text, html, speaker, shortened, widthOf, create, looks, named, legend, lineClass, markerClass, coloured, isCloud, dot, marker,
+    LETTER, svg, text, html, speaker, shortened, widthOf, create, looks, named, legend, lineClass, markerClass, coloured, faded, isCloud, dot, marker,
     roomFor, roomAlong, fitted, levels, xAxis, yAxis,
   });
 })();

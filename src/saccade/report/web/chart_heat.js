@@ -1,7 +1,8 @@
 /* A heat map: a table of values as coloured cells, with a key and the value under the pointer or the keyboard's cell.
  *
  * The cells are one small picture, a pixel each, enlarged without smoothing: a thousand by a thousand costs one drawing call.
- * Missing values are left open, so that the page shows through.
+ * Missing values are left open, so that the page shows through. Where theory says a map too (`outline`), and cells are few, the rim of
+ * each cell, outside a dashed line, has the colour of what theory says: it cannot be told from the cell where the two agree.
  */
 const ChartHeat = (() => {
   "use strict";
@@ -9,6 +10,13 @@ const ChartHeat = (() => {
   const { svg, text, html } = ChartFrame;
   const KEY_WIDTH = 12;
   const NUMBER_WIDTH = 30; // pixels of a cell, below which a number does not fit
+  const MOST_OUTLINED = 400; // cells with a rim of their own
+  const [RIM, WIDEST_RIM] = [0.11, 7]; // of a cell's lesser side, and in pixels
+
+  const isKnown = (value) => Number.isFinite(value ?? NaN);
+
+  /** Set what has changed, so that a frame repaints no more than it must. */
+  const set = (element, name, value) => { if (element.getAttribute(name) !== value) element.setAttribute(name, value); };
 
   /** The cells as a picture, one pixel a cell. */
   function cells(spec) {
@@ -53,12 +61,13 @@ const ChartHeat = (() => {
     function drawAll() {
       layout();
       frame.picture.replaceChildren();
-      const image = picture(cells(spec), { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top });
+      const image = picture(cells(under()), { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top });
+      const insides = isOutlined() ? Array.from({ length: spec.rows * spec.columns }, (_, at) => inside(at)) : [];
       drawAxes();
       if (spec.key !== false) drawKey();
       const numbers = spec.numbers && box.cellWidth >= NUMBER_WIDTH ? Array.from({ length: spec.rows * spec.columns }, (_, at) => number(at)) : [];
       const pointer = svg("rect", { class: "chart-cell", "data-screen-only": "" }, frame.picture);
-      drawn = { image, pointer, numbers };
+      drawn = { image, pointer, numbers, insides };
       write();
       choose(chosen);
       const range = `from ${format(spec.min)} to ${format(spec.max)} ${spec.unit}`;
@@ -75,13 +84,41 @@ const ChartHeat = (() => {
       return text("", { ...place, class: "chart-text chart-middle chart-cell-number" }, frame.picture);
     }
 
+    const isOutlined = () => spec.outline !== undefined && spec.rows * spec.columns <= MOST_OUTLINED;
+    const shareOf = (value) => (value - spec.min) / (spec.max - spec.min || 1);
+
+    /** What the cells as a whole show: theory, where it speaks, as each has the run's own colour inside. */
+    const under = () => (isOutlined() ? { ...spec, values: Array.from(spec.values, (value, at) => (isKnown(spec.outline[at]) ? spec.outline[at] : value)) } : spec);
+
+    function inside(at) {
+      const rim = Math.min(WIDEST_RIM, RIM * Math.min(box.cellWidth, box.cellHeight));
+      const [row, column] = [Math.floor(at / spec.columns), at % spec.columns];
+      const size = { width: box.cellWidth - 2 * rim, height: box.cellHeight - 2 * rim };
+      return svg("rect", { x: box.left + column * box.cellWidth + rim, y: box.top + row * box.cellHeight + rim, ...size, "stroke-dasharray": "3 2" }, frame.picture);
+    }
+
+    /** The run's colour inside each cell of which theory speaks. */
+    function fill() {
+      const table = spec.scale === "diverging" ? null : colourTable("sequential");
+      drawn.insides.forEach((cell, at) => {
+        const share = Math.min(1, Math.max(0, shareOf(spec.values[at])));
+        const isTold = isKnown(spec.outline[at]) && isKnown(spec.values[at]) && table !== null;
+        set(cell, "visibility", isTold ? "visible" : "hidden");
+        if (!isTold) return;
+        const level = 3 * Math.round(255 * share);
+        set(cell, "fill", `rgb(${table[level]},${table[level + 1]},${table[level + 2]})`);
+        set(cell, "stroke", share > 0.55 ? "#111418" : "#ffffff");
+      });
+    }
+
     /** The value in each cell, dark on a light cell and light on a dark one. */
     function write() {
       drawn.numbers.forEach((place, at) => {
-        const share = (spec.values[at] - spec.min) / (spec.max - spec.min || 1);
-        place.textContent = Number.isFinite(spec.values[at] ?? NaN) ? spec.values[at].toFixed(2).replace(/^0/, "") : "";
-        place.style.fill = share > 0.55 ? "#111418" : "#ffffff"; // the colour map grows lighter
+        const said = isKnown(spec.values[at]) ? spec.values[at].toFixed(2).replace(/^0/, "") : "";
+        if (place.textContent !== said) place.textContent = said;
+        set(place, "style", `fill: ${shareOf(spec.values[at]) > 0.55 ? "#111418" : "#ffffff"}`); // the colour map grows lighter
       });
+      fill();
     }
 
     const words = (content, x, y, look = "") => text(content, { x, y, class: `chart-text ${look}` }, frame.picture);
@@ -101,6 +138,7 @@ const ChartHeat = (() => {
       const named = (label) => ChartFrame.shortened(label, Math.floor((box.right - 20) / ChartFrame.LETTER));
       words(named(spec.y.label), 2, box.top - 9, "chart-name");
       words(named(spec.x.label), box.right, box.bottom + 31, "chart-name chart-end");
+      if (isOutlined() && spec.outlineName !== "") words(ChartFrame.shortened(`outside the dashes: ${spec.outlineName ?? "theory"}`, Math.floor((box.right - 60) / ChartFrame.LETTER)), 2, box.bottom + 31);
     }
 
     function drawKey() {
@@ -124,7 +162,8 @@ const ChartHeat = (() => {
       for (const [key, value] of Object.entries(place)) drawn.pointer.setAttribute(key, value);
       const value = format(spec.values[cell.row * spec.columns + cell.column]);
       const where = [[spec.y, cell.row], [spec.x, cell.column]].map(([axis, index]) => `${axis.label} ${tickLabel(axis, index)}`);
-      readout.textContent = `${where.join(", ")}: ${value} ${spec.unit}`;
+      const told = spec.outline?.[cell.row * spec.columns + cell.column];
+      readout.textContent = `${where.join(", ")}: ${value} ${spec.unit}${isKnown(told) ? ` (${spec.outlineName || "theory"} ${format(told)})` : ""}`;
       speak(readout.textContent);
     }
 
@@ -151,8 +190,8 @@ const ChartHeat = (() => {
     }
     function update(partial) {
       spec = { ...spec, ...partial };
-      if (Object.keys(partial).some((key) => key !== "values")) return drawAll();
-      drawn.image.setAttribute("href", cells(spec).toDataURL());
+      if (Object.keys(partial).some((key) => key !== "values" && key !== "outline") || Boolean(drawn.insides.length) !== isOutlined()) return drawAll();
+      drawn.image.setAttribute("href", cells(under()).toDataURL());
       write();
       return choose(chosen);
     }

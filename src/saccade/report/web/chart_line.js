@@ -156,6 +156,7 @@ const ChartLine = (() => {
         ChartFrame.coloured(series, line, markers);
         band.style.fill = series.colour;
       }
+      ChartFrame.faded(series, line, markers);
       return { band, line, markers };
     }
 
@@ -222,7 +223,7 @@ const ChartLine = (() => {
     }
 
     const axesKey = (domain) => JSON.stringify([domain, frame.width, spec.marks, spec.bands, spec.levels, spec.x, spec.y,
-      spec.series.map(({ name, style, colour, tone, shade, quiet }) => [name, style, colour, tone, shade, quiet])]);
+      spec.series.map(({ name, style, colour, tone, shade, opacity, quiet }) => [name, style, colour, tone, shade, opacity, quiet])]);
 
     function draw() {
       const domain = domains(spec);
@@ -232,6 +233,8 @@ const ChartLine = (() => {
       spec.highest = box.top;
       spec.hasMarkers = hasMarkers;
       spec.series.forEach((series, index) => {
+        if (curves[index].x === series.x && curves[index].y === series.y && curves[index].low === series.low) return;
+        Object.assign(curves[index], { x: series.x, y: series.y, low: series.low });
         const { line, markers } = paths(series, ChartFrame.looks(series, index).index, x, y, spec);
         curves[index].band.setAttribute("d", ribbon(series, x, y, spec));
         curves[index].line.setAttribute("d", line);

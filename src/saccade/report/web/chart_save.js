@@ -93,6 +93,12 @@ ${colours.join("")}`;
       button.setAttribute("aria-label", `Save ${filename} as ${kind}`);
       button.addEventListener("click", async () => download(await make(), `${filename}.${kind.toLowerCase()}`));
     }
+    if (typeof Zoom === "object") { // the playground has none: its charts have their place
+      const button = ChartFrame.html("button", "chart-save-button chart-zoom", "⤢", menu);
+      button.type = "button";
+      button.setAttribute("aria-label", `Enlarge ${filename}`);
+      button.addEventListener("click", () => Zoom.open(handle.element));
+    }
     return menu;
   }
 

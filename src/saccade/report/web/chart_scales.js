@@ -125,8 +125,11 @@ const ChartScales = (() => {
 
   const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-  /** 256 colours of a map as a flat array of red, green, blue. @param {"sequential"|"diverging"} kind */
-  function colourTable(kind) {
+  const tables = {};
+  /** 256 colours of a map as a flat array of red, green, blue, made once. @param {"sequential"|"diverging"} kind */
+  const colourTable = (kind) => (tables[kind] ??= madeTable(kind));
+
+  function madeTable(kind) {
     const stops = (kind === "diverging" ? PURPLE_GREEN : VIRIDIS).map(channels);
     const table = new Uint8ClampedArray(256 * 3);
     for (let level = 0; level < 256; level += 1) {

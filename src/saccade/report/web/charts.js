@@ -10,11 +10,13 @@
  *                                tone?: number of its colour and marker (its place if not given; null is ink), shade?: 0 to 1}],
  *                                levels?: [{y, label}], marks?: [{x, label}], bands?: [{from, to, label}]}
  * Charts.bars(container, spec)  {title, caption?, height?, x: {label}, y: {label, min?, max?}, labels: [names], ghostName?,
- *                                legend? = true, stacked?, levels?: [{y, label}],
- *                                groups: [{name, values: [], colour?, tone?, shade?, ghost?: theory's values, drawn as an outline}]}
+ *                                legend? = true, stacked?, levels?: [{y, label}], roles?: [{name, tone}] what the tones of bars mean,
+ *                                groups: [{name, values: [], colour?, tone?, shade?, tones?: [{tone, opacity?} | null] of each bar,
+ *                                ghost?: theory's values, drawn as an outline}]}
  * Charts.heat(container, spec)  {title, caption?, height?, x: {label, ticks: []}, y: {label, ticks: []}, rows, columns,
  *                                values (row by row; NaN is missing), min, max, scale: "sequential" | "diverging", unit,
- *                                numbers?: the value is written in each cell, key? = true}
+ *                                numbers?: the value is written in each cell, key? = true,
+ *                                outline?: theory's values (null: none), the rim of each cell outside a dashed line; outlineName? ("": not said)}
  * Charts.timeline(container, spec)  {title, caption?, height?, x: {label, min, max}, states: [names], steps: [], end: where the last one ends,
  *                                rows: [{name, group, first?: of its group, pieces: [[from step, place in states or -1]],
  *                                still: step | null, takes: [steps]}], legend? = true}

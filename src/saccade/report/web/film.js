@@ -8,8 +8,8 @@ const Film = (() => {
   const RATE = 30; // frames a second
   const HOLD = 1.5; // seconds that the last frame stays
   const HEIGHT = 240; // pixels: two films and the verdicts fit one screen
-  const ROLES = ["common tokens", "distinct tokens"]; // grey, then colours
-  const TONES = { "common tokens": 6, "distinct tokens": 0 };
+  const [COMMON, DISTINCT] = ["common tokens", "distinct tokens"];
+  const FAINTEST = 0.3; // of the rarest distinct token: as in report/roles.py
 
   const between = (low, high, share) => low.map((value, at) => (
     value === null || high[at] === null ? null : value + (high[at] - value) * share));
@@ -20,29 +20,36 @@ const Film = (() => {
     return first + 1 < rows.length ? between(rows[first], rows[first + 1], place - first) : rows[first];
   }
 
-  /** A group of bars for each role, one colour each; what theory predicts is an outline. */
-  function groups(film, place) {
-    const values = frameAt(film.values, place);
+  /** Colours by role: common tokens are grey, distinct ones, which stand from the rarest on, the fuller the more frequent. */
+  function tonesOf({ roles }) {
+    const distinct = [...roles.keys()].filter((at) => roles[at] === DISTINCT);
+    const fullness = (rank) => (distinct.length > 1 ? FAINTEST + ((1 - FAINTEST) * rank) / (distinct.length - 1) : 1);
+    return roles.map((role, at) => (role === COMMON ? { tone: 6 } : { tone: 0, ...(role === DISTINCT && { opacity: fullness(distinct.indexOf(at)) }) }));
+  }
+
+  /** What the colours mean; nothing where the film tells no roles. */
+  const rolesOf = ({ roles }) => [{ name: COMMON, tone: 6 }, { name: DISTINCT, tone: 0 }].filter(({ name }) => roles.includes(name))
+    .map((role) => (role.name === DISTINCT ? { ...role, name: `${DISTINCT}, fuller: more frequent` } : role));
+
+  /** The bars; what theory predicts is an outline. */
+  function groups(film, tones, place) {
     const theory = film.theory && frameAt(film.theory, place);
-    const names = [...new Set(film.roles)].sort((a, b) => ROLES.indexOf(a) - ROLES.indexOf(b));
-    return names.map((name, index) => {
-      const own = (numbers) => numbers.map((value, at) => (film.roles[at] === name ? value : null));
-      return { name, tone: TONES[name] ?? index, values: own(values), ...(theory && { ghost: own(theory) }) };
-    });
+    return [{ name: "attention", tones, values: frameAt(film.values, place), ...(theory && { ghost: theory }) }];
   }
 
   function bars(container, film) {
-    const top = Math.max(...film.values.flat());
-    const spec = { x: { label: "token" }, y: { label: "attention", min: 0, max: top }, labels: film.tokens, ghostName: film.outlines };
-    const chart = Charts.bars(container, { ...spec, height: HEIGHT, stacked: true, groups: groups(film, 0) });
-    return { element: chart, show: (place) => chart.update({ groups: groups(film, place) }) };
+    const [top, tones] = [Math.max(...film.values.flat()), tonesOf(film)];
+    const spec = { x: { label: "token" }, y: { label: "attention", min: 0, max: top }, labels: film.tokens, ghostName: film.outlines, roles: rolesOf(film) };
+    const chart = Charts.bars(container, { ...spec, height: HEIGHT, groups: groups(film, tones, 0) });
+    return { element: chart, show: (place) => chart.update({ groups: groups(film, tones, place) }) };
   }
 
   function map(container, film) {
     const size = { rows: film.queries.length, columns: film.tokens.length, min: 0, max: 1, unit: "attention" };
     const axes = { x: { label: "token", ticks: film.tokens }, y: { label: "query", ticks: film.queries } };
-    const chart = Charts.heat(container, { ...size, ...axes, height: HEIGHT, values: film.values[0] });
-    return { element: chart, show: (place) => chart.update({ values: frameAt(film.values, place) }) };
+    const moment = (place) => ({ values: frameAt(film.values, place), ...(film.theory && { outline: frameAt(film.theory, place) }) });
+    const chart = Charts.heat(container, { ...size, ...axes, height: HEIGHT, outlineName: film.outlines, ...moment(0) });
+    return { element: chart, show: (place) => chart.update(moment(place)) };
   }
 
   /** Where a time lies among the frames. */

@@ -35,7 +35,7 @@
     const figure = record.figures.find((other) => other.kind === "line");
     if (!figure) return;
     const loaded = await Stills.load(figure);
-    const chart = Charts.line(place("story"), Stills.still(loaded, [], 0, record.bands));
+    const chart = Charts.line(place("story"), Stills.still(loaded, [], 0, Stills.bandsOf(record, {})));
     Charts.saveMenu(chart, `${record.name}-${figure.name}`);
     Figures.follow(chart);
   }
@@ -101,6 +101,7 @@
 
   async function start() {
     offerTop();
+    Zoom.attach();
     if (!Packed.works()) {
       html("p", "warning", "This browser cannot unpack the figures; Chrome 80, Firefox 113, Safari 16.4 or later can.", place("story"));
       return;

@@ -58,18 +58,18 @@ const Stills = (() => {
     const start = run(loaded, choice) * times.length * count;
     const x = Array.from(times);
     const own = figure.names[0].length;
-    return seriesLooks(figure.names[0], figure.theory ?? []).map((look, index) => ({
-      ...look, x, colour: colourOf(index % own, own), y: rounded(Array.from(times, (_, moment) => loaded.values[start + moment * count + index])),
+    return seriesLooks(figure.names[0], figure.theory ?? [], figure.tones).map((look, index) => ({
+      ...look, x, colour: figure.tones ? undefined : colourOf(index % own, own), y: rounded(Array.from(times, (_, moment) => loaded.values[start + moment * count + index])),
     }));
   }
 
   /** Names and styles of lines, a run's own and those of its theories: `_series_looks` of report/specs.py. */
-  function seriesLooks(names, theories) {
+  function seriesLooks(names, theories, tones) {
     const dashed = (name, order) => ({ name, style: "dashes", tone: order || null });
     if (theories.length && names.length === 1) return [{ name: "run", tone: 0 }, ...theories.map(dashed)];
     const over = (theory, order) => names.map((_, place) => (
-      { name: place ? "" : theory, style: ["dashes", "dots"][order % 2], tone: place, quiet: place > 0 }));
-    return [...names.map((name) => ({ name })), ...theories.flatMap(over)];
+      { name: place ? "" : theory, style: ["dashes", "dots"][order % 2], tone: place, quiet: place > 0, ...tones?.[place] }));
+    return [...names.map((name, place) => ({ name, ...tones?.[place] })), ...theories.flatMap(over)];
   }
 
   /** Numbers of one run between a moment and the next; `share` is how far. */
@@ -84,16 +84,23 @@ const Stills = (() => {
   const shareOf = (times, moment, time) => (
     moment + 1 < times.length && Number.isFinite(times[moment + 1]) && time > times[moment] ? Math.min(1, (time - times[moment]) / (times[moment + 1] - times[moment] || 1)) : 0);
 
+  /** A map, and over it the one that theory says, whose values follow the run's own. */
+  function mapped(figure, numbers) {
+    const size = figure.names[0].length * figure.names[1].length;
+    return figure.theory?.length ? { values: numbers.subarray(0, size), outline: numbers.subarray(size, 2 * size) } : { values: numbers };
+  }
+
   /** What moves in bars and heat maps. */
   function moving(loaded, choice, moment, share = 0) {
     const { figure } = loaded;
     const numbers = sliceBetween(loaded, choice, moment, share);
-    if (figure.kind === "heat") return { values: numbers };
+    if (figure.kind === "heat") return mapped(figure, numbers);
     const width = figure.names[1].length;
     const [names, theory] = [figure.names[0], figure.theory ?? []];
     const group = (index) => rounded(numbers.subarray(index * width, (index + 1) * width));
     const ghost = (index) => (theory.length ? { ghost: group(names.length + index) } : {});
-    return { groups: names.map((name, index) => ({ name, values: group(index), ...ghost(index) })), ghostName: theory[0] };
+    const tones = figure.tones ? { tones: figure.tones } : {};
+    return { groups: names.map((name, index) => ({ name, values: group(index), ...tones, ...ghost(index) })), ghostName: theory[0] };
   }
 
   const NARROWEST = 0.1; // of an axis against its largest number; why is in report/specs.py
@@ -111,6 +118,9 @@ const Stills = (() => {
     return { label, min: start - room, max: high + room };
   }
 
+  /** Stages of one run: some belong to a choice, axis -> place. */
+  const bandsOf = ({ bands }, choice) => bands.filter(({ at = {} }) => Object.entries(at).every(([axis, place]) => (choice[axis] ?? 0) === place));
+
   /** All that a chart needs. @param {{from: number, to: number, label: string}[]} bands stages, for lines */
   function still(loaded, choice, moment, bands = []) {
     const { figure } = loaded;
@@ -121,14 +131,15 @@ const Stills = (() => {
       const y = axisOf(figure.y, series);
       return { ...told, height, x: { label: figure.time_label, log: figure.time.log }, y, series, bands };
     }
-    const [first, second] = figure.axes;
+    const [first, second] = figure.axes.map((axis) => axis.replaceAll("_", " "));
     if (figure.kind === "bars") {
-      return { ...told, x: { label: second }, y: figure.y, labels: figure.names[1], ...moving(loaded, choice, moment) };
+      return { ...told, x: { label: second }, y: figure.y, labels: figure.names[1], roles: figure.roles, ...moving(loaded, choice, moment) };
     }
     const axes = { x: { label: second, ticks: figure.names[1] }, y: { label: first, ticks: figure.names[0] } };
     const size = { rows: figure.names[0].length, columns: figure.names[1].length, min: figure.y.min, max: figure.y.max };
-    return { ...told, ...axes, ...size, scale: figure.scale ?? "sequential", unit: figure.unit, ...moving(loaded, choice, moment) };
+    const shown = { scale: figure.scale ?? "sequential", unit: figure.unit, outlineName: figure.theory?.[0] };
+    return { ...told, ...axes, ...size, ...shown, ...moving(loaded, choice, moment) };
   }
 
-  return Object.freeze({ load, still, moving, momentAt, shareOf, timesOf, rounded });
+  return Object.freeze({ load, still, bandsOf, moving, momentAt, shareOf, timesOf, rounded });
 })();

@@ -67,7 +67,7 @@ const View = (() => {
       if (!place.isConnected) return;
       const times = () => Stills.timesOf(loaded, places(figure));
       const moment = () => Stills.momentAt(times(), Player.time());
-      const spec = () => Stills.still(loaded, places(figure), moment(), record.bands);
+      const spec = () => Stills.still(loaded, places(figure), moment(), Stills.bandsOf(record, state.choice));
       const handle = Charts[figure.kind](place, spec());
       Charts.saveMenu(handle, `${record.name}-${figure.name}`);
       let last = -1;
