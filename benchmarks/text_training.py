@@ -38,10 +38,10 @@ def main() -> None:
             "what": what,
             "tokens/s": speed[way],
             "speed": speed[way] / speed["plain_loop"],
-            "bar": bars[way][0],
+            "bar (speed)": bars[way][0],
             "memory (MB)": extra[way] / 1e6,
             "of plain": extra[way] / extra["plain_loop"],
-            "bar ": bars[way][1],
+            "bar (of plain)": bars[way][1],
         }
         for way, what in WAYS.items()
     ]

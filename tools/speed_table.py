@@ -112,7 +112,7 @@ ROWS = {
         "{saccade (s):.2f} s ({without C (s):.1f} s without the C code; plain SciPy and NumPy: {plain SciPy and NumPy (s):.1f} s)",
     ),
     "cycles": Row("ten seeds of it", "focus_dilution", {"what": "ten seeds"}, "under {bar (s):g} s", "{saccade (s):.1f} s"),
-    "tokens": Row("the same with 64 tokens", "focus_dilution_tokens", {"tokens": 64}, "under {bar (s):g} s", "{running (s):.1f} s"),
+    "tokens": Row("one seed, 64 tokens", "focus_dilution_tokens", {"tokens": 64}, "under {bar (s):g} s", "{running (s):.1f} s"),
     "invariants": Row(
         "largest change of its two invariants, 4 to 64 tokens",
         "focus_dilution_invariants",
@@ -159,11 +159,13 @@ ROWS = {
         "training on text with the recorder on, 28,782 words, width 200, 20 x 35 tokens, compared with a plain loop that holds all "
         "logits: speed",
         "2 % of the time",
-        "{bar}",
+        "{bar (speed)}",
         "{speed:.1f} times",
     ),
-    "text-looks": _text("the same, no observation skipped", "every look made", "{bar}", "{speed:.1f} times"),
-    "text-memory": _text("the same, peak memory beyond the libraries", "every look made", "{bar }", "{of plain:.2f} times"),
+    "text-looks": _text("the same, no observation skipped", "every look made", "{bar (speed)}", "{speed:.1f} times"),
+    "text-memory": _text(
+        "the same, peak memory beyond the libraries", "every look made", "{bar (of plain)}", "{of plain:.2f} times"
+    ),
     "tokenising": Row(
         "text to token ids: words of WikiText-2 or of the text in the package",
         "tokenising",

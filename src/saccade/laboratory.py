@@ -218,10 +218,14 @@ def reduced_flow(
     reduced: System
     if isinstance(task, MarkovChain):
         reduced = RankOneEmbedded(task, replace(Embedded() if model is None else checked_kind("model", model, Embedded), **rates))
+    elif not isinstance(task, SequenceClasses):
+        raise InputError(
+            f"`reduced_flow` is that of a SequenceClasses or a MarkovChain, got {shortened(task)}; `flow` follows any System."
+        )
     elif model is not None:
         raise InputError("`model` is for a chain: the reduced flow of classes has the paper's model.")
     else:
-        reduced = ReducedPairwise(_checked_data(task, SequenceClasses), **rates)
+        reduced = ReducedPairwise(task, **rates)
     settings: dict[str, Any] = {
         "t1": t1,
         "n_times": n_times,

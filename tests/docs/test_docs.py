@@ -163,7 +163,7 @@ def test_every_command_shown_is_known_with_its_flags(page, monkeypatch, capsys):
 
     monkeypatch.setattr(tyro, "cli", only_read)
     cli.main(["--help"])
-    known = set(re.findall(r"^  saccade (\w+)", capsys.readouterr().out, re.MULTILINE))
+    known = {"--help", *re.findall(r"^  saccade (\w+)", capsys.readouterr().out, re.MULTILINE)}
     for arguments in shown_commands(page):
         assert arguments[0] in known, arguments
         if len(arguments) == 1:

@@ -369,6 +369,22 @@ def test_a_loss_that_jax_cannot_trace_is_said_in_a_sentence(wrong):
             engine(system)
 
 
+def test_the_loss_of_a_batch_that_jax_cannot_trace_is_said_in_a_sentence():
+    table = np.arange(3.0)
+    wrong = {"loss": lambda self, pair: jnp.sum(pair.x**2), "batch": lambda self, rng: rng.integers(3)}
+    wrong["batch_loss"] = lambda self, pair, batch: table[batch] * pair.x.sum()
+    with pytest.raises(saccade.InputError, match="`batch_loss` of Broken must be written in"):
+        saccade.train(type("Broken", (Saddle,), wrong)(), steps=2)
+    wrong["batch_loss"] = lambda self, pair, batch: batch * pair.x
+    with pytest.raises(saccade.InputError, match="`batch_loss` of Broken must give one number"):
+        saccade.train(type("Broken", (Saddle,), wrong)(), steps=2)
+
+
+def test_only_classes_and_chains_have_a_reduced_flow():
+    with pytest.raises(saccade.InputError, match=r"SequenceClasses or a MarkovChain.*`flow` follows any System"):
+        saccade.reduced_flow(Saddle())
+
+
 def test_a_variant_of_a_built_in_model_keeps_its_assumptions():
     class Variant(saccade.Pairwise):
         pass

@@ -62,7 +62,8 @@ def test_a_file_without_an_experiment_is_one_sentence(tmp_path):
         f"{made}EXPERIMENT = Experiment('../up', make_dataclass('S', []), None, None, None)": "usable as a folder name",
         f"{made}EXPERIMENT = Experiment('depth', make_dataclass('S', []), None, None, None)": "one of Saccade's experiments",
         f"{made}EXPERIMENT = Experiment('mine', dict, None, None, None)": "must be a dataclass",
-        f"{made}EXPERIMENT = Experiment('mine', make_dataclass('S', ['t1']), None, None, None)": "a default; t1 has none",
+        f"{made}EXPERIMENT = Experiment('mine', make_dataclass('S', []), None, None, None)": "must be a frozen dataclass",
+        f"{made}EXPERIMENT = Experiment('mine', make_dataclass('S', ['t1'], frozen=True), None, None, None)": "t1 has none",
     }
     for text, sentence in wrong.items():
         file.write_text(text)

@@ -114,6 +114,18 @@ def test_a_control_must_fail_and_is_not_excused_by_its_broken_assumption():
     assert holding.verdict_says == "holds, though it must not (broken: a positive rate)"
 
 
+@pytest.mark.parametrize("measured", [math.nan, Interval(math.nan, math.nan, math.nan)])
+def test_nothing_measured_is_no_control_and_no_known_failure(measured):
+    control, known = CASE.breaking("a positive rate"), CASE.at_most(LEMMA, "x", measured, 1.0, expected=FAILS)
+    for claim in (control.at_most(LEMMA, "x", measured, 1.0), control.none(LEMMA, "x", []), known):
+        assert (claim.kind, claim.as_expected, claim.verdict_says) == ("surprise", False, "fails: nothing was measured")
+
+
+def test_a_share_is_no_count_of_exceptions():
+    with pytest.raises(InputError, match="true or false for each case, or a whole number"):
+        CASE.none(LEMMA, "x", [0.1, 0.2])
+
+
 def test_a_control_that_breaks_more_than_it_says_decides_nothing():
     given = [above("a positive rate", -1.0, 0.0), met("one query", False)]
     assert Case(given=given).breaking("a positive rate").near(LEMMA, "x", 2.0, 1.0, within=0.1).verdict == OUTSIDE
@@ -240,7 +252,11 @@ SEEDS = Ceiling("two seeds", 0.27)
             "cannot be told at this size; about 16 times the repetitions would do",
         ),
         (CASE.under(Ceiling("two seeds", 0.9)).near(LEMMA, "x", Interval(0.3, 0.2, 0.34), 0.4, within=0.05), FAILS, "fails"),
-        (CASE.under(Ceiling("two seeds", 0.9)).at_least(LEMMA, "x", Interval(*[math.nan] * 3), 0.2), FAILS, "fails"),
+        (
+            CASE.under(Ceiling("two seeds", 0.9)).at_least(LEMMA, "x", Interval(*[math.nan] * 3), 0.2),
+            FAILS,
+            "fails: nothing was measured",
+        ),
         (CASE.under(Ceiling("two seeds", 0.3)).at_least(LEMMA, "x", Interval(-0.5, -0.6, -0.4), 0.5), FAILS, "fails"),
         (CASE.under(Ceiling("two seeds", 0.3)).at_most(LEMMA, "x", Interval(0.5, 0.4, 0.6), -0.5), FAILS, "fails"),
         (CASE.under(Ceiling("two seeds", 0.45)).at_least(LEMMA, "x", Interval(0.62, 0.58, 0.66), 0.5), HOLDS, "holds"),

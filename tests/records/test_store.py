@@ -439,6 +439,21 @@ def test_a_result_of_other_settings_is_replaced_only_if_that_is_asked_for(tmp_pa
         written_result(folder, Settings(steps=7))
 
 
+def test_a_result_of_other_contents_of_a_table_of_classes_is_not_replaced(tmp_path):
+    @dataclass(frozen=True)
+    class OfClasses:
+        classes: str = str(tmp_path / "my.csv")
+
+    folder, table = tmp_path / "mine", tmp_path / "my.csv"
+    for _ in range(2):
+        table.write_text("class,a,b\nx,0.5,0.5\n")
+        written_result(folder, OfClasses())
+    table.write_text("class,a,b\nx,0.4,0.6\n")
+    with pytest.raises(InputError, match=r"my\.csv has changed\); give --out another folder, or --replace"):
+        written_result(folder, OfClasses())
+    written_result(folder, OfClasses(), replace=True)
+
+
 def test_a_result_of_other_settings_that_another_process_wrote_meanwhile_is_not_replaced_either(tmp_path):
     folder = tmp_path / "mine"
     with pytest.raises(InputError, match=r"`steps` was 5, now 7"), store.result_folder(folder, Settings(steps=7)):

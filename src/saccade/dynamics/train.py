@@ -24,7 +24,7 @@ from saccade.dynamics.trajectory import trajectory
 from saccade.dynamics.workers import workers
 from saccade.errors import InputError, checked_count
 from saccade.later import Array, jax, jnp, optax, xr
-from saccade.model.system import System, rates_by_leaf
+from saccade.model.system import System, check_batch_loss, rates_by_leaf
 
 MOST_STEPS = 1e12  # beyond it is a typing error, not an experiment
 _BYTES_AT_ONCE = 2**27  # parameters of every step of a stretch are held at once; a stretch is as long as fits here,
@@ -86,6 +86,9 @@ def train(
         raise InputError(
             f"{type(system).__name__} defines its own `velocity` for a flow; to train it needs `batch` and `batch_loss`."
         )
+
+    if type(system).batch is not System.batch and type(system).batch_loss is not System.batch_loss:
+        check_batch_loss(system, system.batch(generator(0, Purpose.DATA, 0)))
 
     def batches(seed: int, span: range) -> Any:
         if equations.batch_loss is None:

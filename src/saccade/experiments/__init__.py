@@ -218,6 +218,8 @@ def _own(path: Path, source: bytes) -> Experiment:
         raise InputError(f"{path}: {found.name} is the name of one of Saccade's experiments; give yours another.")
     if not is_dataclass(found.settings):
         raise InputError(f"{path}: `settings` of an experiment must be a dataclass; got {found.settings!r}.")
+    if not vars(found.settings)["__dataclass_params__"].frozen:
+        raise InputError(f"{path}: `settings` of an experiment must be a frozen dataclass: write @dataclass(frozen=True).")
     if needed := [each.name for each in fields(found.settings) if each.default is MISSING and each.default_factory is MISSING]:
         raise InputError(f"{path}: every setting needs a default; {needed[0]} has none.")
     return found

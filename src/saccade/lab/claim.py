@@ -158,12 +158,19 @@ class Claim:
 
     @property
     def as_expected(self) -> bool:
-        return self.verdict == self.expected
+        return self.verdict == self.expected and not self._fails_by_absence
 
     @property
     def is_surprise(self) -> bool:
         """Decided, and not as expected."""
-        return self.verdict not in (self.expected, *UNDECIDED)
+        return self.verdict not in UNDECIDED and not self.as_expected
+
+    @property
+    def _fails_by_absence(self) -> bool:
+        """Whether it fails because nothing was measured, which neither a control nor a known failure may."""
+        return self.verdict == FAILS and bool(
+            np.isnan(self.measured.mean if isinstance(self.measured, Interval) else self.measured)
+        )
 
     @property
     def kind(self) -> str:
@@ -214,6 +221,8 @@ class Claim:
         if self.verdict == OUTSIDE:
             numbers = "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self._judged.miss
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
+        if self._fails_by_absence:
+            return "fails: nothing was measured"
         if self.breaks:
             told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
             return f"{told} (broken: {self.breaks})"
@@ -358,6 +367,8 @@ class Case:
         """No exceptions to a rule: `exceptions` is a mask, or a count of `among`."""
         n = np.size(exceptions) if among is None else int(_number("among", among))
         count = float(np.sum(_numbers("exceptions", exceptions)))
+        if count % 1:
+            raise InputError(f"`exceptions` must be true or false for each case, or a whole number; got {shortened(exceptions)}.")
         value = count if n else np.nan  # a rule that was never put to the test is not confirmed
         return self._claim(statement, title, Exceptions(n, allowed), value, sentence, expected)
 

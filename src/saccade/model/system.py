@@ -275,24 +275,32 @@ def _equations_of(system: System) -> Equations:
 
 
 def _check_loss(system: System) -> None:
-    given = _shapes("loss", system, system.loss)
+    _check_number("loss", system, _shapes("loss", system, system.loss))
+
+
+def check_batch_loss(system: System, batch: Any) -> None:
+    """As the loss is checked, with a batch that is not known before the step."""
+    _check_number("batch_loss", system, _shapes("batch_loss", system, system.batch_loss, batch))
+
+
+def _check_number(method: str, system: System, given: Any) -> None:
     if getattr(given, "shape", None) != ():
         shape = getattr(given, "shape", type(given).__name__)
-        raise InputError(f"`loss` of {type(system).__name__} must give one number; it gives {shape}. Take the sum or the mean.")
+        raise InputError(f"`{method}` of {type(system).__name__} must give one number; it gives {shape}. Take the sum or the mean.")
 
 
-def _shapes(method: str, system: System, function: Callable[[Any], Any]) -> Any:
+def _shapes(method: str, system: System, function: Callable[..., Any], *more: Any) -> Any:
     """Shapes of what a method gives at the start; mistakes that JAX would report in its own words, from inside a compiled call."""
     start, name = _checked_start(system), type(system).__name__
     try:
         with jax.enable_x64(True):
-            return jax.eval_shape(lambda parameters: function(parameters), start)
+            return jax.eval_shape(lambda *given: function(*given), start, *more)
     except InputError:
         raise
     except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
         why = str(error).splitlines()[0]
         raise InputError(
-            f"`{method}` of {name} must be written in `jax.numpy`, with no NumPy or `if` on parameters: {why}"
+            f"`{method}` of {name} must be written in `jax.numpy`, with no NumPy or `if` on what it is given: {why}"
         ) from error
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         kind = f"{type(error).__name__}: " if isinstance(error, LookupError) else ""  # which say no more than the key

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -51,7 +54,7 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "class_next": ("token", "the token that each class predicts"),
     "entropy": ("nats", "entropy of attention among a class's distinct tokens, rescaled to one, mean over classes"),
     "common_mass": ("1", "attention on common tokens"),
-    "time": ("", "step of the observation, before the update of that step"),
+    "time": ("", "time of a flow; step of an observation in training, before the update of that step"),
     "seed": ("", "names the random draws of a run: start and batches"),
     "query": ("token", "query token of each row of the attention logits"),
     "n_queries": ("tokens", "query tokens of the task, each with two next tokens"),
@@ -86,8 +89,15 @@ def make_record(
 
 def with_settings(record: xr.Dataset, config: Any) -> xr.Dataset:
     """The record with the settings of the experiment that made it, a dataclass."""
-    record.attrs["settings"] = settings_text(config)
+    record.attrs |= {"settings": settings_text(config), "contents": contents_text(config)}
     return record
+
+
+def contents_text(config: Any) -> str:
+    """Hashes of the user's files that settings name, as JSON: a changed table of classes is another setting."""
+    file = getattr(config, "classes", None)
+    named = [file] if isinstance(file, str) and os.path.isfile(file) else []
+    return json.dumps({name: hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in named})
 
 
 def settings_text(config: Any) -> str:

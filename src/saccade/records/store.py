@@ -22,7 +22,7 @@ from saccade.records.checksums import content, damage, listed, sealed_folder
 from saccade.records.expansion import RATIO, check_expansion
 from saccade.records.json_files import misfit, parsed_json, read_json, write_json
 from saccade.records.observation_log import OBSERVATIONS, is_of_a_watched_run, unfinished, watched, watched_damage
-from saccade.records.schema import settings_text
+from saccade.records.schema import contents_text, settings_text
 from saccade.records.writing import CHECKSUMS, add_file, below, clear_drafts
 
 if TYPE_CHECKING:
@@ -134,6 +134,8 @@ def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
         changed = [
             f"`{name}` was {shortened(then.get(name))}, now {shortened(now[name])}" for name in now if then.get(name) != now[name]
         ]
+        held, here = (parsed_json(text) for text in (about.get("contents", "{}"), contents_text(settings)))
+        changed += [f"{name} has changed" for name, content in here.items() if held.get(name, content) != content]
         if not changed:
             return
         other = ", ".join(changed)

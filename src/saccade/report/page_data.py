@@ -133,8 +133,9 @@ def _records_data(place: int, result: Result, blobs: _Blobs) -> list[dict[str, A
     groups = _by_clock(found) or [found]
     rows = [row for row in result.rows("events.csv") if _is_number(row.get("time"))]
     records = [_clocked(place, result, result.record, group, blobs, [] if index else rows) for index, group in enumerate(groups)]
+    stages = result.rows("stages.csv")
     for record in records:
-        record["bands"] = record["bands"] or _bands_by_run(result, record["figures"])
+        record["bands"] = record["bands"] or _bands_by_run(stages, record["figures"])
     records[0]["text"] = None if text is None else _text_data(text, result.record, blobs)
     return records
 
@@ -233,11 +234,11 @@ def _bands_of(rows: list[dict[str, str]], end: float) -> list[dict[str, Any]]:
     return bands if len(bands) > 1 else []  # one stage is no division of time
 
 
-def _bands_by_run(result: Result, found: list[Figure]) -> list[dict[str, Any]]:
+def _bands_by_run(stages: list[dict[str, str]], found: list[Figure]) -> list[dict[str, Any]]:
     """Stages of `stages.csv`, with the choice that they belong to: axis -> place. Each ends where the next of its run begins."""
     choices = {choice["axis"]: choice["labels"] for figure in found for choice in figure["choices"]}
     runs: dict[tuple[tuple[str, int], ...], list[tuple[float, str]]] = {}
-    for row in result.rows("stages.csv"):
+    for row in stages:
         said = {axis: label(_number(row[axis])) for axis in row if axis in choices}
         if _is_number(row.get("from")) and row.get("stage") and all(name in choices[axis] for axis, name in said.items()):
             at = tuple((axis, choices[axis].index(name)) for axis, name in said.items())

@@ -6,7 +6,6 @@ A record tells the roles by its law, a variable `..._prob` over (class, token); 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray as xr
 
-Tone = dict[str, Any]
 COMMON = {"tone": 6}
-FAINTEST = 0.3  # of the rarest distinct token: it must still be seen on the page
 KEY = [{"name": "common tokens", **COMMON}, {"name": "distinct tokens, fuller: more frequent", "tone": 0}]
 
 
@@ -47,19 +44,6 @@ def token_names(law: np.ndarray) -> list[str]:
         for number, place in enumerate(places[~common], 1):
             names[place] = f"d{number}"
     return names
-
-
-def tones_along(record: xr.Dataset, axis: Any) -> list[Tone] | None:
-    """Colours of the tokens along an axis; None where their roles are not told."""
-    roles = record.coords.get(f"{axis}_role")
-    return None if roles is None or roles.dims != (axis,) else tones([str(role) == "common" for role in roles.values])
-
-
-def tones(common: Sequence[bool]) -> list[Tone]:
-    """Colours of tokens of which the distinct ones stand from the rarest to the most frequent."""
-    n_distinct = sum(not one for one in common)
-    fullness = iter(np.linspace(FAINTEST, 1, n_distinct) if n_distinct > 1 else [1.0])
-    return [COMMON if one else {"tone": 0, "opacity": round(float(next(fullness)), 3)} for one in common]
 
 
 def by_class(record: xr.Dataset, name: str, most: int) -> list[tuple[str, xr.Dataset]]:

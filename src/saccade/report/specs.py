@@ -32,7 +32,7 @@ from saccade.errors import InputError, checked_choice
 from saccade.numerals import numeral, numerals_in
 from saccade.records.when import is_watched
 from saccade.report.packing import time_scale
-from saccade.report.roles import COMMON, KEY, by_class, law_of, token_names, tones_along
+from saccade.report.roles import COMMON, KEY, by_class, law_of, token_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,6 +60,7 @@ _HIDDEN = frozenset({"embedding", "query_matrix", "key_matrix", "projection", "l
 _TOKENS = "Tokens: c1, c2, … are common to several classes; d1, d2, … are distinct for one, rarest first."
 _UNBOUNDED = ("logit", "growth", "loss", "norm")  # words for sizes that are no share, even where they happen to stay below 1
 _DECADE, _DECADES = 10.0, 1e3  # largest over smallest: of one run on an axis of powers of ten; of all runs, to choose such an axis
+_FAINTEST = 0.3  # of the rarest distinct token: it must still be seen on the page
 _NARROWEST = 0.1  # of an axis against its largest number: labels have three digits, and rounding must not look like movement
 _MEANINGS = {  # what is shown of the embedded model instead of its raw matrices
     "embedding_singular_values": "singular values of the embedding: one for each direction that it uses",
@@ -76,7 +77,8 @@ def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
         return watched_figures(record)
     whole = record.assign(_derived(record))
     named = [str(name) for name in whole.data_vars if not _is_hidden(whole, str(name))]
-    shown = {name: found for name in named if (found := _figures_of(whole, name, each_class))}
+    laws = {law.dims for name, law in whole.data_vars.items() if str(name).endswith("_prob")} if each_class else set()
+    shown = {name: found for name in named if (found := _figures_of(whole, name, whole[name].dims[-2:] in laws))}
     drawn = {other for name, found in shown.items() for other in theories_of(whole, name) if found[0]["theory"]}
     return sorted((one for name, found in shown.items() if name not in drawn for one in found), key=lambda one: _rank(one["name"]))
 
@@ -259,7 +261,12 @@ def _tones(record: xr.Dataset, axes: Sequence[Any]) -> list[Any] | None:
     law = law_of(record, *axes) if len(axes) == 2 else None
     if law is not None:
         return [COMMON if one else None for one in (law > 0).sum(axis=0) > 1]
-    return tones_along(record, axes[0]) if len(axes) == 1 else None
+    roles = record.coords.get(f"{axes[0]}_role") if len(axes) == 1 else None
+    if roles is None or roles.dims != (axes[0],):
+        return None
+    distinct = int((roles != "common").sum())
+    fullness = iter(np.linspace(_FAINTEST, 1, distinct) if distinct > 1 else [1.0])
+    return [COMMON if role == "common" else {"tone": 0, "opacity": round(float(next(fullness)), 3)} for role in roles.values]
 
 
 def label(value: Any) -> str:

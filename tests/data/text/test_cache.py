@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import tracemalloc
 from unittest import mock
 
@@ -82,14 +83,34 @@ def test_text_that_has_not_changed_for_a_while_is_read_once_until_it_changes(boo
     monkeypatch.setattr(text_cache, "_file_hash", read)
     assert text_cache.content_hash([book]) == text_cache.content_hash([book])
     assert read.call_count == 2  # it was written just now, and might be again without a sign
-    monkeypatch.setattr(text_cache, "_SETTLED", 0)
+    times, other = os.stat(book), book.with_name("other.txt")
+    monkeypatch.setattr(text_cache.time, "time_ns", lambda: times.st_ctime_ns + 10 * text_cache._SETTLED)
     first = text_cache.content_hash([book])
     assert text_cache.content_hash([book]) == first
     assert read.call_count == 3
-    times = os.stat(book)
+    time.sleep(0.02)  # longer than a tick of any file system's clock
     book.write_text(" ".join(WORDS[::-1]))
     os.utime(book, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert text_cache.content_hash([book]) != first
+    monkeypatch.undo()
+    monkeypatch.setattr(text_cache, "_file_hash", read)
+    other.write_text("a")
+    os.utime(other, (2e9, 2e9))  # one file that is not settled is enough
+    calls = read.call_count
+    assert text_cache.content_hash([book, other]) == text_cache.content_hash([book, other])
+    assert read.call_count == calls + 4
+
+
+def test_text_that_changes_while_it_is_read_is_refused(book, monkeypatch):
+    real = text_cache._file_hash
+
+    def changed(path):
+        path.write_text("something else")
+        return real(path)
+
+    monkeypatch.setattr(text_cache, "_file_hash", changed)
+    with pytest.raises(InputError, match="is being changed while it is read"):
+        text_cache.content_hash([book])
 
 
 def test_parts_may_not_be_exchanged_for_files_of_the_same_bytes(tmp_path):
@@ -192,7 +213,7 @@ assert found.bigrams.sum() == len(found.train)
     assert entry(tmp_path / "c")
 
 
-def test_of_two_that_finish_the_first_is_kept(book, tmp_path, monkeypatch):
+def test_two_that_build_the_same_corpus_leave_one_folder(book, tmp_path, monkeypatch):
     def late(*arguments):
         ranked = real(*arguments)
         monkeypatch.setattr(text, "build_corpus", real)

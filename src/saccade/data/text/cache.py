@@ -1,6 +1,6 @@
 """Corpora kept on disk: a folder each, named by a hash of the text and of how it was tokenised.
 
-A folder appears whole; of two processes that make the same corpus at once the second replaces the first's by its own, the same.
+A folder appears whole. If two processes build the same corpus at once, the second overwrites the first with identical files.
 The text is hashed whole, about a second for a gigabyte, once in a process as long as size and times of its files stay the same, and
 every file of a kept corpus each time. So a single changed letter is found: another text is another corpus, and a damaged folder is
 made anew.
@@ -47,7 +47,7 @@ def cache_folder(cache: str | os.PathLike[str] | None) -> Path:
 
 
 _SETTLED = 2_000_000_000  # nanoseconds: a file changed less than this ago may change again without a new time or size
-_known_hashes: dict[tuple[tuple[str, int, int, int], ...], str] = {}  # by what the system says of the files
+_known_hashes: dict[tuple[tuple[str, int, int, int, int], ...], str] = {}  # by what the system says of the files
 
 
 def content_hash(files: Sequence[Path]) -> str:
@@ -106,12 +106,14 @@ def _file_hash(path: Path) -> bytes:
         raise InputError(f"cannot read {path}: {error.strerror}.") from None
 
 
-def _stats(files: Sequence[Path]) -> tuple[tuple[str, int, int, int], ...]:
+def _stats(files: Sequence[Path]) -> tuple[tuple[str, int, int, int, int], ...]:
     try:
         facts = [(path.absolute(), path.stat()) for path in files]
     except OSError as error:
         raise InputError(f"cannot read {error.filename}: {error.strerror}.") from None
-    return tuple((str(path), stat.st_size, stat.st_ino, max(stat.st_mtime_ns, stat.st_ctime_ns)) for path, stat in facts)
+    return tuple(
+        (str(path), stat.st_size, stat.st_dev, stat.st_ino, max(stat.st_mtime_ns, stat.st_ctime_ns)) for path, stat in facts
+    )
 
 
 def _digest(facts: Any) -> str:

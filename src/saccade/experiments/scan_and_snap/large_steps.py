@@ -1,4 +1,4 @@
-"""SGD keeps the scan at any rate ratio while steps of attention do not overshoot, and loses it at 2.3 to 2.75 times that limit.
+"""SGD keeps the scan at any rate ratio while steps of attention do not overshoot, and loses it at some multiple of that limit.
 
 SGD (A) on Syn-Medium with one query, whose classes are alike: decoder rates from .01 to 100 times that of attention, with either
 rate held at 1; the ratio that breaks, again with smaller steps; and attention rates around the limit of our theory. Asked: who

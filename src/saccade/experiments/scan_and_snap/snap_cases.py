@@ -22,7 +22,6 @@ from saccade.experiments.scan_and_snap.snap_growth import (
     SCANS_FIRST,
     VOCABULARY,
     SnapTheory,
-    bar_tokens,
     exponent,
     one_common_token,
     onset,
@@ -214,7 +213,7 @@ def _bar_names(setup: Setup, names: NDArray[np.str_] | None) -> dict[str, Any]:
     found = setup.theory.leader
     if found is None:
         return {}
-    tokens = bar_tokens(found, setup.task.token_prob[found.n])
+    tokens = found.rarest_first
     distinct = [f"d{place}" for place in range(1, len(tokens) + 1)] if names is None else names[tokens].tolist()
     roles = ["common", *["distinct"] * len(distinct)]
     return {"own_token": ["common", *distinct], "own_token_role": ("own_token", roles)}

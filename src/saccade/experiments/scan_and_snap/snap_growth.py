@@ -43,6 +43,7 @@ class Leader(NamedTuple):
     token: int
     features: NDArray[np.float64]  # of all classes at the start (class, token)
     every_distinct: NDArray[np.bool_]  # where a token belongs to one class alone (class, token)
+    rarest_first: NDArray[np.int64]  # the distinct tokens of the leader's class
 
     @property
     def distinct(self) -> NDArray[np.bool_]:
@@ -175,7 +176,8 @@ def leader(token_prob: NDArray[np.float64]) -> Leader | None:
     if not distinct.any():
         return None
     n, token = np.unravel_index(np.argmax(np.where(distinct, feature, 0.0)), feature.shape)
-    return Leader(int(n), int(token), feature, distinct)
+    own = np.flatnonzero(distinct[n])
+    return Leader(int(n), int(token), feature, distinct, own[np.argsort(token_prob[n, own], kind="stable")])
 
 
 def _leader(token_prob: NDArray[np.float64]) -> Leader:
@@ -236,23 +238,17 @@ def growth(record: xr.Dataset) -> Growth:
         top_logit=z[:, found.token],
         common_logit=z[:, np.argmax(np.where(common, own, 0.0))] if common.any() else np.full(len(z), np.nan),
         common_share=np.sum(feature[:, common] ** 2, axis=1),
-        distinct_entropy=distinct_entropy(attention, found.distinct),
+        distinct_entropy=_entropy(attention, found),
         top_attention=attention[:, found.token],
         common_attention=attention[:, common].sum(axis=1),
         attention=_bars(attention, found, own),
     )
 
 
-def bar_tokens(found: Leader, own: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Distinct tokens of the leader's class with chances `own`, the rarest first."""
-    distinct = np.flatnonzero(found.distinct)
-    return distinct[np.argsort(own[distinct], kind="stable")]
-
-
 def _bars(attention: NDArray[np.float64], found: Leader, own: NDArray[np.float64]) -> NDArray[np.float64]:
     """Attention (time, token) of the leader's class as bars."""
     common = attention[:, (own > 0) & ~found.distinct].sum(axis=1, keepdims=True)
-    return np.hstack([common, attention[:, bar_tokens(found, own)]])
+    return np.hstack([common, attention[:, found.rarest_first]])
 
 
 def fates(record: xr.Dataset) -> Fates:
@@ -294,7 +290,11 @@ def onset(log_growth: NDArray[np.float64], t: NDArray[np.float64]) -> float:
 
 def entropy_at(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]) -> NDArray[np.float64]:
     """Entropy among the distinct tokens of the leader's class in `attention_at`."""
-    return distinct_entropy(attention_at(log_growth, token_prob), _leader(token_prob).distinct)
+    return _entropy(attention_at(log_growth, token_prob), _leader(token_prob))
+
+
+def _entropy(attention: NDArray[np.float64], found: Leader) -> NDArray[np.float64]:
+    return distinct_entropy(attention, found.distinct)
 
 
 def _predicted_bars(log_growth: NDArray[np.float64], token_prob: NDArray[np.float64]) -> NDArray[np.float64]:

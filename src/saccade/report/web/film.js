@@ -9,7 +9,7 @@ const Film = (() => {
   const HOLD = 1.5; // seconds that the last frame stays
   const HEIGHT = 240; // pixels: two films and the verdicts fit one screen
   const [COMMON, DISTINCT] = ["common tokens", "distinct tokens"];
-  const FAINTEST = 0.3; // of the rarest distinct token: as in report/roles.py
+  const FAINTEST = 0.3; // of the rarest distinct token: as in report/specs.py
 
   const between = (low, high, share) => low.map((value, at) => (
     value === null || high[at] === null ? null : value + (high[at] - value) * share));
