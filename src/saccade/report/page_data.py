@@ -239,7 +239,7 @@ def _bands_by_run(stages: list[dict[str, str]], found: list[Figure]) -> list[dic
     choices = {choice["axis"]: choice["labels"] for figure in found for choice in figure["choices"]}
     runs: dict[tuple[tuple[str, int], ...], list[tuple[float, str]]] = {}
     for row in stages:
-        said = {axis: label(_number(row[axis])) for axis in row if axis in choices}
+        said = {axis: label(float(row[axis])) if _is_number(row[axis]) else row[axis] for axis in row if axis in choices}
         if _is_number(row.get("from")) and row.get("stage") and all(name in choices[axis] for axis, name in said.items()):
             at = tuple((axis, choices[axis].index(name)) for axis, name in said.items())
             runs.setdefault(at, []).append((float(row["from"]), row["stage"]))
@@ -248,10 +248,6 @@ def _bands_by_run(stages: list[dict[str, str]], found: list[Figure]) -> list[dic
         for at, rows in runs.items()
         for (start, stage), (end, _) in zip(sorted(rows), [*sorted(rows)[1:], (_NEVER, "")], strict=True)
     ]
-
-
-def _number(text: str) -> Any:
-    return float(text) if _is_number(text) else text
 
 
 def _is_number(text: Any) -> bool:
