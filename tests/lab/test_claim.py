@@ -112,6 +112,8 @@ def test_a_control_must_fail_and_is_not_excused_by_its_broken_assumption():
     assert (failing.verdict, failing.as_expected) == (FAILS, True)
     assert (holding.verdict, holding.is_surprise) == (HOLDS, True)
     assert holding.verdict_says == "holds, though it must not (broken: a positive rate)"
+    told = control.near(LEMMA, "x", 2.0, 1.0, within=0.1, sentence="All grow alike.").plain
+    assert told == "Control, with “a positive rate” broken; this must fail: All grow alike."
 
 
 @pytest.mark.parametrize("measured", [math.nan, Interval(math.nan, math.nan, math.nan)])

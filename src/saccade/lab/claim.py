@@ -194,11 +194,14 @@ class Claim:
 
     @property
     def plain(self) -> str:
-        """The sentence, or one made of the label and the numbers: `Snap onset (K 5): our run gives 46.6, and ... is allowed.`"""
+        """The sentence, or one made of the label and the numbers: `Snap onset (K 5): our run gives 46.6, and ... is allowed.`
+        That of a control says first that it must fail.
+        """
         first = self.heading.split(maxsplit=1)[0]
         is_word = first.isascii() and first.isalpha() and len(first) > 1  # a symbol stays as it is: σ and Σ are not the same
         label = self.heading[0].upper() + self.heading[1:] if is_word else self.heading
-        return self.sentence or f"{label}: {self._judged.told}."
+        said = self.sentence or f"{label}: {self._judged.told}."
+        return f"Control, with “{self.breaks}” broken; this must fail: {said}" if self.breaks else said
 
     @property
     def says(self) -> str:
