@@ -179,7 +179,12 @@ def test_a_number_to_show_that_no_run_has_is_refused_after_the_first_run(tmp_pat
 
 @pytest.mark.parametrize(
     "verdicts, share, outside",
-    [([HOLDS] + [OUTSIDE] * 47, 1.0, 47), ([HOLDS, FAILS, FAILS, FAILS], 0.25, 0), ([OUTSIDE], np.nan, 1)],
+    [
+        ([HOLDS] + [OUTSIDE] * 47, np.nan, 47),
+        ([HOLDS, OUTSIDE], 1.0, 1),
+        ([HOLDS, FAILS, FAILS, FAILS], 0.25, 0),
+        ([OUTSIDE], np.nan, 1),
+    ],
 )
 def test_claims_that_neither_hold_nor_fail_are_counted_apart(monkeypatch, verdicts, share, outside):
     control = SimpleNamespace(verdict=FAILS, measured=0.0, label="control", breaks="one query")  # fails as it must: counts nowhere

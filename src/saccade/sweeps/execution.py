@@ -23,7 +23,7 @@ KEEP_MISTAKE = "`keep` variable"  # with which the reason begins, if a name in `
 
 
 _DEFINITIONS = {
-    "share_of_claims_holding": "claims that hold over those that hold or fail, controls left out; missing where none does either",
+    "share_of_claims_holding": "claims that hold over those that hold or fail, controls left out; missing where most do neither",
     "claims_outside": "claims that neither hold nor fail, outside their assumptions or too small to tell",
 }
 
@@ -91,8 +91,9 @@ def _with_measures(name: str, record: xr.Dataset) -> xr.Dataset:
     asked = experiment(name)
     found = list(asked.claims(record))
     numbers = dict(asked.headlines(record)) if asked.headlines is not None else {}
-    decided = [claim.verdict == HOLDS for claim in found if claim.verdict not in UNDECIDED and not claim.breaks]
-    numbers["share_of_claims_holding"] = sum(decided) / len(decided) if decided else np.nan
+    asking = [claim.verdict for claim in found if not claim.breaks]
+    decided = [verdict == HOLDS for verdict in asking if verdict not in UNDECIDED]
+    numbers["share_of_claims_holding"] = sum(decided) / len(decided) if 2 * len(decided) >= len(asking) > 0 else np.nan
     numbers["claims_outside"] = sum(claim.verdict in UNDECIDED for claim in found)
     own = {(f"final_{key}" if key in record.variables else key): _scalar(value, key) for key, value in numbers.items()}
     columns = {
