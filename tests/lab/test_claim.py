@@ -121,6 +121,7 @@ def test_nothing_measured_is_no_control_and_no_known_failure(measured):
     control, known = CASE.breaking("a positive rate"), CASE.at_most(LEMMA, "x", measured, 1.0, expected=FAILS)
     for claim in (control.at_most(LEMMA, "x", measured, 1.0), control.none(LEMMA, "x", []), known):
         assert (claim.kind, claim.as_expected, claim.verdict_says) == ("surprise", False, "fails: nothing was measured")
+        assert tally([claim]).endswith("; 1 surprise among them")
 
 
 def test_a_share_is_no_count_of_exceptions():

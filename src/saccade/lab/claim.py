@@ -44,6 +44,7 @@ from saccade.lab.relation import (
 )
 from saccade.numerals import numerals_in
 from saccade.observe.fits import Interval, furthest
+from saccade.records.claim_counts import NOTHING
 from saccade.theory.condition import Condition
 from saccade.theory.statement import Statement
 
@@ -225,7 +226,7 @@ class Claim:
             numbers = "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self._judged.miss
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
         if self._fails_by_absence:
-            return "fails: nothing was measured"
+            return NOTHING
         if self.breaks:
             told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
             return f"{told} (broken: {self.breaks})"

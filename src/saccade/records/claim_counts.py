@@ -13,6 +13,7 @@ from typing import Any
 _ALONE = {"holds": "holds", "fails": "fails"}
 _WORDS = {"holds": "hold", "fails": "fail", "outside": "outside", "cannot tell": "cannot be told"}
 _UNDECIDED = ("outside", "cannot tell")
+NOTHING = "fails: nothing was measured"  # which neither a control nor a known failure may
 _KINDS = ("published", "calculus")
 TOTALS = ("theory against simulation", *_KINDS, "controls", "replications")
 
@@ -23,7 +24,9 @@ def verdict_counts(claims: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     kinds = Counter(claim["against"] for claim in plain)
     failed = sum(claim["verdict"] == "fails" for claim in plain if claim["against"] == "replication")
     found = Counter(claim["verdict"] for claim in plain if claim["against"] != "replication")
-    surprises = sum(claim["verdict"] not in (claim["expected"], *_UNDECIDED) for claim in claims)
+    surprises = sum(
+        claim["verdict"] not in (claim["expected"], *_UNDECIDED) or claim.get("verdict_says") == NOTHING for claim in claims
+    )
     apart = {"controls": len(claims) - len(plain), "replications": kinds["replication"], "failed replications": failed}
     apart["surprises"] = surprises
     idle = Counter("controls" if claim["breaks"] else f"{claim['against']}s" for claim in claims if claim["verdict"] in _UNDECIDED)
