@@ -7,7 +7,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import field, make_dataclass
+from dataclasses import field, is_dataclass, make_dataclass
 from typing import Annotated, Any, get_args
 
 from saccade.errors import InputError
@@ -31,13 +31,16 @@ def flags(arguments: list[str], purpose: str, example: str, **fields: tuple[Any,
             shown["metavar"] = get_args(kind)[0].__name__.upper()  # INT, not {None}|INT
         elif "Positional" in map(str, getattr(kind, "__metadata__", ())):
             shown["metavar"] = name.upper() if default is tyro.MISSING else f"[{name.upper()}]"
-        declared.append((name, Annotated[kind, tyro.conf.arg(**shown)], field(default=default)))
+        kind = Annotated[kind, tyro.conf.arg(**shown)]
+        if not (is_dataclass(default) and any(value is True for value in vars(default).values())):
+            kind = Annotated[kind, tyro.conf.FlagCreatePairsOff]  # else `--no-x` alone, which the words of `x` do not describe
+        declared.append((name, kind, field(default=default)))
     kind = make_dataclass("Options", declared, namespace={"__doc__": None})
     said, prog = io.StringIO(), _prog(example)
     try:
         with contextlib.redirect_stderr(said), _seeds_as_typed():
-            config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-            return tyro.cli(kind, args=arguments, prog=prog, description=f"{purpose}\n\nExample: {example}", config=config)
+            description = f"{purpose}\n\nExample: {example}"
+            return tyro.cli(kind, args=arguments, prog=prog, description=description, config=(tyro.conf.OmitArgPrefixes,))
     except SystemExit as stop:
         if not stop.code:
             raise

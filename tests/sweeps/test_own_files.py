@@ -142,6 +142,29 @@ def test_a_file_that_only_a_folder_names_is_never_run(mine: Path, tmp_path: Path
     assert main(["verify", "results"]) == 0
 
 
+def test_the_result_of_a_file_that_was_edited_since_is_not_replaced_silently(mine: Path) -> None:
+    for _ in range(2):  # the same again is no loss
+        reproduce(str(mine), "out")
+    claims = Path("out/common-tokens-fall/claims.json").read_bytes()
+    mine.write_text(TEXT.replace("n_times=5", "n_times=6"))
+    with pytest.raises(InputError, match=r"types\.py has changed\); give --out another folder, or --replace to write over it"):
+        reproduce(str(mine), "out")
+    assert Path("out/common-tokens-fall/claims.json").read_bytes() == claims
+    reproduce(str(mine), "out", replace=True)
+
+
+def test_help_of_a_setting_that_is_on_by_default_describes_it_and_names_its_opposite(
+    mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine.write_text(TEXT.replace("    lr_attention:", '    plain: bool = True\n    """plain descent"""\n    lr_attention:'))
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", "types.py", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--plain, --no-plain" in said
+    assert "plain descent (default: True)" in said
+    assert "--no-json" not in said
+
+
 @pytest.mark.parametrize("command", ["run", "sweep"])
 def test_a_broken_file_is_one_sentence(mine: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     mine.write_text(TEXT.replace("@dataclass", "@datacalss"))

@@ -17,6 +17,7 @@ from saccade.lab.claim import Claim
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome, own_statement
 from saccade.processes import LostProcessError, Worker, computed, cores
+from saccade.records.schema import contents_text
 from saccade.records.store import OtherResultError, check_same_settings, result_folder
 from saccade.records.writing import clear_drafts
 
@@ -41,10 +42,12 @@ def reproduce(
         result_folder(folder, settings, file=own, replace=replace) as unfinished,
     ):  # before the work: a wrong place is found out at once
         _find_texts(settings)
-        identity = result_identity(asked.name, settings, own)  # before the work, while the code is what will run
+        # before the work, while code and tables are what will be used
+        identity, contents = result_identity(asked.name, settings, own), contents_text(settings, own)
         record = asked.run(settings, on_progress)
         if asked.full is not None:
             record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
+        record.attrs["contents"] = contents
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
         outcome = Outcome(asked.name, told["statement"], folder, record, _claimed(asked, record))

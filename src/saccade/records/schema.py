@@ -89,14 +89,13 @@ def make_record(
 
 def with_settings(record: xr.Dataset, config: Any) -> xr.Dataset:
     """The record with the settings of the experiment that made it, a dataclass."""
-    record.attrs |= {"settings": settings_text(config), "contents": contents_text(config)}
+    record.attrs["settings"] = settings_text(config)
     return record
 
 
-def contents_text(config: Any) -> str:
-    """Hashes of the user's files that settings name, as JSON: a changed table of classes is another setting."""
-    file = getattr(config, "classes", None)
-    named = [file] if isinstance(file, str) and os.path.isfile(file) else []
+def contents_text(config: Any, own: str = "") -> str:
+    """Hashes of the user's files as JSON: a changed table of classes, or a changed experiment of one's own, is another setting."""
+    named = [file for file in (getattr(config, "classes", None), own) if isinstance(file, str) and os.path.isfile(file)]
     return json.dumps({name: hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in named})
 
 

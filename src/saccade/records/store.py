@@ -111,8 +111,8 @@ class OtherResultError(InputError):
 def result_folder(path: Path, settings: Any, *, file: str = "", replace: bool = False) -> Iterator[Path]:
     """A folder for the result of an experiment, whole when the block ends, with checksums of all its files.
 
-    An earlier result of the same settings, and of the same `file` if it is a user's own experiment, gives way; another one only
-    if `replace` says so.
+    An earlier result of the same settings, and of the same unchanged `file` if it is a user's own experiment, gives way; another
+    one only if `replace` says so.
     """
     if not replace:
         check_same_settings(path, settings, file)
@@ -134,7 +134,7 @@ def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
         changed = [
             f"`{name}` was {shortened(then.get(name))}, now {shortened(now[name])}" for name in now if then.get(name) != now[name]
         ]
-        held, here = (parsed_json(text) for text in (about.get("contents", "{}"), contents_text(settings)))
+        held, here = (parsed_json(text) for text in (about.get("contents", "{}"), contents_text(settings, file)))
         changed += [f"{name} has changed" for name, content in here.items() if held.get(name, content) != content]
         if not changed:
             return
