@@ -50,7 +50,8 @@ def reproduce(
         record.attrs["contents"] = contents
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
-        outcome = Outcome(asked.name, told["statement"], folder, record, _claimed(asked, record))
+        as_designed = asked.name in SYNTHETIC and settings == asked.settings()
+        outcome = Outcome(asked.name, told["statement"], folder, record, _claimed(asked, record), as_designed)
         if settings not in (asked.settings(), asked.full):
             told["statement"] = own_statement(outcome, settings, asked.settings())
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"

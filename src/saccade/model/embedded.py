@@ -113,6 +113,7 @@ class Embedded(SettledSystem):
 
     solver = Solver(t1=5000.0, n_times=1500, rtol=1e-10, atol=1e-12)  # holds both invariants to 1e-8
     keep = ("attention", *WEIGHTS)
+    loss_unit = "nats"
 
     def __post_init__(self) -> None:
         if self.chain is not None:

@@ -109,6 +109,24 @@ def observables_of(record: xr.Dataset) -> dict[str, Array]:
     return found | series
 
 
+def lacking_in(record: xr.Dataset, found: Mapping[str, Any]) -> str:
+    """What a record would need for stages to be looked for, if it shows none but those of its loss; or for its attention to count,
+    where it has some that cannot be read. Empty if all is well.
+    """
+    frequencies = "`stationary`, or `token_prob` and `class_weight`, which `data()` of a system can give"
+    if "attention" in record and not {"attention_on_frequent", "common_attention"} & set(found):
+        return (
+            "`find_events` does not know which tokens are frequent, so it does not look for stages of attention: "
+            f"the record needs {frequencies}."
+        )
+    if set(found) - {"loss"}:
+        return ""
+    return (
+        "`find_events` looks only at the loss, since the record has nothing else that it knows: `attention` (..., token) with "
+        f"{frequencies}; or matrices called `embedding`, `query_matrix` and `key_matrix`. Other curves can be given by name."
+    )
+
+
 def _named(run: xr.Dataset) -> xr.Dataset:
     """With the matrices of a system of the user's under the names of the built-in models: what its parameters are called tells."""
     known = {name: next((own for own in owns if own in run and run[own].ndim == 3), None) for name, owns in _OWN_NAMES.items()}
