@@ -379,3 +379,5 @@ def test_a_record_says_what_it_lacks_for_stages_to_be_looked_for():
     find_events(bare, speed=np.arange(5.0))  # was asked of that alone; warnings are errors here
     prob = {"token_prob": (("class", "token"), np.eye(2)), "class_weight": ("class", [0.5, 0.5])}
     find_events(seen.assign(prob))
+    with pytest.raises(InputError, match=r"those of one head: `attention` also has the axes head; take record.isel\(head=0\)"):
+        find_events(seen.assign(prob).expand_dims(head=2).transpose("time", "head", ...))
