@@ -32,10 +32,37 @@ _LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "scipy")
 _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experiments there use these as well
 
 
-def result_identity(name: str, settings: Any, own: str = "") -> str:
-    """Of a result of the experiment `name`, which may be in a file of one's `own`: the same as long as its numbers would be."""
-    files = [file for file in (own, getattr(settings, "classes", "")) if isinstance(file, str) and os.path.isfile(file)]
-    return digest([name, repr(settings), written_code(), [_hash(Path(file)) for file in files], text_version(settings)])
+def result_identity(name: str, settings: Any, files: Mapping[str, str]) -> str:
+    """Of a result of the experiment `name` with these `user_files`: the same as long as its numbers would be."""
+    return digest([name, repr(settings), written_code(), list(files.values()), text_version(settings)])
+
+
+def user_files(settings: Any, own: str = "") -> dict[str, str]:
+    """Hashes of the user's files that a result comes from: an experiment, what it imports from its folder, a table of classes."""
+    files = [*(sorted(_own_modules(own)) if os.path.isfile(own) else ()), getattr(settings, "classes", "")]
+    return {file: _hash(Path(file)) for file in files if isinstance(file, str) and os.path.isfile(file)}
+
+
+def _own_modules(file: str) -> set[str]:
+    """A user's file and the files beside it that it imports, directly or not."""
+    found: set[str] = set()
+    waiting = [file]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _beside(name)
+    return found
+
+
+def _beside(file: str) -> Iterator[str]:
+    """Files in the same folder that a user's file imports."""
+    for node in ast.walk(_tree(file)):
+        named = [name.name for name in node.names] if isinstance(node, ast.Import) else []
+        for module in [node.module or ""] if isinstance(node, ast.ImportFrom) else named:
+            path = Path(file).with_name(f"{module.partition('.')[0]}.py")
+            if path.is_file():
+                yield str(path)
 
 
 @cache
@@ -110,6 +137,7 @@ def _closure(module: str) -> set[str]:
         if name not in found:
             found.add(name)
             waiting += [imported for imported in _imported(name) if not imported.startswith(_SHOWS)]
+            waiting += _beside(name) if _is_own(name) else ()
     return found
 
 
