@@ -113,12 +113,13 @@ def digest(value: Any) -> str:
 
 def code_version(module: str) -> str:
     """Hash of all code that the numbers of `module` come from, a module of Saccade or the path of a user's file."""
-    return _code_version(module, Path(module).read_text(encoding="utf-8") if _is_own(module) else "")
+    texts = [Path(name).read_text(encoding="utf-8") for name in sorted(_own_modules(module))] if _is_own(module) else []
+    return _code_version(module, tuple(texts))
 
 
 @cache
-def _code_version(module: str, own: str) -> str:
-    """`own`: what a user's file holds, which may change while this process lives."""
+def _code_version(module: str, own: tuple[str, ...]) -> str:
+    """`own`: what a user's file, and those that it imports from its folder, hold, which may change while this process lives."""
     names = sorted(_closure(module) | {*_COMPUTES})
     trees = {Path(name).name: hashlib.sha256(_meaning(_tree(name)).encode()).hexdigest() for name in names}  # wherever a file lies
     for name in ("descent_kernel", "flow_kernel"):
