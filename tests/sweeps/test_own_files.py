@@ -153,19 +153,6 @@ def test_the_result_of_a_file_that_was_edited_since_is_not_replaced_silently(min
     reproduce(str(mine), "out", replace=True)
 
 
-def test_a_change_of_what_the_file_imports_from_its_folder_is_a_change(mine: Path) -> None:
-    beside = mine.with_name("more.py")
-    beside.write_text("N_TIMES = 5\n")
-    mine.write_text(f"from more import N_TIMES\n{TEXT}")
-    before = identity.user_files(None, str(mine)), identity.code_version(str(mine))
-    assert [Path(file).name for file in before[0]] == ["more.py", "types.py"]
-    beside.write_text("N_TIMES = 6\n")
-    after = identity.user_files(None, str(mine)), identity.code_version(str(mine))
-    assert before[0][str(mine)] == after[0][str(mine)]
-    assert before[0] != after[0]
-    assert before[1] != after[1]
-
-
 def test_help_of_a_setting_that_is_on_by_default_describes_it_and_names_its_opposite(
     mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

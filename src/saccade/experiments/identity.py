@@ -38,31 +38,12 @@ def result_identity(name: str, settings: Any, files: Mapping[str, str]) -> str:
 
 
 def user_files(settings: Any, own: str = "") -> dict[str, str]:
-    """Hashes of the user's files that a result comes from: an experiment, what it imports from its folder, a table of classes."""
-    files = [*(sorted(_own_modules(own)) if os.path.isfile(own) else ()), getattr(settings, "classes", "")]
-    return {file: _hash(Path(file)) for file in files if isinstance(file, str) and os.path.isfile(file)}
-
-
-def _own_modules(file: str) -> set[str]:
-    """A user's file and the files beside it that it imports, directly or not."""
-    found: set[str] = set()
-    waiting = [file]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += _beside(name)
-    return found
-
-
-def _beside(file: str) -> Iterator[str]:
-    """Files in the same folder that a user's file imports."""
-    for node in ast.walk(_tree(file)):
-        named = [name.name for name in node.names] if isinstance(node, ast.Import) else []
-        for module in [node.module or ""] if isinstance(node, ast.ImportFrom) else named:
-            path = Path(file).with_name(f"{module.partition('.')[0]}.py")
-            if path.is_file():
-                yield str(path)
+    """Hashes of the user's files that a result comes from: an experiment of their own, a table of classes."""
+    return {
+        file: _hash(Path(file))
+        for file in (own, getattr(settings, "classes", ""))
+        if isinstance(file, str) and os.path.isfile(file)
+    }
 
 
 @cache
@@ -113,13 +94,12 @@ def digest(value: Any) -> str:
 
 def code_version(module: str) -> str:
     """Hash of all code that the numbers of `module` come from, a module of Saccade or the path of a user's file."""
-    texts = [Path(name).read_text(encoding="utf-8") for name in sorted(_own_modules(module))] if _is_own(module) else []
-    return _code_version(module, tuple(texts))
+    return _code_version(module, Path(module).read_text(encoding="utf-8") if _is_own(module) else "")
 
 
 @cache
-def _code_version(module: str, own: tuple[str, ...]) -> str:
-    """`own`: what a user's file, and those that it imports from its folder, hold, which may change while this process lives."""
+def _code_version(module: str, own: str) -> str:
+    """`own`: what a user's file holds, which may change while this process lives."""
     names = sorted(_closure(module) | {*_COMPUTES})
     trees = {Path(name).name: hashlib.sha256(_meaning(_tree(name)).encode()).hexdigest() for name in names}  # wherever a file lies
     for name in ("descent_kernel", "flow_kernel"):
@@ -138,7 +118,6 @@ def _closure(module: str) -> set[str]:
         if name not in found:
             found.add(name)
             waiting += [imported for imported in _imported(name) if not imported.startswith(_SHOWS)]
-            waiting += _beside(name) if _is_own(name) else ()
     return found
 
 

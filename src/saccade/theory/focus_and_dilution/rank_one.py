@@ -10,6 +10,7 @@ the flow it induces, written from $h_i = A_i\cdot\gamma$ and not from the weight
 | state         | gamma, beta (token), l_q, l_k|              |
 | key_direction | alpha tilde                  | key width    |
 | rate_ratio    | r = eta' / eta               |              |
+| weights       | W_0, W_Q, W_K, W_1 at t = 0  |              |
 """
 
 from typing import NamedTuple
@@ -18,13 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax, softmax
 
+from .condensation import condensed_direction
 from .gradients import WeightMatrices, population_attention
+from .unigram import focus_sign
 
 __all__ = [
+    "RankOneStart",
     "RankOneState",
     "rank_one_attention",
     "rank_one_balance",
     "rank_one_loss",
+    "rank_one_start",
     "rank_one_velocity",
     "rank_one_weights",
 ]
@@ -37,6 +42,29 @@ class RankOneState(NamedTuple):
     beta: NDArray[np.float64]
     query_scale: float
     key_scale: float
+
+
+class RankOneStart(NamedTuple):
+    """A point of the manifold, and the direction of the width that it lies along. Theirs: alpha."""
+
+    direction: NDArray[np.float64]
+    state: RankOneState
+
+
+def rank_one_start(weights: WeightMatrices, *, stationary: ArrayLike, transition: ArrayLike) -> RankOneStart:
+    r"""The start on the manifold that ends, to first order, where a small random start does.
+
+    Condensation keeps what lies along $\alpha$, focus the mode of query and key that grows. With $q = W_Q^\top\alpha$,
+    $k = W_K^\top\alpha$ and $\pm$ the sign of the focus rate: $\gamma = W_0\alpha$, $\beta = W_1^\top\alpha$,
+    $\tilde\alpha \propto q \pm k$, $l_q = \tilde\alpha\cdot q$, $l_k = \tilde\alpha\cdot k$. [derived, stages I and II].
+    What is left out dies out, along the other mode, or stays as small as it began, across $\alpha$, until the next direction opens.
+    """
+    embedding, query, key, projection = (np.asarray(part, float) for part in weights)
+    alpha = condensed_direction(embedding, projection, stationary=stationary)
+    sign = focus_sign(stationary=stationary, transition=transition) or 1
+    q, k = alpha @ query, alpha @ key
+    mode = (q + sign * k) / np.linalg.norm(q + sign * k)
+    return RankOneStart(alpha, RankOneState(embedding @ alpha, alpha @ projection, float(q @ mode), float(k @ mode)))
 
 
 def rank_one_weights(state: RankOneState, *, direction: ArrayLike, key_direction: ArrayLike) -> WeightMatrices:
