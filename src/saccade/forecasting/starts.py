@@ -27,5 +27,5 @@ class Start(NamedTuple):
 def random_start(chain: MarkovChain, model: Embedded, seed: int) -> Start:
     """The start that `saccade.flow` draws for this seed."""
     weights = model.initial(chain.n_vocab, generator(checked_seed("seed", seed), Purpose.INITIALISATION))
-    alpha, point = theory.rank_one_start(weights, stationary=chain.stationary, transition=chain.transition)
+    alpha, point = theory.rank_one_start(*weights, stationary=chain.stationary, transition=chain.transition)
     return Start(weights, alpha, RankOne(*point), float(np.sum(weights.query**2) - point.query_scale**2))

@@ -28,7 +28,7 @@ def one_direction_attention(run: xr.Dataset, *, phi_scale: float, lr_attention: 
     known = int(np.searchsorted(t, until, side="right"))
     settings = {"stationary": pi, "transition": run.transition.values, "phi_scale": phi_scale, "lr_attention": lr_attention}
     try:
-        start = theory.rank_one_start(weights_of(run.isel(time=0)), stationary=pi, transition=run.transition.values).state
+        start = theory.rank_one_start(*weights_of(run.isel(time=0)), stationary=pi, transition=run.transition.values).state
     except InputError:  # equally frequent tokens: nothing condenses
         return told
 

@@ -10,7 +10,6 @@ the flow it induces, written from $h_i = A_i\cdot\gamma$ and not from the weight
 | state         | gamma, beta (token), l_q, l_k|              |
 | key_direction | alpha tilde                  | key width    |
 | rate_ratio    | r = eta' / eta               |              |
-| weights       | W_0, W_Q, W_K, W_1 at t = 0  |              |
 """
 
 from typing import NamedTuple
@@ -51,7 +50,15 @@ class RankOneStart(NamedTuple):
     state: RankOneState
 
 
-def rank_one_start(weights: WeightMatrices, *, stationary: ArrayLike, transition: ArrayLike) -> RankOneStart:
+def rank_one_start(
+    embedding: ArrayLike,
+    query: ArrayLike,
+    key: ArrayLike,
+    projection: ArrayLike,
+    *,
+    stationary: ArrayLike,
+    transition: ArrayLike,
+) -> RankOneStart:
     r"""The start on the manifold that ends, to first order, where a small random start does.
 
     Condensation keeps what lies along $\alpha$, focus the mode of query and key that grows. With $q = W_Q^\top\alpha$,
@@ -59,12 +66,12 @@ def rank_one_start(weights: WeightMatrices, *, stationary: ArrayLike, transition
     $\tilde\alpha \propto q \pm k$, $l_q = \tilde\alpha\cdot q$, $l_k = \tilde\alpha\cdot k$. [derived, stages I and II].
     What is left out dies out, along the other mode, or stays as small as it began, across $\alpha$, until the next direction opens.
     """
-    embedding, query, key, projection = (np.asarray(part, float) for part in weights)
-    alpha = condensed_direction(embedding, projection, stationary=stationary)
+    W_0, W_Q, W_K, W_1 = (np.asarray(part, float) for part in (embedding, query, key, projection))
+    alpha = condensed_direction(W_0, W_1, stationary=stationary)
     sign = focus_sign(stationary=stationary, transition=transition) or 1
-    q, k = alpha @ query, alpha @ key
+    q, k = alpha @ W_Q, alpha @ W_K
     mode = (q + sign * k) / np.linalg.norm(q + sign * k)
-    return RankOneStart(alpha, RankOneState(embedding @ alpha, alpha @ projection, float(q @ mode), float(k @ mode)))
+    return RankOneStart(alpha, RankOneState(W_0 @ alpha, alpha @ W_1, float(q @ mode), float(k @ mode)))
 
 
 def rank_one_weights(state: RankOneState, *, direction: ArrayLike, key_direction: ArrayLike) -> WeightMatrices:
