@@ -1,6 +1,7 @@
 """The command line, a thin layer: every command calls functions that a Python user can call too.
 
-Exit codes: 0 if all verdicts are as expected, 1 if some are not, 2 for a wrong command line, 130 for Ctrl-C.
+Exit codes: 0 if all verdicts are as expected, 1 if some are not (`lab/outcome.py` says which), 2 for a wrong command line, 130 for
+Ctrl-C.
 Slow modules are imported where they are used, so that `main` can answer Ctrl-C from the start.
 """
 
@@ -151,8 +152,7 @@ def _reproduce(arguments: list[str]) -> int:
 
 
 def _exit_code(outcomes: list[Any]) -> int:
-    """1 if a claim holds or fails against expectation. One that is outside its assumptions or cannot be told is an answer."""
-    return int(any(claim.is_surprise for outcome in outcomes for claim in outcome.claims))
+    return int(any(outcome.unexpected for outcome in outcomes))
 
 
 def _write_findings(folder: Path, outcomes: list[Any]) -> None:
@@ -388,7 +388,8 @@ def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: boo
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
         print(json.dumps(json_ready({"report": str(page), "experiments": results}), indent=1))
     else:
-        print(f"\n{tally([claim for outcome in outcomes for claim in outcome.claims])}\nreport: {page}")
+        total = f"{tally([claim for outcome in outcomes for claim in outcome.claims])}\n" if len(outcomes) > 1 else ""
+        print(f"\n{total}report: {page}")
     return outcomes
 
 

@@ -12,7 +12,7 @@ import pytest
 from saccade import load_record
 from saccade.experiments import finding_of
 from saccade.experiments.scan_and_snap import syn_small_attention
-from saccade.lab.claim import UNDECIDED, Claim
+from saccade.lab.claim import CANNOT_TELL, OUTSIDE, Claim
 from tests.cli.calls import SHORT, called, strictly
 
 FILES = {"about.json", "claims.json", "table.csv", "panels.json", "figure.svg", "figure.png", "record.zarr", "checksums.json"}
@@ -23,9 +23,9 @@ def test_reproduce_exits_with_0_when_all_is_as_expected_and_prints_a_line_for_th
     claims = strictly((out / "syn-small-attention" / "claims.json").read_text())
     assert code == 0
     assert [claim["verdict"] for claim in claims] == [claim["expected"] for claim in claims]
-    first, *_, tally, report = printed.splitlines()
+    first, nothing, report = printed.splitlines()
     assert first.startswith("syn-small-attention: 6 hold (6 published), 4 replications, ")
-    assert (tally, report) == ("6 hold (6 published), 4 replications", f"report: {out / 'report.html'}")
+    assert (nothing, report) == ("", f"report: {out / 'report.html'}")
 
 
 def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected_and_prints_every_claim_if_asked(tmp_path, monkeypatch):
@@ -40,10 +40,14 @@ def test_reproduce_exits_with_1_when_a_verdict_is_not_as_expected_and_prints_eve
         assert line.startswith(claim["verdict"])
 
 
-@pytest.mark.parametrize("verdict", UNDECIDED)
-def test_reproduce_exits_with_0_where_claims_that_should_hold_cannot_be_decided(tmp_path, monkeypatch, verdict):
+@pytest.mark.parametrize(("verdict", "code"), [(CANNOT_TELL, 0), (OUTSIDE, 1)])
+def test_reproduce_exits_with_1_where_claims_that_should_hold_are_outside_and_with_0_where_they_cannot_be_told(
+    tmp_path, monkeypatch, verdict, code
+):
     monkeypatch.setattr(Claim, "verdict", property(lambda claim: verdict))
-    assert called("reproduce", "syn-small-attention", "--out", tmp_path)[0] == 0
+    found, printed, _ = called("reproduce", "syn-small-attention", "--out", tmp_path)
+    assert found == code
+    assert printed.count("(expected: holds)") == 10 * code
 
 
 def test_a_claim_outside_its_assumptions_is_an_answer_to_a_run_with_other_settings(medium):

@@ -324,6 +324,29 @@ def test_a_loss_that_asks_for_a_missing_block_is_a_sentence():
         saccade.flow(Forgetful(), t1=1.0, n_times=2)
 
 
+def test_the_loss_has_the_unit_that_the_system_says_and_none_of_its_own():
+    class InNats(Saddle):
+        loss_unit = "nats"
+
+    units = [
+        run(system).loss.attrs["units"]
+        for system in (Saddle(), InNats(), saccade.Pairwise(saccade.SequenceClasses.syn_small()))
+        for run in (lambda one: saccade.flow(one, t1=1.0, n_times=2), lambda one: saccade.train(one, steps=2))
+    ]
+    assert units == ["", "", "nats", "nats", "nats", "nats"]
+    sequences = saccade.LabelledSequences.two_clue()
+    kinds = [saccade.AttentionClassifier(sequences, loss_kind=kind).loss_unit for kind in ("logistic", "exponential")]
+    assert kinds == ["nats", ""]
+
+
+def test_a_record_that_lacks_some_parameters_names_all_that_must_be_kept():
+    task = saccade.SequenceClasses.syn_small()
+    record = saccade.flow(task, t1=1.0, n_times=2).isel(time=-1)
+    assert "attention_logits" in record  # a user who then kept the decoder alone would have lost these
+    with pytest.raises(saccade.InputError, match=r"does not contain decoder: make it with keep=\['decoder', 'attention_logits'\]"):
+        saccade.linearise(task, at=record)
+
+
 def test_mistakes_in_batches_are_named():
     class Ragged(Saddle):
         def batch(self, rng):

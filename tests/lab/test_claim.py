@@ -118,10 +118,36 @@ def test_a_control_must_fail_and_is_not_excused_by_its_broken_assumption():
 
 @pytest.mark.parametrize("measured", [math.nan, Interval(math.nan, math.nan, math.nan)])
 def test_nothing_measured_is_no_control_and_no_known_failure(measured):
-    control, known = CASE.breaking("a positive rate"), CASE.at_most(LEMMA, "x", measured, 1.0, expected=FAILS)
+    control, known = CASE.breaking(met("a positive rate", False)), CASE.at_most(LEMMA, "x", measured, 1.0, expected=FAILS)
     for claim in (control.at_most(LEMMA, "x", measured, 1.0), control.none(LEMMA, "x", []), known):
         assert (claim.kind, claim.as_expected, claim.verdict_says) == ("surprise", False, "fails: nothing was measured")
         assert tally([claim]).endswith("; 1 surprise among them")
+
+
+def test_a_control_breaks_an_assumption_that_its_case_or_its_statement_has():
+    stated = Statement("nobody1999", "Lemma 3", "all grow", hypotheses=("a positive rate", "one query"))
+    broken = met("one class", False)
+    for control in (CASE.breaking("one query"), CASE.breaking(broken), CASE.but(given=[broken]).breaking("one class")):
+        assert control.near(stated, "x", 2.0, 1.0, within=0.1).kind == "control"
+    said = "and 'one qery' is none. Known: one class; a positive rate; one query. Or give `breaking` a condition that is not met."
+    with pytest.raises(InputError, match=re.escape(said)):
+        CASE.but(given=[met("one class", True)]).breaking("one qery").near(stated, "x", 2.0, 1.0, within=0.1)
+    with pytest.raises(InputError, match=r"'one query' is none\. Give `breaking` a condition"):
+        CASE.breaking("one query").near(LEMMA, "x", 2.0, 1.0, within=0.1)
+
+
+def test_a_control_whose_assumption_is_met_breaks_nothing():
+    control = Case(given=[above("a positive rate", 1.0, 0.0)]).breaking("a positive rate").near(LEMMA, "x", 2.0, 1.0, within=0.1)
+    assert (control.verdict, control.kind) == (OUTSIDE, OUTSIDE)
+    assert control.verdict_says == "outside; “a positive rate” is met, so nothing is broken"
+
+
+def test_a_tightened_bound_must_fail_and_says_by_how_much_it_was_tightened():
+    control = CASE.tightened(0.5).at_most(LEMMA, "x", 0.4, 0.5 * 0.6)
+    assert (control.kind, control.verdict_says) == ("control", "fails, as a control must (broken: the bound as stated)")
+    assert str(control.given[-1]) == "the bound as stated: what it is multiplied by is 0.5, must be 1"
+    assert CASE.tightened(0.5).at_most(LEMMA, "x", 0.2, 0.5 * 0.6).kind == "surprise"
+    assert CASE.tightened(0.5, chosen_here=False).at_most(LEMMA, "x", 0.2, 0.5 * 0.6).kind == OUTSIDE
 
 
 def test_a_share_is_no_count_of_exceptions():

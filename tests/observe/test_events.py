@@ -366,3 +366,18 @@ def test_a_record_of_a_classifier_shows_condensation_escape_and_rank_collapse_wh
 def test_a_record_without_time_is_refused_in_a_sentence():
     with pytest.raises(InputError, match="axis `time`"):
         find_events(xr.Dataset({"loss": 1.0}))
+
+
+def test_a_record_says_what_it_lacks_for_stages_to_be_looked_for():
+    axes = {"time": np.arange(5.0), "class": [0, 1], "token": [0, 1]}
+    bare = xr.Dataset({"loss": ("time", np.ones(5))}, {"time": axes["time"]})
+    with pytest.warns(UserWarning, match=r"looks only at the loss, .* `attention` .* with `stationary`, or .*`embedding`"):
+        find_events(bare)
+    seen = xr.Dataset({"attention": (tuple(axes), np.full((5, 2, 2), 0.5)), "loss": ("time", np.ones(5))}, axes)
+    with pytest.warns(UserWarning, match="does not know which tokens are frequent.*`token_prob` and `class_weight`"):
+        find_events(seen.assign(embedding=(("time", "token", "width"), np.ones((5, 2, 2)))))
+    find_events(bare, speed=np.arange(5.0))  # was asked of that alone; warnings are errors here
+    prob = {"token_prob": (("class", "token"), np.eye(2)), "class_weight": ("class", [0.5, 0.5])}
+    find_events(seen.assign(prob))
+    with pytest.raises(InputError, match=r"those of one head: `attention` also has the axes head; take record.isel\(head=0\)"):
+        find_events(seen.assign(prob).expand_dims(head=2).transpose("time", "head", ...))

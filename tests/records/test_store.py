@@ -22,10 +22,11 @@ from numcodecs import Blosc, Zlib
 import saccade
 from saccade import Case, InputError, Pairwise, SequenceClasses, flow, load_record, reduced_flow, save_record, train, write_report
 from saccade.cli import main
+from saccade.experiments.identity import user_files
 from saccade.records import checksums, expansion, store, writing
 from saccade.records.checksums import damage, damaged_files, file_hash, seal, stranger
 from saccade.records.json_files import write_json
-from saccade.records.schema import contents_text, make_record, with_settings
+from saccade.records.schema import make_record, with_settings
 from saccade.report.sources import results_of
 from saccade.theory.scan_and_snap.statements import THEOREM_2B
 from tests.patience import PATIENCE
@@ -420,9 +421,10 @@ class Settings:
 
 
 def written_result(folder: Path, settings: Settings, claims: Sequence[dict[str, float]] = (), **options: Any) -> None:
-    with store.result_folder(folder, settings, **options) as unfinished:
-        contents = contents_text(settings, options.get("file", ""))
-        write_json(unfinished / "about.json", with_settings(xr.Dataset(attrs=options), settings).attrs | {"contents": contents})
+    contents = user_files(settings, options.get("file", ""))
+    with store.result_folder(folder, settings, contents=contents, **options) as unfinished:
+        about = with_settings(xr.Dataset(attrs=options), settings).attrs | {"contents": json.dumps(contents)}
+        write_json(unfinished / "about.json", about)
         write_json(unfinished / "claims.json", claims)
         save_record(xr.Dataset({"loss": ("time", np.arange(5.0))}), unfinished / "record.zarr")
 

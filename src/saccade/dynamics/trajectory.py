@@ -9,7 +9,7 @@ import numpy as np
 
 from saccade.later import xr
 from saccade.model.system import Seen, System
-from saccade.records.schema import make_record
+from saccade.records.schema import VARIABLES, make_record
 
 
 def trajectory(
@@ -45,5 +45,6 @@ def trajectory(
         time_unit=time_unit,
         config=config,
         wall_time=wall_time,
-        definitions={name: (one.unit, one.definition) for name, one in {**seen, **data}.items() if one.definition},
+        definitions={"loss": (system.loss_unit, VARIABLES["loss"][1])}
+        | {name: (one.unit, one.definition) for name, one in {**seen, **data}.items() if one.definition},
     )

@@ -32,10 +32,18 @@ _LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "scipy")
 _OF_TEXT = ("saccade.experiments.real_text", ("torch", "tokenizers"))  # experiments there use these as well
 
 
-def result_identity(name: str, settings: Any, own: str = "") -> str:
-    """Of a result of the experiment `name`, which may be in a file of one's `own`: the same as long as its numbers would be."""
-    files = [file for file in (own, getattr(settings, "classes", "")) if isinstance(file, str) and os.path.isfile(file)]
-    return digest([name, repr(settings), written_code(), [_hash(Path(file)) for file in files], text_version(settings)])
+def result_identity(name: str, settings: Any, files: Mapping[str, str]) -> str:
+    """Of a result of the experiment `name` with these `user_files`: the same as long as its numbers would be."""
+    return digest([name, repr(settings), written_code(), list(files.values()), text_version(settings)])
+
+
+def user_files(settings: Any, own: str = "") -> dict[str, str]:
+    """Hashes of the user's files that a result comes from: an experiment of their own, a table of classes."""
+    return {
+        file: _hash(Path(file))
+        for file in (own, getattr(settings, "classes", ""))
+        if isinstance(file, str) and os.path.isfile(file)
+    }
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -12,12 +13,11 @@ from typing import Any, NamedTuple
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError, shortened
 from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, told_of
-from saccade.experiments.identity import result_identity
+from saccade.experiments.identity import result_identity, user_files
 from saccade.lab.claim import Claim
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome, own_statement
 from saccade.processes import LostProcessError, Worker, computed, cores
-from saccade.records.schema import contents_text
 from saccade.records.store import OtherResultError, check_same_settings, result_folder
 from saccade.records.writing import clear_drafts
 
@@ -35,22 +35,23 @@ def reproduce(
     The folder appears whole when everything is written. An earlier result with other settings is replaced only if `replace`.
     """
     asked, told = experiment(name), told_of(name)
-    settings, folder = asked.settings() if config is None else config, Path(out) / asked.name
+    settings, folder, own = asked.settings() if config is None else config, Path(out) / asked.name, told.pop("file")
+    contents = user_files(settings, own)  # before the work, while code and tables are what will be used
     with (
-        _own_mistakes(own := told.pop("file")),
+        _own_mistakes(own),
         _values_first(asked, settings),
-        result_folder(folder, settings, file=own, replace=replace) as unfinished,
+        result_folder(folder, settings, file=own, contents=contents, replace=replace) as unfinished,
     ):  # before the work: a wrong place is found out at once
         _find_texts(settings)
-        # before the work, while code and tables are what will be used
-        identity, contents = result_identity(asked.name, settings, own), contents_text(settings, own)
+        identity = result_identity(asked.name, settings, contents)
         record = asked.run(settings, on_progress)
         if asked.full is not None:
             record.attrs["size"] = "quick" if settings == asked.settings() else "full" if settings == asked.full else "own"
-        record.attrs["contents"] = contents
+        record.attrs["contents"] = json.dumps(contents)
         if own:
             record.attrs["file"] = own  # so that `saccade verify --repair` finds it
-        outcome = Outcome(asked.name, told["statement"], folder, record, _claimed(asked, record))
+        as_designed = asked.name in SYNTHETIC and settings == asked.settings()
+        outcome = Outcome(asked.name, told["statement"], folder, record, _claimed(asked, record), as_designed)
         if settings not in (asked.settings(), asked.full):
             told["statement"] = own_statement(outcome, settings, asked.settings())
         by = command or f"saccade {'run' if own else 'reproduce'} {name}"

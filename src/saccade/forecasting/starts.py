@@ -1,14 +1,4 @@
-r"""A random start of the embedded model, as the rank-one flow will see it once it has condensed.
-
-Condensation keeps of the embedding and of the projection what lies along $\alpha$, and focus keeps of query and key the mode that
-grows. With $q = W_Q^\top\alpha$, $k = W_K^\top\alpha$ and $\pm$ the sign of the focus rate that mode is $q \pm k$; so
-
-$$\gamma = W_0\alpha, \quad \beta = W_1^\top\alpha, \quad a \propto q \pm k, \quad
-  \lambda_Q = a\cdot q, \quad \lambda_K = a\cdot k$$
-
-is the start on the rank-one manifold that ends, to first order, where the random one does. What is left out dies out (along the
-other mode of query and key) or stays as small as it began (across $\alpha$) until the next direction opens.
-"""
+"""A random start of the embedded model, as the rank-one flow will see it once it has condensed."""
 
 from __future__ import annotations
 
@@ -37,9 +27,5 @@ class Start(NamedTuple):
 def random_start(chain: MarkovChain, model: Embedded, seed: int) -> Start:
     """The start that `saccade.flow` draws for this seed."""
     weights = model.initial(chain.n_vocab, generator(checked_seed("seed", seed), Purpose.INITIALISATION))
-    alpha = theory.condensed_direction(weights.embedding, weights.projection, stationary=chain.stationary)
-    sign = theory.focus_sign(stationary=chain.stationary, transition=chain.transition) or 1
-    q, k = alpha @ weights.query, alpha @ weights.key
-    a = (q + sign * k) / np.linalg.norm(q + sign * k)
-    point = RankOne(weights.embedding @ alpha, alpha @ weights.projection, q @ a, k @ a)
-    return Start(weights, alpha, point, float(np.sum(weights.query**2) - (q @ a) ** 2))
+    alpha, point = theory.rank_one_start(*weights, stationary=chain.stationary, transition=chain.transition)
+    return Start(weights, alpha, RankOne(*point), float(np.sum(weights.query**2) - point.query_scale**2))

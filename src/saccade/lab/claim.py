@@ -9,7 +9,8 @@
 The verdict says whether the relation (`lab/relation.py`) is true. If an assumption is not met, the claim is `outside`: it decides
 nothing, but still says whether the numbers agree. It cannot be told if its interval lies on both sides of the bound; or, under a
 ceiling (`Case.under`), if two repetitions agree less than the claim asks, unless the whole interval is allowed or lies on the wrong
-side of chance. A negative control breaks one assumption of a theorem on purpose (`Case.breaking`), and its claims must then fail.
+side of chance. The claims of a negative control must fail: it breaks an assumption on purpose (`Case.breaking`) or tightens a bound
+(`Case.tightened`).
 
 What a claim is worth depends on what it is held `against`. Simulation: something was run or drawn, and it need not have come out
 that way. Calculus: formulas alone, at given points (derivatives, spectra, expansions) or along the flow whose exact solution they
@@ -45,12 +46,13 @@ from saccade.lab.relation import (
 from saccade.numerals import numerals_in
 from saccade.observe.fits import Interval, furthest
 from saccade.records.claim_counts import NOTHING
-from saccade.theory.condition import Condition
+from saccade.theory.condition import Condition, met
 from saccade.theory.statement import Statement
 
 HOLDS, FAILS, OUTSIDE, CANNOT_TELL = "holds", "fails", "outside", "cannot tell"
 UNDECIDED = (OUTSIDE, CANNOT_TELL)  # neither confirmed nor refuted
 SIMULATION, PUBLISHED, REPLICATION, CALCULUS = "simulation", "published", "replication", "calculus"
+BOUND = "the bound as stated"
 _VERDICTS = (HOLDS, FAILS, OUTSIDE, CANNOT_TELL)
 _SOURCES = {
     SIMULATION: Sources("theory predicts", "our run gives"),
@@ -99,6 +101,13 @@ class Claim:
             checked_choice(f"{self._named}: `expected` verdict", self.expected, _VERDICTS)
         if self.against not in _SOURCES:
             checked_choice(f"{self._named}: `against`", self.against, _SOURCES)
+        assumed = [condition.name for condition in self.given] + list(self.statement.hypotheses)
+        if self.breaks and self.breaks not in assumed:
+            known = f"Known: {'; '.join(assumed)}. Or give" if assumed else "Give"
+            raise InputError(
+                f"{self._named}: a control breaks an assumption of its statement or of its case, and {shortened(self.breaks)} is "
+                f"none. {known} `breaking` a condition that is not met."
+            )
         wrong = _contradiction(self.relation, self.measured)
         if wrong:
             raise InputError(f"{self._named}: {wrong}.")
@@ -150,8 +159,13 @@ class Claim:
         return [condition for condition in self.given if not condition.holds]
 
     @property
+    def _is_not_broken(self) -> bool:
+        """Whether the assumption that a control should break is met all the same."""
+        return self.breaks in {each.name for each in self.given} - {each.name for each in self.unmet}
+
+    @property
     def verdict(self) -> str:
-        if any(condition.name != self.breaks for condition in self.unmet):
+        if self._is_not_broken or any(condition.name != self.breaks for condition in self.unmet):
             return OUTSIDE
         if self.too_small:
             return CANNOT_TELL
@@ -222,6 +236,8 @@ class Claim:
         """`holds`, `fails`, `outside (2 of 5 assumptions); agrees`, `cannot be told at this size; ...`."""
         if self.verdict == CANNOT_TELL:
             return f"cannot be told at this size; {self.too_small}"
+        if self._is_not_broken:
+            return f"outside; “{self.breaks}” is met, so nothing is broken"
         if self.verdict == OUTSIDE:
             numbers = "cannot be told at this size" if self.too_small else "agrees" if self.agrees else self._judged.miss
             return f"outside ({len(self.unmet)} of {len(self.given)} assumptions); {numbers}"
@@ -290,9 +306,23 @@ class Case:
             against=self.against if against is None else against,
         )
 
-    def breaking(self, assumption: str) -> Case:
-        """A negative control: this assumption is broken here on purpose, and every claim made must fail."""
+    def breaking(self, assumption: str | Condition) -> Case:
+        """A negative control: this assumption is broken here on purpose, and every claim made must fail.
+
+        It is a condition that is not met, or the name of one among `given`, or of a hypothesis of the statement.
+        """
+        if isinstance(assumption, Condition):
+            return replace(self, given=(*self.given, assumption), breaks=assumption.name)
         return replace(self, breaks=assumption)
+
+    def tightened(self, to: float, chosen_here: bool = True, bound: str = "bound") -> Case:
+        """A negative control of a bound that you multiply by `to`: every claim made must fail, so a bound that is far too loose is
+        noticed. `chosen_here`: whether these are the settings for which `to` was chosen; with others nothing is decided. `bound`
+        says which of several.
+        """
+        new = [] if chosen_here else [met("the settings for which the factor was chosen", False)]
+        case = self.but([*self.given, *new], **{bound: f"× {to:g}"})
+        return case.breaking(Condition(BOUND, to, "=", 1.0, "what it is multiplied by"))
 
     def under(self, *ceilings: Ceiling) -> Case:
         """The same case under ceilings: a claim that asks for more cannot be told, unless its interval is clear."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from saccade.errors import shortened
-from saccade.lab.claim import UNDECIDED, Claim
+from saccade.lab.claim import OUTSIDE, UNDECIDED, Claim
 from saccade.numerals import numeral
 from saccade.records import claim_counts
 from saccade.records.json_files import parsed_json
@@ -23,13 +24,33 @@ from saccade.theory import condition as conditions
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one run of an experiment; `finding` is the sentence that its file opens with."""
+    """The result of one run of an experiment; `finding` is the sentence that its file opens with.
+
+    `as_designed`: its data were made to meet the assumptions of its claims, and no setting was changed.
+    """
 
     name: str
     finding: str
     folder: Path
     record: xr.Dataset
     claims: list[Claim]
+    as_designed: bool = False
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        return [claim.kind for claim in self.claims]
+
+    @property
+    def unexpected(self) -> list[Claim]:
+        """Claims that hold or fail against expectation; as designed, also those that are outside their assumptions without being
+        known to be. With other settings, a user's own file or real text, being outside is an answer; so is, always, that a claim
+        cannot be told.
+        """
+        return [
+            claim
+            for claim, kind in zip(self.claims, self.kinds, strict=True)
+            if kind == "surprise" or (self.as_designed and kind == OUTSIDE != claim.expected)
+        ]
 
 
 def tally(claims: Sequence[Claim]) -> str:
@@ -56,23 +77,23 @@ def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> 
     seconds = outcome.record.attrs.get("wall_time_s")
     took = f", {seconds:.1f} s" if isinstance(seconds, float) else ""
     terminal.print(f"[bold]{outcome.name}[/bold]: {escape(tally(outcome.claims))}{took}", soft_wrap=True, highlight=False)
-    shown = outcome.claims if every_claim else [claim for claim in outcome.claims if claim.is_surprise]
-    assumed = [condition for claim in shown if not claim.breaks for condition in claim.given] if every_claim else []
+    unexpected = set(map(id, outcome.unexpected))
+    shown = [pair for pair in zip(outcome.claims, outcome.kinds, strict=True) if every_claim or id(pair[0]) in unexpected]
+    assumed = [condition for claim, _ in shown if not claim.breaks for condition in claim.given] if every_claim else []
     opening, *unmet = conditions.tally("These claims", assumed) or [""]
     for sentence in [opening, *(f"  {one}" for one in unmet), *_left_out(outcome)]:
         if sentence:
             terminal.print(f"  {escape(sentence)}", soft_wrap=True, highlight=False)
-    for key in dict.fromkeys(claim.statement.key for claim in shown):
-        of_statement = [claim for claim in shown if claim.statement.key == key]
-        terminal.print(f"  [bold]{escape(key)}[/bold]: {escape(of_statement[0].statement.title)}", soft_wrap=True, highlight=False)
-        for claim in of_statement:
-            terminal.print(_line(claim), soft_wrap=True, highlight=False)
+    for statement in {claim.statement.key: claim.statement for claim, _ in shown}.values():
+        terminal.print(f"  [bold]{escape(statement.key)}[/bold]: {escape(statement.title)}", soft_wrap=True, highlight=False)
+        for claim, kind in shown:
+            if claim.statement.key == statement.key:
+                terminal.print(_line(claim, kind, id(claim) in unexpected), soft_wrap=True, highlight=False)
 
 
-def _line(claim: Claim) -> str:
-    kind = claim.kind
-    colour = "red" if kind == "surprise" else "yellow" if kind in UNDECIDED else "green"
-    surprise = f" (expected: {claim.expected})" if kind == "surprise" else ""
+def _line(claim: Claim, kind: str, is_unexpected: bool) -> str:
+    colour = "red" if is_unexpected else "yellow" if kind in UNDECIDED else "green"
+    surprise = f" (expected: {claim.expected})" if is_unexpected else ""
     return f"    [{colour}]{escape(claim.verdict_says)}{surprise}[/{colour}]  {escape(str(claim))}"
 
 

@@ -72,6 +72,10 @@ class AttentionClassifier(System):
         """Stage I takes about 1/init_scale, and what comes after it is late by the solver's share of that time."""
         return Solver(rtol=1e-12, atol=max(1e-12 * self.init_scale, 1e-300))
 
+    @property
+    def loss_unit(self) -> str:  # type: ignore[override]
+        return "nats" if self.loss_kind == "logistic" else ""
+
     def __post_init__(self) -> None:
         checked_kind("sequences", self.sequences, LabelledSequences)
         checked_number("init_scale", self.init_scale, low=0.0, high=1e3)

@@ -48,6 +48,7 @@ class AttentionTree(System):
     scale: float = 0.5
 
     solver = Solver(t1=1e4, n_times=150, rtol=1e-9, atol=1e-11)
+    loss_unit = "nats"
 
     def __post_init__(self) -> None:
         checked_choice("kind", self.kind, ("exp", "softmax"))

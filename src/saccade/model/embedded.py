@@ -6,17 +6,8 @@ $$M = W_0 W_1, \qquad \Phi = s\, W_0 W_Q W_K^\top W_0^\top, \qquad
 where i is the last token of a context and n its token counts, itself included [chen2026]. Without positions the counts are all that
 matters, so the cost does not grow with the length; in the limit of long contexts n becomes the stationary law.
 
-| letter | name         | axes              |
-|--------|--------------|-------------------|
-| W_0    | `embedding`  | token, width      |
-| W_Q    | `query`      | width, key width  |
-| W_K    | `key`        | width, key width  |
-| W_1    | `projection` | width, next token |
-| M      | `decoder`    | token, next token |
-| Phi    | `attention_logits` | query, token |
-| s      | `phi_scale`  |                   |
-
-The gradient flow of its loss waits near critical points and leaves them exponentially fast, so it is stiff.
+NOTATION.md has letters and names. The gradient flow of its loss waits near critical points and leaves them exponentially fast, so
+it is stiff.
 Not here: how parameters move (dynamics/), what the theory predicts (theory/).
 """
 
@@ -113,6 +104,7 @@ class Embedded(SettledSystem):
 
     solver = Solver(t1=5000.0, n_times=1500, rtol=1e-10, atol=1e-12)  # holds both invariants to 1e-8
     keep = ("attention", *WEIGHTS)
+    loss_unit = "nats"
 
     def __post_init__(self) -> None:
         if self.chain is not None:

@@ -49,6 +49,7 @@ class JointLayer(System):
     lr_attention: float = 1.0
 
     solver = Solver(t1=100.0, n_times=100, rtol=1e-10, atol=1e-12)
+    loss_unit = "nats"
 
     def __post_init__(self) -> None:
         checked_choice("kind", self.kind, KINDS)

@@ -80,6 +80,7 @@ class OnClasses(SettledSystem):
     lr_decoder: float
     lr_attention: float
     solver = Solver(t1=1e12, most_for_lsoda=8000)
+    loss_unit = "nats"
     seeds = None
     keep = ("attention", "attention_logits")
     time_unit = "steps of SGD"

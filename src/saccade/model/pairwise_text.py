@@ -64,6 +64,7 @@ class PairwiseText(System):
     seeds = None
     keep = ("attention", "attention_logits")
     time_unit = "steps of gradient descent"
+    loss_unit = "nats"
 
     def __post_init__(self) -> None:
         checked_kind("windows", self.windows, Windows)

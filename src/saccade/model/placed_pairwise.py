@@ -56,6 +56,7 @@ class PlacedPairwise(SettledSystem):
     seeds = None
     keep = ("attention", "attention_logits", "position")
     time_unit = "steps of SGD"
+    loss_unit = "nats"
 
     def __post_init__(self) -> None:
         joint, prior = np.asarray(self.joint_prob, float), np.asarray(self.prior, float)

@@ -56,6 +56,7 @@ class RankOneEmbedded(SettledSystem):
     solver = Embedded.solver._replace(most_for_lsoda=8000)
     seeds = None
     keep = ("attention",)
+    loss_unit = "nats"
 
     def __post_init__(self) -> None:
         checked_kind("chain", self.chain, MarkovChain)

@@ -34,6 +34,7 @@ class SaturatedEmbedded(System):
     model: Embedded = field(default_factory=Embedded)
 
     solver = Embedded.solver
+    loss_unit = "nats"
 
     def __post_init__(self) -> None:
         checked_kind("chain", self.chain, MarkovChain)

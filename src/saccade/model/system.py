@@ -93,6 +93,7 @@ class System(ABC):
     ```
 
     A record also has the parameters, as `parameter_x` and `parameter_y`, so that a solver can start from any of its times.
+    For a loss in nats say `loss_unit = "nats"` in the class; otherwise figures name no unit.
     Attributes are constants of the compiled code: it is compiled again if one is replaced, not if an array is changed in place.
     """
 
@@ -100,6 +101,7 @@ class System(ABC):
     seeds: int | None = 1  # how many runs without `seeds`; None: a start that is not random, one run without an axis for seeds
     keep: Sequence[str] | None = None  # what a record keeps without `keep`; None: everything
     time_unit: str = "steps of gradient descent at rate 1"
+    loss_unit: str = ""  # "nats" for a cross-entropy
 
     @abstractmethod
     def start(self, rng: np.random.Generator) -> Any:
@@ -252,7 +254,7 @@ def kept_values(record: xr.Dataset, names: Sequence[str], shapes: Sequence[tuple
     run = record.isel(seed=0) if record.sizes.get("seed") == 1 else record
     missing = [name for name in names if name not in run]
     if missing:
-        raise InputError(f"the record does not contain {', '.join(missing)}: make it with these in `keep`.")
+        raise InputError(f"the record does not contain {', '.join(missing)}: make it with keep={list(names)}.")
     left = [str(axis) for axis in _TAKEN if any(axis in run[name].dims for name in names)]
     if left:
         picked = ", ".join(f"{axis}={'-1' if axis == 'time' else '0'}" for axis in left)

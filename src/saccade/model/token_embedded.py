@@ -54,6 +54,7 @@ class TokenEmbedded(System):
     solver = Solver(t1=1e6, n_times=100, rtol=1e-10, atol=1e-13, most_for_lsoda=4000)
     seeds = None
     time_unit = "steps of SGD"
+    loss_unit = "nats"
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ Times are those of samples. Give what there is: an observable that is left out l
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -36,6 +37,7 @@ from saccade.observe.observables import (
     Observables,
     checked_observables,
     checked_trajectory,
+    lacking_in,
     observables_of,
     whole_samples,
 )
@@ -86,7 +88,8 @@ def find_events(
     | `prominence`                |             | least prominence of a turn; default: from the noise of the run     |
 
     A run that diverged may end in NaN; the samples before are used. Of a record, samples that lack something are left out, as a
-    watched run measures weights less often than attention. Few samples are not an error, but show few events.
+    watched run measures weights less often than attention. Few samples are not an error, but show few events. A record in which no
+    stage can be looked for, or whose attention cannot be read, gives a warning that says what is missing.
     """
     if prominence is not None:
         checked_number("prominence", prominence, low=0.0, high=1.0)
@@ -104,6 +107,8 @@ def find_events(
         if "time" not in time.dims:
             raise InputError("`find_events` needs a record with the axis `time`; this one holds a single time or none.")
         given = observables_of(time) | {name: values for name, values in given.items() if values is not None}
+        if not others and (lacking := lacking_in(time, given)):
+            warnings.warn(lacking, stacklevel=2)
         time, given = whole_samples(time.time.values, given)
     told = {name: values for name, values in given.items() if values is not None}
     stages = []

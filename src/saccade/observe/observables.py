@@ -103,16 +103,45 @@ def observables_of(record: xr.Dataset) -> dict[str, Array]:
     series = {name: run[name].transpose("time", ...).values for name in _AXES if name in run}
     found = {name: find(run) for name, (needed, find) in _FOUND.items() if set(needed) <= set(run)}
     if "attention" in run and ("stationary" in run or {"class_weight", "token_prob"} <= set(run)):
+        _check_single_head(run)
         found["attention_on_frequent"] = _attention_on_frequent(run)
     if "attention" in run and "token_prob" in run and {"class", "token"} <= set(run.attention.dims):
         found |= _by_kind(run)
     return found | series
 
 
+def lacking_in(record: xr.Dataset, found: Mapping[str, Any]) -> str:
+    """What a record would need for stages to be looked for, if it shows none but those of its loss; or for its attention to count,
+    where it has some that cannot be read. Empty if all is well.
+    """
+    frequencies = "`stationary`, or `token_prob` and `class_weight`, which `data()` of a system can give"
+    if "attention" in record and not {"attention_on_frequent", "common_attention"} & set(found):
+        return (
+            "`find_events` does not know which tokens are frequent, so it does not look for stages of attention: "
+            f"the record needs {frequencies}."
+        )
+    if set(found) - {"loss"}:
+        return ""
+    return (
+        "`find_events` looks only at the loss, since the record has nothing else that it knows: `attention` (..., token) with "
+        f"{frequencies}; or matrices called `embedding`, `query_matrix` and `key_matrix`. Other curves can be given by name."
+    )
+
+
 def _named(run: xr.Dataset) -> xr.Dataset:
     """With the matrices of a system of the user's under the names of the built-in models: what its parameters are called tells."""
     known = {name: next((own for own in owns if own in run and run[own].ndim == 3), None) for name, owns in _OWN_NAMES.items()}
     return run.assign({name: run[own] for name, own in known.items() if own is not None and name not in run})
+
+
+def _check_single_head(run: xr.Dataset) -> None:
+    """Attention of each query or class on tokens, and along nothing else."""
+    others = [str(axis) for axis in run.attention.dims if axis not in ("time", "query", "class", "token")]
+    if others and run.attention.ndim > 3:
+        take = ", ".join(f"{axis}=0" for axis in others)
+        raise InputError(
+            f"Events are those of one head: `attention` also has the axes {', '.join(others)}; take record.isel({take})."
+        )
 
 
 def _by_kind(run: xr.Dataset) -> dict[str, Array]:

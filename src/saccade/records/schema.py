@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -22,7 +19,7 @@ _NOT_FINITE = ("inf", "-inf", "nan")  # as text, since JSON has no such numbers
 VARIABLES: dict[str, tuple[str, str]] = {
     "loss": (
         "nats",
-        "of the batch about to be learned from, or of the population in a flow; cross-entropy of the next token in our models",
+        "of the batch about to be learned from, or of the population in a flow; a cross-entropy where it is in nats",
     ),
     "attention": (
         "1",
@@ -91,12 +88,6 @@ def with_settings(record: xr.Dataset, config: Any) -> xr.Dataset:
     """The record with the settings of the experiment that made it, a dataclass."""
     record.attrs["settings"] = settings_text(config)
     return record
-
-
-def contents_text(config: Any, own: str = "") -> str:
-    """Hashes of the user's files as JSON: a changed table of classes, or a changed experiment of one's own, is another setting."""
-    named = [file for file in (getattr(config, "classes", None), own) if isinstance(file, str) and os.path.isfile(file)]
-    return json.dumps({name: hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in named})
 
 
 def settings_text(config: Any) -> str:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from saccade.records.checksums import content, damage, listed, sealed_folder
 from saccade.records.expansion import RATIO, check_expansion
 from saccade.records.json_files import misfit, parsed_json, read_json, write_json
 from saccade.records.observation_log import OBSERVATIONS, is_of_a_watched_run, unfinished, watched, watched_damage
-from saccade.records.schema import contents_text, settings_text
+from saccade.records.schema import settings_text
 from saccade.records.writing import CHECKSUMS, add_file, below, clear_drafts
 
 if TYPE_CHECKING:
@@ -103,27 +104,32 @@ class _Files(dict[str, Any]):
         return file
 
 
+_NO_FILES: Mapping[str, str] = MappingProxyType({})
+
+
 class OtherResultError(InputError):
     """A folder holds a result of other settings."""
 
 
 @contextmanager
-def result_folder(path: Path, settings: Any, *, file: str = "", replace: bool = False) -> Iterator[Path]:
+def result_folder(
+    path: Path, settings: Any, *, file: str = "", contents: Mapping[str, str] = _NO_FILES, replace: bool = False
+) -> Iterator[Path]:
     """A folder for the result of an experiment, whole when the block ends, with checksums of all its files.
 
-    An earlier result of the same settings, and of the same unchanged `file` if it is a user's own experiment, gives way; another
-    one only if `replace` says so.
+    An earlier result of the same settings, of the same `file` if it is a user's own experiment, and of the same user's files (name
+    -> hash) gives way; another one only if `replace` says so.
     """
     if not replace:
-        check_same_settings(path, settings, file)
+        check_same_settings(path, settings, file, contents)
     with sealed_folder(path) as folder:
         yield folder
         if not replace:
-            check_same_settings(path, settings, file)  # again: another process may have put a result there meanwhile
+            check_same_settings(path, settings, file, contents)  # again: another process may have put a result there meanwhile
 
 
-def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
-    """An error that says what differs, if there is a result of other settings or of another file."""
+def check_same_settings(folder: Path, settings: Any, file: str = "", contents: Mapping[str, str] = _NO_FILES) -> None:
+    """An error that says what differs, if there is a result of other settings, of another file, or of files that have changed."""
     if not folder.exists():
         return
     other = "cannot be told"
@@ -134,8 +140,8 @@ def check_same_settings(folder: Path, settings: Any, file: str = "") -> None:
         changed = [
             f"`{name}` was {shortened(then.get(name))}, now {shortened(now[name])}" for name in now if then.get(name) != now[name]
         ]
-        held, here = (parsed_json(text) for text in (about.get("contents", "{}"), contents_text(settings, file)))
-        changed += [f"{name} has changed" for name, content in here.items() if held.get(name, content) != content]
+        held = parsed_json(about.get("contents", "{}"))
+        changed += [f"{name} has changed" for name, content in contents.items() if held.get(name, content) != content]
         if not changed:
             return
         other = ", ".join(changed)

@@ -202,7 +202,7 @@ def _say_or_print(told: dict[str, Any], as_json: bool) -> None:
 def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[str, str]:
     """Run the experiments of damaged records again; for each, why that cannot be, or nothing."""
     from saccade.experiments import experiment, own_file
-    from saccade.experiments.identity import result_identity
+    from saccade.experiments.identity import result_identity, user_files
     from saccade.experiments.reproduce import reproduce
     from saccade.records.checksums import damaged_files
     from saccade.records.writing import CHECKSUMS
@@ -224,7 +224,7 @@ def _repaired(damaged: Iterable[str], named: str, progress: Progress) -> dict[st
                 raise InputError(f"{named} defines {experiment(name).name}.")
             config: Any = settings_of(about, experiment(name).settings)
             own = name if about.get("file") else ""
-            if about.get("identity") != result_identity(folder.name, config, own):
+            if about.get("identity") != result_identity(folder.name, config, user_files(config, own)):
                 is_default = not about.get("file") and config == experiment(name).settings()
                 command = f"reproduce {name}" if is_default else f"run {shlex.quote(name)} [its settings]"
                 raise InputError(_OTHER_CODE.format(command=command))

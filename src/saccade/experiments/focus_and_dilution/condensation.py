@@ -145,11 +145,12 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings = EXPERIMENT.settings_of(record)
     for law, chain in lazy_chains(settings.laws, settings.stays).items():
         at, case = record.sel(law=law), Case({"law": law}, stages.conditions(chain, ("I",), settings.looked_at))
-        yield from _growth_claims(at, case, chain.stationary, settings.looked_at)
+        large = case.but(stages.conditions(chain, ("I",), LARGE), start=LARGE, at="end of stage I")
+        yield from _growth_claims(at, case, large, chain.stationary, settings.looked_at)
         yield from _attention_claims(at, case, settings.looked_at)
 
 
-def _growth_claims(at: xr.Dataset, case: Case, stationary: Array, scale: float) -> Iterator[Claim]:
+def _growth_claims(at: xr.Dataset, case: Case, large: Case, stationary: Array, scale: float) -> Iterator[Claim]:
     small, read, end = at.isel(init_scale=-1), at.sel(init_scale=scale), case.but(start=scale, at="end of stage I")
     mu_0, per_fold = theory.condensation_rate(stationary=stationary), theory.condensation_slope(stationary=stationary)
     delays = [fits.slope(np.log(1 / at.init_scale), at.end_time.sel(seed=seed)) for seed in at.seed]
@@ -164,8 +165,9 @@ def _growth_claims(at: xr.Dataset, case: Case, stationary: Array, scale: float) 
     )
     yield case.near(CONDENSATION_FROM_THE_START, later, delays, per_fold, relative=0.02)
     yield end.at_least(THEOREM_3_2, "|cos| of the embedding's token direction with π", read.embedding_cosine, 1 - 1e-4)
-    control = case.but(start=LARGE, at="end of stage I").breaking("stage I, small start")
-    yield control.at_least(THEOREM_3_2, "|cos| of the embedding's token direction with π", at.large_cosine, 1 - 1e-4)
+    yield large.breaking("stage I, small start").at_least(
+        THEOREM_3_2, "|cos| of the embedding's token direction with π", at.large_cosine, 1 - 1e-4
+    )
     yield end.at_least(THEOREM_3_2, "|cos| of the projection's token direction with π - 1/d", read.projection_cosine, 1 - 1e-4)
     yield end.at_least(
         CONDENSATION_FROM_THE_START,

@@ -239,7 +239,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     for law, start in settings.paths:
         at = record.sel(path=f"{law}, {start}").isel(token=slice(of[law].n_vocab))
         case = Case({"law": law, "start": start}, stages.conditions(of[law], ("I", "II")))
-        yield from _drift_claims(at, case, start, abs(stages.focus_rate(of[law])))
+        yield from _drift_claims(at, case, start, _exponent(of[law]))
         if start != UNIGRAM:
             yield from _turn_claims(at, case, [*case.given, seen], law != settings.longer, start)
     for law in settings.everywhere:
@@ -254,13 +254,17 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         )
 
 
-def _drift_claims(at: xr.Dataset, case: Case, start: str, c: float) -> Iterator[Claim]:
+def _exponent(chain: saccade.MarkovChain) -> float:
+    return theory.drift_exponent(stationary=chain.stationary, transition=chain.transition)
+
+
+def _drift_claims(at: xr.Dataset, case: Case, start: str, exponent: float) -> Iterator[Claim]:
     if start == UNIGRAM:
         yield case.near(
             TOKEN_DRIFT,
             "growth rate of the drift",
             at.rate,
-            2 * c,
+            exponent,
             relative=0.01,
             sentence="Embeddings drift from the token frequencies twice as fast as attention grows.",
         )
@@ -307,9 +311,9 @@ def panels(record: xr.Dataset) -> Layout:
     growth, shares, turns, settings = [], [], [], EXPERIMENT.settings_of(record)
     of = settings.chains
     for i, law in enumerate(settings.everywhere):
-        n, c, tokens = of[law].n_vocab, stages.focus_rate(of[law]), np.arange(of[law].n_vocab)
+        n, exponent, tokens = of[law].n_vocab, _exponent(of[law]), np.arange(of[law].n_vocab)
         planted, random, manifold = (record.sel(path=f"{law}, {start}").isel(token=slice(n)) for start in STARTS)
-        growth += _growth_lines(planted, f"{law}: 2c = {2 * c:.4g}, measured {float(planted.rate):.4g}", c, i)
+        growth += _growth_lines(planted, f"{law}: 2c = {exponent:.4g}, measured {float(planted.rate):.4g}", exponent, i)
         size = np.linalg.norm(random.displacement_predicted)
         shares += [
             Line(tokens + 0.12 * (2 * i - 1), random.displacement / size, f"{law}, measured", RINGS, i),
@@ -332,10 +336,10 @@ def panels(record: xr.Dataset) -> Layout:
     ]
 
 
-def _growth_lines(at: xr.Dataset, label: str, c: float, tone: int) -> list[Line]:
+def _growth_lines(at: xr.Dataset, label: str, exponent: float, tone: int) -> list[Line]:
     t, drift, end = at.path_time.values, at.drift.values, float(at.linear_end)
     late = t[(t > 0.4 * end) & (t <= end)]
-    guide = 2 * np.interp(end, t, drift) * np.exp(2 * c * (late - end))
+    guide = 2 * np.interp(end, t, drift) * np.exp(exponent * (late - end))
     return [Line(t[1:], drift[1:], label, tone=tone), Line(late, guide, "" if tone else "slope 2c", DOTS, None)]
 
 

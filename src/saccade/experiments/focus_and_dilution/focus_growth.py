@@ -277,7 +277,7 @@ def _in_the_flow(at: xr.Dataset, case: Case, second: Case, chain: saccade.Markov
         1e-6,
         sentence="Only with embeddings frozen does every query end on the frequent token; along the flow dilution comes first.",
     )
-    yield small.breaking("frozen embeddings").at_most(
+    yield small.breaking("eq. 17: frozen embeddings").at_most(
         THEOREM_3_5, "attention of the rarest query off token 0, along the flow", largest.flow_rest, 1e-6
     )
     yield small.near(THEOREM_3_5, "effective rank of W_Q W_Kᵀ at the end of stage II", largest.rank_end, 1, within=0.005)

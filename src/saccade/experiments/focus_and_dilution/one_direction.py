@@ -1,7 +1,7 @@
 r"""Attention by the theory with one direction: the rank-one flow from a run's own start, laid beside the run.
 
-Condensation keeps of a small start what lies along $\alpha$, and focus the growing mode of query and key (`forecasting/starts.py`).
-From there on the theory's own equations are solved, without a look at the run. They speak until a second direction opens.
+From the start's point on the manifold on, the theory's own equations are solved; nothing else of the run is used. They hold until a
+second direction opens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def one_direction_attention(run: xr.Dataset, *, phi_scale: float, lr_attention: 
     known = int(np.searchsorted(t, until, side="right"))
     settings = {"stationary": pi, "transition": run.transition.values, "phi_scale": phi_scale, "lr_attention": lr_attention}
     try:
-        start = _start(run)
+        start = theory.rank_one_start(*weights_of(run.isel(time=0)), stationary=pi, transition=run.transition.values).state
     except InputError:  # equally frequent tokens: nothing condenses
         return told
 
@@ -56,14 +56,3 @@ class _TooFarError(Exception):
 def _split(state: Array) -> theory.RankOneState:
     gamma, beta = np.split(state[:-2], 2)
     return theory.RankOneState(gamma, beta, float(state[-2]), float(state[-1]))
-
-
-def _start(run: xr.Dataset) -> theory.RankOneState:
-    """The point of the manifold that ends, to first order, where the start of the run does."""
-    weights = weights_of(run.isel(time=0))
-    law = {"stationary": run.stationary.values, "transition": run.transition.values}
-    alpha = theory.condensed_direction(weights.embedding, weights.projection, stationary=law["stationary"])
-    sign = theory.focus_sign(**law) or 1
-    q, k = alpha @ weights.query, alpha @ weights.key
-    mode = (q + sign * k) / np.linalg.norm(q + sign * k)
-    return theory.RankOneState(weights.embedding @ alpha, alpha @ weights.projection, float(q @ mode), float(k @ mode))

@@ -28,7 +28,7 @@ from saccade.lab.settings import Range
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import at_least, below, met
+from saccade.theory.condition import above, at_least, below, met
 from saccade.theory.focus_and_dilution import stage_four as stated
 
 D_MODEL, D_KEY = 4, 3  # of the whole model at the two-group point
@@ -195,7 +195,7 @@ def _of_asymmetry(record: xr.Dataset, settings: Settings, case: Case) -> Iterato
     forms = {"number": "2.7", "printed": 3, "corrected": 2, "within": 0.05}
     order = fits.furthest(_powers(delta, record.truncated), 2)
     yield case.erratum(stated.THEOREM_3_9, "power of δ in |∇L| with ζ to first order only", order, **forms)
-    yield case.breaking("rare tokens of different frequencies").at_least(
+    yield case.breaking(above("rare tokens of different frequencies", 0.0, 0.0, "δ")).at_least(
         stated.THEOREM_3_9, "rate of a new direction at δ = 0 / at the smallest δ", _without_asymmetry(record), 0.01
     )
     for one, at in zip(record.chain.values, triples, strict=True):
@@ -255,10 +255,10 @@ def _of_descent(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[
     smallest = [abs(_descent(triple, x)) for triple, x in zip(settings.triples, least.separation.values.tolist(), strict=True)]
     seen = [at_least("changes above rounding", change, RESOLVED, "least change of the loss, nats") for change in smallest]
     yield case.but(given=[*case.given, *seen]).near(stated.SATURATED_DESCENT, title, powers, 6, within=POWER)
-    for one, triple, above in zip(least.chain.values, settings.triples, seen, strict=True):
+    for one, triple, resolved in zip(least.chain.values, settings.triples, seen, strict=True):
         distance = float(least.separation.sel(chain=one))
         change, predicted = float(least.loss_change.sel(chain=one)), _descent(triple, distance)
-        case = Case({"chain": str(one), "η": triple.strength, "contrast": f"{distance:.3g}"}, [above], CALCULUS)
+        case = Case({"chain": str(one), "η": triple.strength, "contrast": f"{distance:.3g}"}, [resolved], CALCULUS)
         title, within = "change of the loss as rare tokens separate", 0.02 * abs(predicted)
         yield case.near(stated.SATURATED_DESCENT, title, change, predicted, relative=0.02)
         if triple.stay > theory.critical_stay(triple.high, 3):

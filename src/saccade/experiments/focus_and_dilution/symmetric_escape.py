@@ -31,7 +31,7 @@ from saccade.model.rank_one import RankOne, velocity
 from saccade.observe import fits
 from saccade.observe.fits import Array
 from saccade.theory import focus_and_dilution as theory
-from saccade.theory.condition import above, below
+from saccade.theory.condition import above, below, met
 from saccade.theory.focus_and_dilution.stage_four import CRITICAL_STAY, ESCAPE_TIME, PROPOSITION_3_8, PROPOSITION_D_1
 
 APART = 0.1  # spread at which rare tokens count as parted
@@ -239,7 +239,7 @@ def _of_diagram(record: xr.Dataset) -> Iterator[Claim]:
         PROPOSITION_3_8, "chains with a saturated point", float(record.exists.sum()), **forms
     )
     outside = record.exists.values[record.stay.values <= least[..., None]]
-    control = Case({"chains": outside.size}, against=CALCULUS).breaking("(1 - λ)π₁ < 1/d")
+    control = Case({"chains": outside.size}, against=CALCULUS).breaking(met("(1 - λ)π₁ < 1/d", False))
     yield control.none(PROPOSITION_3_8, "the saturated point is critical", outside == 0)
     for i, n_vocab in enumerate(record.tokens.values):
         case = Case({"d": int(n_vocab), "masses": record.sizes["mass"]}, against=CALCULUS)

@@ -24,6 +24,7 @@ from saccade.experiments.together import Share, checked_alike, parts, train_toge
 from saccade.lab.claim import REPLICATION, Case, Claim
 from saccade.lab.experiment import Experiment, Progress
 from saccade.lab.panel import DASHES, POINTS, Layout, Line, Lines
+from saccade.theory.condition import met
 from saccade.theory.scan_and_snap import adam_limit, limit_attention
 from saccade.theory.scan_and_snap.statements import ADAM_LIMIT, FIG_5
 
@@ -109,7 +110,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     slowest, fastest = int(np.argmin(lrs)), int(np.argmax(lrs))
     if lrs[fastest] >= 10 * lrs[slowest]:
         other, at = int(_predicted(record, fastest, 0).argmax()) + 1, case.but(rate=float(lrs[slowest]))
-        yield at.breaking("theory is given the rate").near(ADAM_LIMIT, title, _seen(record, slowest, 0).favoured, other, within=2)
+        yield at.breaking(met("theory is given the rate", False)).near(
+            ADAM_LIMIT, title, _seen(record, slowest, 0).favoured, other, within=2
+        )
     for rate, lr in enumerate(lrs):
         if lr not in REPLICATED:
             continue

@@ -35,6 +35,7 @@ from saccade.lab.experiment import Progress, Variable, stretch
 from saccade.lab.panel import DASHES, POINTS, Line, Lines
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
+from saccade.theory.scan_and_snap.assumptions import NO_ISOLATED_CLASS
 from saccade.theory.scan_and_snap.statements import COROLLARY_2, LEMMA_4, THEOREM_2A, THEOREM_2B
 
 _N_TIMES = 400  # dense enough for the spline's derivative to be good to 1e-6
@@ -129,7 +130,9 @@ def claims(record: xr.Dataset, settings: Any) -> Iterator[Claim]:
     yield from _joint_descent(record, settings)
     yield from _one_common(record, settings)
     yield from _several_common(record, settings)
-    control = Case({"classes": "one overlaps no other"}).breaking("every class overlaps another (Assumption 2)")
+    control = Case({"classes": "one overlaps no other"}, _given(settings, "isolated", (NO_ISOLATED_CLASS,))).breaking(
+        NO_ISOLATED_CLASS
+    )
     own = tasks(settings)["isolated"].token_prob.any(axis=0)
     distinct = tasks(settings)["isolated"].token_prob[-1, own] > 0
     yield control.none(THEOREM_2A, _GAINS, _not_rising(record.isolated.values[:, distinct]))

@@ -219,6 +219,11 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     outside = "share of contexts outside Hoeffding's bound, worst token and length"
     yield case.at_most(LEMMA_18, outside, record.exceeded, delta)
+    hoeffding = theory.frequency_bound(record.length - 1, failure_prob=delta)[:, None]
+    title = "frequency error that all but δ of the contexts stay below, over Hoeffding's bound"
+    yield case.tightened(0.6, EXPERIMENT.settings_of(record) == Settings()).at_most(
+        LEMMA_18, title, record.frequency_error / hoeffding, 0.6
+    )
     control = case.breaking("independent context tokens")
     yield control.near(LEMMA_2, slope, _power(record.mixed_error), -0.5, within=0.05)
 

@@ -26,7 +26,7 @@ from saccade.lab.experiment import Experiment, Measured, Progress, Variable, str
 from saccade.lab.panel import DASHES, DOTS, POINTS, Layout, Line, Lines
 from saccade.observe.fits import Array
 from saccade.theory import scan_and_snap as theory
-from saccade.theory.condition import at_most
+from saccade.theory.condition import at_most, met
 from saccade.theory.scan_and_snap.open_statements import FAST_GROWTH, PLAIN_GROWTH, PLAIN_MEMORY, UNEQUAL_FATES
 
 _WITHIN, FAST_WITHIN, _CLOSED = 0.02, 0.01, 0.2  # of the theory with memory, of that of fast attention, and of its closed form
@@ -229,7 +229,7 @@ def _growth_claims(record: xr.Dataset) -> Iterator[Claim]:
     )
     yield (
         case.but(**{"η_Z": settings.fast})
-        .breaking("attention is slow")
+        .breaking(met("attention is slow", False))
         .near(
             PLAIN_GROWTH,
             "log growth with slow attention at the end",
@@ -244,7 +244,7 @@ def _growth_claims(record: xr.Dataset) -> Iterator[Claim]:
     yield from _law_claims(case, record.sel(classes=_WEAK))
     law = record.law_rate.sel(classes=_WEAK).dropna("time_place")
     off = np.abs(slow.rate[law.time_place.values] / law.values - 1)[:-1]
-    yield case.but(**{"η_Z": settings.slow}).breaking(_FAST).at_most(FAST_GROWTH, _FAST_TITLE, off, FAST_WITHIN)
+    yield case.but(**{"η_Z": settings.slow}).breaking(met(_FAST, False)).at_most(FAST_GROWTH, _FAST_TITLE, off, FAST_WITHIN)
     for name, (n_classes, overlap, n_vocab) in _OTHERS.items():
         yield from _law_claims(Case({"ρ": overlap, "K": n_classes, "M": n_vocab}), record.sel(classes=name))
     title = "growth per unit of ln t picks up again: at the end / at its minimum"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 import saccade
 from saccade.experiments.scan_and_snap.weak_classes import (
@@ -209,23 +210,34 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     sgd = Case({"T": settings.context + 1}, [equal("context, tokens", settings.context, Settings().context)])
     title = "frequent distinct tokens gain more in every seed of SGD (rank correlation ≥ .98)"
     yield sgd.none(PLAIN_ORDER, title, ~(sgd_order(record) >= 0.98))
-    control = flow.but(against=CALCULUS).breaking("both tokens are distinct")
-    yield control.at_most(THEOREM_3, _RELATION, np.abs(_common_lead(record) - 1), 1e-8)
+    yield from _controls(record, settings, flow)
 
 
 _RELATION = "lead of the most frequent distinct token against r(0) χ, largest relative gap"
+_IN_BOUNDS = "growth factor of the dominant token within its bounds"
+
+
+def _controls(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
+    """For a common token in place of a distinct one, for the rarest token in place of the leader, and for tighter bounds."""
+    common = case.but(against=CALCULUS).breaking("both tokens are distinct, of one class")
+    yield common.at_most(THEOREM_3, _RELATION, np.abs(_common_lead(record) - 1), 1e-8)
+    growth, usual = _Growth.of(record, settings), settings == Settings()
+    rarest = case.breaking("for the bounds: l leads all other distinct tokens, common tokens fall")
+    yield rarest.none(THEOREM_3, "growth factor of the rarest distinct token within its bounds", growth.outside(place=0))
+    yield case.tightened(1.05, usual, "lower bound").none(THEOREM_3, _IN_BOUNDS, growth.outside(lower=1.05))
+    yield case.tightened(0.6, usual, "upper bound").none(THEOREM_3, _IN_BOUNDS, growth.outside(upper=0.6))
 
 
 def _along_flow(record: xr.Dataset, settings: Settings, case: Case) -> Iterator[Claim]:
     classes = flow_leads(record)
     gap = max(float(np.abs(c.lead / c.forecast - 1).max()) for c in classes)
     shared = max(float(np.ptp(c.prob[-1] ** 2 * theory.conserved_gain(c.logits, c.prob), axis=1).max()) for c in classes)
-    outside, falling, n_checked = _outside_bounds(record, settings)
+    growth = _Growth.of(record, settings)
     exact = case.but(against=CALCULUS)  # in the theory's own flow
     yield exact.at_most(THEOREM_3, _RELATION, gap, 1e-8)
     yield exact.at_most(THEOREM_3, "conserved quantity shared by a class's distinct tokens, largest spread", shared, 1e-8)
-    yield case.none(THEOREM_3, "growth factor of the dominant token within its bounds", outside, among=n_checked)
-    yield case.none(THEOREM_3, "logit and feature of the dominant token rise", falling, among=2 * n_checked)
+    yield case.none(THEOREM_3, _IN_BOUNDS, growth.outside())
+    yield case.none(THEOREM_3, "logit and feature of the dominant token rise", growth.falling, among=2 * growth.bound.size)
 
 
 def _common_lead(record: xr.Dataset) -> Array:
@@ -241,20 +253,44 @@ def _common_lead(record: xr.Dataset) -> Array:
     return np.stack(shares)
 
 
-def _outside_bounds(record: xr.Dataset, settings: Settings) -> tuple[int, int, int]:
-    """How often the dominant token leaves its bounds; how often its logit or feature does not rise; how often it is asked."""
-    times, z, prob = record.time.values[1:], record.flow_logits.values[1:], record.flow_prob.values
-    feature, drive = feature_and_drive(times, z, prob, n_vocab=settings.n_vocab, lr_decoder=settings.lr_decoder)
-    growth_bound = travelled(times, drive * settings.lr_attention / len(prob))
-    leaders = np.argmax(np.where(theory.distinct_tokens(prob), prob, 0), axis=1)
-    outside = falling = 0
-    for n, leader in enumerate(leaders):
-        start = theory.normalised_feature(prob)[n, leader]
-        lower, upper = theory.growth_factor_bounds(growth_bound[:, n], initial_feature=float(start))
-        growth = np.log(theory.growth_factor(z[:, n, leader]))
-        outside += int(np.sum((growth < np.log(lower) * (1 - _SLACK)) | (growth > np.log(upper) * (1 + _SLACK))))
-        falling += int(np.sum(np.diff(z[:, n, leader]) <= 0) + np.sum(np.diff(feature[:, n, leader]) <= 0))
-    return outside, falling, growth_bound.size
+class _Growth(NamedTuple):
+    """The theory's flow after t = 0: logits and features (time, class, token), and the growth bound B (time, class)."""
+
+    prob: Array
+    logits: Array
+    feature: Array
+    bound: Array
+
+    @classmethod
+    def of(cls, record: xr.Dataset, settings: Settings) -> _Growth:
+        times, z, prob = record.time.values[1:], record.flow_logits.values[1:], record.flow_prob.values
+        feature, drive = feature_and_drive(times, z, prob, n_vocab=settings.n_vocab, lr_decoder=settings.lr_decoder)
+        return cls(prob, z, feature, travelled(times, drive * settings.lr_attention / len(prob)))
+
+    def _token(self, n: int, place: int) -> int:
+        """The distinct token of class n at a place among its distinct tokens, the rarest first."""
+        own = np.flatnonzero(theory.distinct_tokens(self.prob)[n])
+        return int(own[np.argsort(self.prob[n, own])][place])
+
+    def outside(self, place: int = -1, lower: float = 1.0, upper: float = 1.0) -> NDArray[np.bool_]:
+        """Where (class, time) the token at a place leaves its bounds; the exponents of these may be multiplied by a factor."""
+        found = []
+        for n, bound in enumerate(self.bound.T):
+            token = self._token(n, place)
+            start = float(theory.normalised_feature(self.prob)[n, token])
+            low, high = map(np.log, theory.growth_factor_bounds(bound, initial_feature=start))
+            growth = np.log(theory.growth_factor(self.logits[:, n, token]))
+            found.append((growth < lower * low * (1 - _SLACK)) | (growth > upper * high * (1 + _SLACK)))
+        return np.stack(found)
+
+    @property
+    def falling(self) -> int:
+        """How often the dominant token's logit, or its feature, does not rise."""
+        return sum(
+            int(np.sum(np.diff(path[:, n, self._token(n, -1)]) <= 0))
+            for path in (self.logits, self.feature)
+            for n in range(len(self.prob))
+        )
 
 
 def lag(record: xr.Dataset, ratio: float) -> float:

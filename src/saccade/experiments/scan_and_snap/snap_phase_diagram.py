@@ -100,7 +100,8 @@ def _scanned(record: xr.Dataset) -> NDArray[np.bool_]:
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    horizon, scanned, measured = EXPERIMENT.settings_of(record).horizon, _scanned(record), record.onset.values
+    settings, scanned, measured = EXPERIMENT.settings_of(record), _scanned(record), record.onset.values
+    horizon, usual = settings.horizon, settings == Settings()
     K = int(record.n_classes)
     weak = below(WEAK_OVERLAPS, (K - 1) * float(record.normaliser) ** -2, 1 / K, LARGEST)
     case = Case(given=[weak])
@@ -109,7 +110,12 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
         yield case.near(THEOREM_4, f"power of {rate} in the onset", power, expected, within=WITHIN, sentence=said)
     scan, snap = _over_grid(record, lambda at: at.scan_time), _over_grid(record, lambda at: at.snap_time)
     title = "flows that scanned have their onset between t0' and t0"
-    yield case.none(THEOREM_4, title, ~((measured > scan) & (measured < snap))[scanned])
+    for at, first, last in (
+        (case, 1.0, 1.0),
+        (case.tightened(1.35, usual, "t0'"), 1.35, 1.0),
+        (case.tightened(0.5, usual, "t0"), 1.0, 0.5),
+    ):
+        yield at.none(THEOREM_4, title, ~((measured > first * scan) & (measured < last * snap))[scanned])
     frozen, at_horizon = measured < horizon, case.but(t=horizon)
     wrong = (frozen & (horizon < scan)) | (~frozen & (horizon > snap))
     yield at_horizon.none(THEOREM_4, "flows that scanned are on the right side of t0' and t0", wrong[scanned])

@@ -18,13 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax, softmax
 
+from .condensation import condensed_direction
 from .gradients import WeightMatrices, population_attention
+from .unigram import focus_sign
 
 __all__ = [
+    "RankOneStart",
     "RankOneState",
     "rank_one_attention",
     "rank_one_balance",
     "rank_one_loss",
+    "rank_one_start",
     "rank_one_velocity",
     "rank_one_weights",
 ]
@@ -37,6 +41,37 @@ class RankOneState(NamedTuple):
     beta: NDArray[np.float64]
     query_scale: float
     key_scale: float
+
+
+class RankOneStart(NamedTuple):
+    """A point of the manifold, and the direction of the width that it lies along. Theirs: alpha."""
+
+    direction: NDArray[np.float64]
+    state: RankOneState
+
+
+def rank_one_start(
+    embedding: ArrayLike,
+    query: ArrayLike,
+    key: ArrayLike,
+    projection: ArrayLike,
+    *,
+    stationary: ArrayLike,
+    transition: ArrayLike,
+) -> RankOneStart:
+    r"""The start on the manifold that ends, to first order, where a small random start does.
+
+    Condensation keeps what lies along $\alpha$, focus the mode of query and key that grows. With $q = W_Q^\top\alpha$,
+    $k = W_K^\top\alpha$ and $\pm$ the sign of the focus rate: $\gamma = W_0\alpha$, $\beta = W_1^\top\alpha$,
+    $\tilde\alpha \propto q \pm k$, $l_q = \tilde\alpha\cdot q$, $l_k = \tilde\alpha\cdot k$. [derived, stages I and II].
+    What is left out dies out, along the other mode, or stays as small as it began, across $\alpha$, until the next direction opens.
+    """
+    W_0, W_Q, W_K, W_1 = (np.asarray(part, float) for part in (embedding, query, key, projection))
+    alpha = condensed_direction(W_0, W_1, stationary=stationary)
+    sign = focus_sign(stationary=stationary, transition=transition) or 1
+    q, k = alpha @ W_Q, alpha @ W_K
+    mode = (q + sign * k) / np.linalg.norm(q + sign * k)
+    return RankOneStart(alpha, RankOneState(W_0 @ alpha, alpha @ W_1, float(q @ mode), float(k @ mode)))
 
 
 def rank_one_weights(state: RankOneState, *, direction: ArrayLike, key_direction: ArrayLike) -> WeightMatrices:
