@@ -1,7 +1,7 @@
 """Products of matrices in training, by oneDNN where PyTorch has it.
 
-For float32 PyTorch's own choice is MKL, which leaves half the width of the registers of AMD's processors unused. oneDNN, which comes with
-PyTorch, uses all of it: 350 x 200 times 200 x 2,000 at 250 Gflop/s on one thread of a Zen 5, where MKL has 115.
+For float32 PyTorch's own choice is MKL, which leaves half the width of the registers of AMD's processors unused. oneDNN, which
+comes with PyTorch, uses all of it: 350 x 200 times 200 x 2,000 at 250 Gflop/s on one thread of a Zen 5, where MKL has 115.
 """
 
 from __future__ import annotations
