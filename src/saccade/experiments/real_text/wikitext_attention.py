@@ -36,7 +36,7 @@ class Settings:
     """words kept; all others become one token; None: keep all"""
     layers: tuple[int, ...] = (1, 3)
     """depths"""
-    iterations: tuple[int, ...] = (0, 500, 1000)
+    iterations: tuple[int, ...] = (0, 500, 1500)
     """updates at which maps are shown, the first 0"""
     every: int = 100
     """updates between two observations"""
