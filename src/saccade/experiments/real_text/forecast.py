@@ -268,9 +268,9 @@ EXPERIMENT = Experiment(
     ),
     question="Do the counts of a text tell which words gain attention first?",
     finding=(
-        "trained with batches the correlation is {rank*batch 256,*:.2f} with 256 windows a batch and {rank*batch 4096,*:.2f} with "
-        "4096; SGD condenses at {condensation rate*:.2f} times the predicted rate, and attention first moves the predicted way in "
-        "{attention first moves*:.0%} of seeds"
+        "in training with batches, predicted and measured gains correlate {rank*batch 256,*:.2f} with 256 windows a batch and "
+        "{rank*batch 4096,*:.2f} with 4096; SGD condenses at {condensation rate*:.2f} times the predicted rate, and "
+        "attention first moves the predicted way in {attention first moves*:.0%} of seeds"
     ),
     caveat="Smaller batches, whose noise hides the mean, or rates at which attention is as fast as the decoder.",
     variables=VARIABLES,
