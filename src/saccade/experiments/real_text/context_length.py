@@ -291,7 +291,7 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     )
 
 
-def _same_in_parts(answers: Array) -> Ceiling:
+def _same_in_parts(answers: Any) -> Ceiling:
     """Shown only: what is judged is a mean over the parts."""
     return same_answer(answers, of="parts")
 
