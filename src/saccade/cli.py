@@ -158,14 +158,14 @@ def _exit_code(outcomes: list[Any]) -> int:
 def _write_findings(folder: Path, outcomes: list[Any]) -> None:
     """The page of findings and its pictures."""
     from saccade.experiments import experiment
-    from saccade.lab.findings import findings_page, picture
+    from saccade.lab.findings import by_question, findings_page, picture
     from saccade.report.style import save_figure
 
     asked = {outcome.name: experiment(outcome.name) for outcome in outcomes}
     write_text(folder / "findings.md", findings_page(outcomes, asked))
     make_folder(folder / "figures")
-    for outcome in outcomes:
-        save_figure(picture(outcome, asked[outcome.name]), folder / "figures" / outcome.name)
+    for first, *_ in by_question(outcomes, asked):
+        save_figure(picture(first, asked[first.name]), folder / "figures" / first.name)
 
 
 def _job(name: str, full: bool) -> tuple[str, Any, str]:

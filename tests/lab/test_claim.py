@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from saccade.errors import InputError
-from saccade.lab.ceiling import Ceiling
+from saccade.lab.ceiling import Ceiling, NoCeiling
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Case
 from saccade.lab.outcome import tally
 from saccade.observe.fits import Interval
@@ -334,6 +334,13 @@ def test_an_agreement_that_sets_no_limit_is_told_for_comparison():
     claim = shown.at_least(LEMMA, "rank correlation", 0.6, 0.5)
     assert claim.says == "measured 0.6, needed ≥ 0.5; ceiling 0.9 (two seeds); for comparison 0.27 (other windows)"
     assert claim.verdict == HOLDS
+
+
+def test_a_claim_without_a_ceiling_says_why():
+    claim = CASE.under(NoCeiling("an exact count")).at_least(LEMMA, "share of texts", 0.4, 0.5)
+    assert claim.says == "measured 0.4, needed ≥ 0.5; no ceiling: an exact count"
+    assert claim.verdict == FAILS  # it excuses nothing
+    json.dumps(claim.as_dict())
 
 
 def test_an_erratum_may_be_judged_over_seeds():

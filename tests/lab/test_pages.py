@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.errata import errata_page
 from saccade.lab.experiment import Experiment
-from saccade.lab.findings import findings_page, picture
+from saccade.lab.findings import by_question, findings_page, picture
 from saccade.lab.outcome import Outcome
 from saccade.lab.panel import Line, Lines
 from saccade.theory.statement import Correction, Statement
@@ -165,13 +166,33 @@ def test_a_page_of_findings_answers_its_question_with_the_numbers_it_names_and_h
     assert len(picture(outcome, asked).axes) == 1
 
 
+def test_experiments_with_the_same_question_answer_it_together_under_the_picture_of_the_first():
+    claims = {
+        name: [Case().near(LEMMA, title, value, 1.0, within=0.1)] for name, title, value in (("a", "one", 1.0), ("b", "two", 0.98))
+    }
+    asked = {
+        "a": replace(made(question="Is all well?", finding="here {one:.1f}", caveat="Noise."), name="a"),
+        "c": replace(made(question="What else?", finding="nothing {two:.1f}", caveat="Luck."), name="c"),
+        "b": replace(made(question="Is all well?", finding="there {two:.2f}", caveat="Time."), name="b"),
+    }
+    outcomes = [Outcome(name, "", Path("x"), xr.Dataset(attrs={"size": "quick"}), claims.get(name, claims["b"])) for name in asked]
+    assert [[outcome.name for outcome in together] for together in by_question(outcomes, asked)] == [["a", "b"], ["c"]]
+    top = findings_page(outcomes, asked).split("# Every claim")[0]
+    assert top.count("## Is all well?") == 1
+    assert "**Here 1.0. There 0.98.**\n\n![Is all well?](figures/a.svg)" in top
+    assert "What would change the answer: Noise. Time." in top
+    assert top.index("[All 1 claims](#b)") < top.index("## What else?")
+
+
 def test_the_page_of_findings_asks_what_the_experiments_ask_and_has_the_verdicts_of_their_last_runs():
     page = (DOCS / "findings.md").read_text("utf-8")
     _, *parts = re.split(r"^## ([a-z-]+)$", page.partition("# Every claim")[2], flags=re.MULTILINE)
     assert parts[::2] == list(REAL_TEXT)
+    questions = [line for line in page.partition("# Every claim")[0].splitlines() if line.startswith("## ")]
+    assert len(questions) == len(set(questions)) == 10 + 2  # one that is not on text, and how to read the numbers
+    assert all((DOCS / figure).is_file() for figure in re.findall(r"\]\((figures/[^)]*)\)", page))
     for name, part in zip(parts[::2], parts[1::2], strict=True):
         assert f"## {experiment(name).question}\n" in page
-        assert (DOCS / "figures" / f"{name}.svg").is_file()
         verdicts = [row[-1] for row in rows(part)]
         said = {HOLDS: HOLDS, FAILS: FAILS, OUTSIDE: OUTSIDE, CANNOT_TELL: "cannot be told"}
         found = {verdict: sum(words.startswith(start) for words in verdicts) for verdict, start in said.items()}

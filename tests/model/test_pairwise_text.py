@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -191,3 +196,34 @@ def test_compiled_sums_are_scipys_to_the_last_bit_and_gains_to_rounding(options,
     np.testing.assert_array_equal(by_c.decoder, by_scipy.decoder)
     assert not np.array_equal(by_c.attention, by_scipy.attention)  # the compiled code was used: its products are summed in lanes
     np.testing.assert_allclose(by_c.attention, by_scipy.attention, atol=5e-6 * np.abs(by_scipy.attention).max())
+
+
+IDLE = """
+import os, time, numpy as np, saccade
+from scipy import sparse
+from saccade.model.pairwise_text import TextParameters
+def spent():
+    stats = {task: open(f"/proc/self/task/{task}/stat").read().rpartition(")")[2].split() for task in os.listdir("/proc/self/task")}
+    return {task: int(stat[11]) + int(stat[12]) for task, stat in stats.items() if int(task) != os.getpid()}
+rng = np.random.default_rng(0)
+counts = sparse.csr_array(rng.multinomial(13, np.full(701, 1 / 701), 4001), dtype=float)
+query, following = np.zeros(4001, int), rng.integers(0, 701, 4001)  # one query: parts as large as they come
+names = tuple(map(str, range(701)))
+windows = saccade.Windows(counts, query, following, np.full(4001, 1 / 4001), names, "drawn")
+system, zero = saccade.PairwiseText(windows), TextParameters(*np.zeros((2, 701, 701)))
+np.ones((999, 999), "f") @ np.ones(999, "f")  # starts them, if they are not there yet
+time.sleep(1)  # for a while they wait for more with all their might
+before = spent()
+for _ in range(20):
+    system.one_pass(zero, "float32")
+after = spent()
+print(sum(after.get(task, 0) - ticks for task, ticks in before.items()))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted by Linux")
+def test_a_pass_leaves_the_threads_of_numpys_products_alone():
+    """Beside the pass's own, they would take turns with them: a step took twice as long, and three times the processor time."""
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "4")
+    done = subprocess.run([sys.executable, "-c", IDLE], env=os.environ | threads, capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 2  # hundredths of a second, of threads that were there before

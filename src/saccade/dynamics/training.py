@@ -38,6 +38,7 @@ from saccade.errors import (
     is_list_like,
     shortened,
 )
+from saccade.model.products import fast_products
 from saccade.model.transformer import Transformer, TransformerConfig
 from saccade.observe.guard import Guard
 
@@ -137,7 +138,7 @@ def train_text(
     look_steps = _look_steps(plan.steps, every)
     n_valid = checked_count("evaluate", evaluate, low=0, high=_MOST_ROWS)
     processes = joined_processes()
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), fast_products():
         run = _Run.start(plan, corpus, processes)
         is_first = processes.is_first  # the others only train
         probe_ids = _probe_ids(probe, plan, corpus)

@@ -5,7 +5,8 @@
 
 Even a perfect forecast scores no better against a noisy run than the run's noise allows. Without noise of its own it could reach
 the square root of the agreement; we use the agreement itself, the stricter of the two. A ceiling only excuses low scores: an
-interval that is high enough still holds, and one on the wrong side of chance still fails.
+interval that is high enough still holds, and one on the wrong side of chance still fails. Every claim on text has a ceiling, or
+says why none applies (`NoCeiling`).
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ class Ceiling:
             return "repetitions do not agree at all, so no size can be named"
         return f"about {times(factor)} the {self.more} would do"
 
+    @property
+    def told_as(self) -> str:
+        return "ceiling" if self.limits else "for comparison"
+
     def __str__(self) -> str:
         return f"{numeral(self.agreement)} ({self.name})"
 
@@ -66,3 +71,22 @@ class Ceiling:
     def _share(self, score: float) -> float:
         """0: chance, 1: perfect."""
         return (score - self.chance) / (1 - self.chance)
+
+
+@dataclass(frozen=True)
+class NoCeiling(Ceiling):
+    """Says in a word, its `name`, why nothing could be repeated: `NoCeiling("an exact count")`."""
+
+    agreement: float = math.nan
+    limits: bool = False
+
+    @property
+    def told_as(self) -> str:
+        return "no ceiling:"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+EXACT_COUNT = NoCeiling("an exact count")
+SAME_SAMPLE = NoCeiling("law and run on the same sample")

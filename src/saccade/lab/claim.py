@@ -78,7 +78,7 @@ class Claim:
     | `expected`  | the verdict we expect: `fails` for what is known not to be true                                     |
     | `against`   | what the theory is compared with: our simulation, published numbers, another replication, calculus  |
     | `breaks`    | of a negative control: the assumption broken on purpose                                             |
-    | `ceilings`  | how far two repetitions agree: two seeds, two samples of the text                                   |
+    | `ceilings`  | how far two repetitions agree: two seeds, two samples of the text; or why none can                  |
     """
 
     statement: Statement
@@ -221,11 +221,9 @@ class Claim:
     @property
     def says(self) -> str:
         """What was measured and what was needed, as people say it, with the ceilings; those that set no limit for comparison."""
-        told = {
-            "ceiling": [one for one in self.ceilings if one.limits],
-            "for comparison": [one for one in self.ceilings if not one.limits],
-        }
-        return self._judged.says + "".join(f"; {word} {', '.join(map(str, these))}" for word, these in told.items() if these)
+        ways = dict.fromkeys(ceiling.told_as for ceiling in self.ceilings)
+        told = {way: [str(ceiling) for ceiling in self.ceilings if ceiling.told_as == way] for way in ways}
+        return self._judged.says + "".join(f"; {way} {', '.join(these)}" for way, these in told.items())
 
     def __str__(self) -> str:
         """`growth rate of queries (law zipf-6): measured 0.50, predicted 0.51 ± 5 %`."""

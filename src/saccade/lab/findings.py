@@ -1,8 +1,9 @@
 """The page of findings on real text: for each question its answer, one picture and the numbers; at the end all claims.
 
-An experiment on text has a question, an answer (`finding`, with measured numbers) and what would change it (`caveat`). The
-numbers under an answer are the claims that it names. `saccade reproduce --real` writes the page, and one panel of each experiment
-as a small picture, `figures/NAME.svg`, in the same folder.
+An experiment on text has a question, an answer (`finding`, with measured numbers) and what would change it (`caveat`). Experiments
+with the same question answer it one after the other, under the picture of the first. The numbers under an answer are the claims
+that it names. `saccade reproduce --real` writes the page, and one panel for each question as a small picture, `figures/NAME.svg`,
+in the same folder.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _READING = (
     "window. A claim that asks for more than its ceiling **cannot be told at this size**, unless its whole interval is allowed or "
     "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do. "
     "Where both sides of a claim were computed from the same windows, the agreement with other windows sets no limit; it is "
-    "shown **for comparison**.\n"
+    "shown **for comparison**. Where nothing can be repeated, the row says why it has **no ceiling**: an exact count of a text, or "
+    "a law and its own simulation on the same windows.\n"
     "- A claim about every run is refuted by one exception.\n"
     "- **Outside** means that the text does not meet an assumption of the theorem. The claim then neither confirms nor refutes it, "
     "but shows whether the numbers agree.\n"
@@ -55,23 +57,40 @@ def findings_page(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) 
     """Questions and answers, then all claims, experiment by experiment."""
     counts = {word: sum(claim.verdict == verdict for o in outcomes for claim in o.claims) for verdict, word in _WORDS.items()}
     tally = ", ".join(f"{count} {_ONE.get(word, word) if count == 1 else word}" for word, count in counts.items())
-    answers = [_answer(outcome, asked[outcome.name]) for outcome in outcomes]
+    answers = [_answer(together, asked) for together in by_question(outcomes, asked)]
     tables = [f"\n## {outcome.name}\n\n{_table(outcome.claims)}" for outcome in outcomes]
     return "".join([_HEAD, f"Of all claims, {tally}.\n", *answers, _READING, "\n# Every claim\n", *tables])
 
 
-def _answer(outcome: Outcome, asked: Experiment) -> str:
-    claims = [claim.as_dict() for claim in outcome.claims]
-    answer = filled(asked.name, asked.finding, claims)
-    named = [claim for claim in outcome.claims if any(fnmatchcase(claim.label, field) for field in fields(asked.finding))]
-    size = outcome.record.attrs.get("size") or ("only" if asked.settings_of(outcome.record) == asked.settings() else "own")
+def by_question(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> list[list[Outcome]]:
+    """Outcomes of experiments that ask the same together, in the order of the first of each."""
+    questions = dict.fromkeys(asked[outcome.name].question for outcome in outcomes)
+    return [[outcome for outcome in outcomes if asked[outcome.name].question == question] for question in questions]
+
+
+def _answer(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str:
+    experiments = [asked[outcome.name] for outcome in outcomes]
+    first, pairs = experiments[0], list(zip(outcomes, experiments, strict=True))
+    answers = [filled(one.name, one.finding, [claim.as_dict() for claim in outcome.claims]) for outcome, one in pairs]
+    named = [
+        claim
+        for outcome, one in pairs
+        for claim in outcome.claims
+        if any(fnmatchcase(claim.label, field) for field in fields(one.finding))
+    ]
     return (
-        f"\n## {asked.question}\n\n**{answer[:1].upper()}{answer[1:]}.**\n\n"
-        f"![{asked.question}](figures/{asked.name}.svg)\n\n"
+        f"\n## {first.question}\n\n**{' '.join(f'{answer[:1].upper()}{answer[1:]}.' for answer in answers)}**\n\n"
+        f"![{first.question}](figures/{first.name}.svg)\n\n"
         f"{_NUMBERS}{''.join(_row(claim.heading, claim.says, claim.verdict_says) for claim in named)}\n"
-        f"What would change the answer: {asked.caveat}\n\n"
-        f"[All {len(claims)} claims](#{asked.name}); `saccade reproduce {asked.name}`, {size} setting.\n"
+        f"What would change the answer: {' '.join(one.caveat for one in experiments)}\n\n"
+        f"{' '.join(_source(*pair) for pair in pairs)}\n"
     )
+
+
+def _source(outcome: Outcome, asked: Experiment) -> str:
+    """Where the rest is, and what makes it."""
+    size = outcome.record.attrs.get("size") or ("only" if asked.settings_of(outcome.record) == asked.settings() else "own")
+    return f"[All {len(outcome.claims)} claims](#{asked.name}); `saccade reproduce {asked.name}`, {size} setting."
 
 
 def _table(claims: Sequence[Claim]) -> str:

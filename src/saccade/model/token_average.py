@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from saccade.model.blocked_loss import loss_and_gradients
+from saccade.model.products import product
 from saccade.model.rows_kernel import compiled
 
 
@@ -36,15 +37,15 @@ def averaged_loss(
     """
     ids = ids.contiguous()
     last = F.embedding(ids[:, -1], table)
-    asked, scaled_key = last @ query.T, scale * key
-    sought = asked @ scaled_key
+    asked, scaled_key = product(last, query.T), scale * key
+    sought = product(asked, scaled_key)
     attention, average = _attended(table, ids, sought)
     loss, gradients = loss_and_gradients(average, unembedding, None, targets, (True, True, False))
     slope, to_unembedding, _ = cast("tuple[Tensor, Tensor, None]", gradients)  # as wanted
     to_table, to_sought = _back(table, ids, sought, attention, average, slope)
-    to_asked = to_sought @ scaled_key.T
-    to_table.index_add_(0, ids[:, -1], to_asked @ query)
-    return loss, (to_table, to_asked.T @ last, scale * (asked.T @ to_sought), to_unembedding)
+    to_asked = product(to_sought, scaled_key.T)
+    to_table.index_add_(0, ids[:, -1], product(to_asked, query))
+    return loss, (to_table, product(to_asked.T, last), product(asked.T, to_sought).mul_(scale), to_unembedding)
 
 
 def _attended(table: Tensor, ids: Tensor, sought: Tensor) -> tuple[Tensor, Tensor]:

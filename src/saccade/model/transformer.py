@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from saccade.errors import InputError
 from saccade.model import positions
+from saccade.model.dropout import Dropout
 from saccade.model.pairwise_attention import PairwiseAttention, visible
+from saccade.model.products import Linear
 from saccade.model.token_average import averaged_loss
 from saccade.model.transformer_config import TransformerConfig
 
@@ -51,11 +53,11 @@ class Attention(nn.Module):
         super().__init__()
         width = config.d_model
         self.config, self.n_heads = config, config.n_heads
-        self.q_proj = nn.Linear(width, width, bias=config.bias)
-        self.k_proj = nn.Linear(width, width, bias=config.bias)
+        self.q_proj = Linear(width, width, bias=config.bias)
+        self.k_proj = Linear(width, width, bias=config.bias)
         if config.values:
-            self.v_proj = nn.Linear(width, width, bias=config.bias)
-            self.o_proj = nn.Linear(width, width, bias=config.bias)
+            self.v_proj = Linear(width, width, bias=config.bias)
+            self.o_proj = Linear(width, width, bias=config.bias)
         if config.positions == "rotary":
             turned = positions.angles(config.context, width // config.n_heads)
             self.register_buffer("cosine", turned.cos().to(torch.get_default_dtype()), persistent=False)
@@ -104,11 +106,11 @@ class Block(nn.Module):
         self.config = config
         self.attention = Attention(config)
         self.attention_norm = make_norm(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         if config.d_mlp:
-            up = nn.Linear(config.d_model, config.d_mlp, bias=config.bias)
-            down = nn.Linear(config.d_mlp, config.d_model, bias=config.bias)
-            self.mlp = nn.Sequential(up, nn.ReLU(), nn.Dropout(config.dropout), down)
+            up = Linear(config.d_model, config.d_mlp, bias=config.bias)
+            down = Linear(config.d_mlp, config.d_model, bias=config.bias)
+            self.mlp = nn.Sequential(up, nn.ReLU(), Dropout(config.dropout), down)
             self.mlp_norm = make_norm(config)
 
     def forward(self, x: Tensor, last_only: bool = False) -> Tensor:
@@ -138,13 +140,13 @@ class Transformer(nn.Module):
         else:
             self.embedding = nn.Embedding(config.n_vocab, config.d_model)
             self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
-            self.dropout = nn.Dropout(config.dropout)
+            self.dropout = Dropout(config.dropout)
             if config.positions == "learned":
                 self.position_embedding = nn.Embedding(config.context, config.d_model)
             elif config.positions == "sinusoidal":
                 self.register_buffer("sinusoids", positions.sinusoids(config.context, config.d_model), persistent=False)
         self.final_norm = make_norm(config) if config.norm_first else nn.Identity()
-        self.unembedding = nn.Linear(config.n_vocab if config.pairwise else config.d_model, config.n_vocab, bias=config.bias)
+        self.unembedding = Linear(config.n_vocab if config.pairwise else config.d_model, config.n_vocab, bias=config.bias)
         if config.tied:
             self.unembedding.weight = self.embedding.weight
         self._initialise()

@@ -274,7 +274,7 @@ def _error(part: Part, logits: Array, unshifted: bool, out: Array) -> tuple[floa
     window, weight = np.arange(len(logits)), part.weight.astype(logits.dtype)
     top = np.zeros(1, logits.dtype) if unshifted else logits.max(axis=1)
     error = np.exp(logits if unshifted else logits - top[:, None], out=out)
-    total = error @ np.ones(error.shape[1], error.dtype)
+    total = np.vecdot(error, np.ones(error.shape[1], error.dtype))  # row by row: NumPy's `@` would start threads beside ours
     at_next = logits[window, part.next_token]
     along = weight * (at_next - np.vecdot(error, logits) / total)
     error[window, part.next_token] -= total

@@ -23,6 +23,8 @@ from saccade.data.text.corpus import Corpus, corpus
 from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.errors import InputError, checked_count, checked_list, checked_number
 from saccade.experiments.real_text import finite_contexts as finite
+from saccade.experiments.real_text.every_run import same_answer
+from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import FAILS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, grid
 from saccade.lab.panel import DASHES, Layout, Line, Lines
@@ -244,10 +246,11 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             if source == "text"
             else []
         )
-        case = Case({"contexts": contexts}, given=given)
-        found = of_text if source == "text" else {name: powers(record, name, source).mean() for name in DISTANCES}
+        case, by_part = Case({"contexts": contexts}, given=given), {name: powers(record, name, source) for name in DISTANCES}
+        found = of_text if source == "text" else {name: values.mean() for name, values in by_part.items()}
         for name in ("shares", "attention", "gradient"):
-            yield case.but(given=[*given, _linear(record)] if (name, source) == ("gradient", "text") else given).near(
+            named = case.but(given=[*given, _linear(record)] if (name, source) == ("gradient", "text") else given)
+            yield named.under(_same_in_parts(np.abs(by_part[name] + 0.5) <= _WITHIN)).near(
                 LEMMA_18 if name == "shares" else LEMMA_2,
                 f"power of T in the distance to the limit, {DISTANCES[name]}",
                 found[name],
@@ -255,7 +258,8 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 within=_WITHIN,
                 sentence="Four times as many tokens halve the distance to an infinite context.",
             )
-        yield case.between(
+        learned = by_part["learned"]
+        yield case.under(_same_in_parts((learned >= -1 - _WITHIN) & (learned <= -0.5 + _WITHIN))).between(
             LEMMA_2,
             f"power of T in the distance to the limit, {DISTANCES['learned']}",
             found["learned"],
@@ -263,22 +267,33 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             -0.5 + _WITHIN,
             sentence="What is learned is a mean over many windows: its noise falls as T^-1/2 and its bias as 1/T.",
         )
-        yield case.at_most(
+        exceeded = record["exceeded"].sel(source=source).transpose("part", ...)
+        yield case.under(_same_in_parts(exceeded.max(["length", "class"]).values <= delta)).at_most(
             LEMMA_18,
             "share of windows outside Hoeffding's bound, worst token, class and length",
-            record["exceeded"].sel(source=source).mean("part"),
+            exceeded.mean("part"),
             delta,
             sentence=f"A token's share is further from its mean than the bound in at most a share δ = {delta:g} of windows.",
         )
-    yield Case({"T": int(record["length"].max())}).near(
-        DATA_MODEL,
-        "independent draws that one token of text is worth",
-        of_text["worth"],
-        1,
-        within=1 - _WORTH,
-        sentence="If the tokens of a context were independent, one token of text would be worth one draw.",
-        expected=FAILS,
+    independent = _same_in_parts(np.abs(worth(record)[:, -1] - 1) <= 1 - _WORTH)
+    yield (
+        Case({"T": int(record["length"].max())})
+        .under(independent)
+        .near(
+            DATA_MODEL,
+            "independent draws that one token of text is worth",
+            of_text["worth"],
+            1,
+            within=1 - _WORTH,
+            sentence="If the tokens of a context were independent, one token of text would be worth one draw.",
+            expected=FAILS,
+        )
     )
+
+
+def _same_in_parts(answers: Any) -> Ceiling:
+    """Shown only: what is judged is a mean over the parts."""
+    return same_answer(answers, of="parts")
 
 
 def _over_parts(record: xr.Dataset) -> dict[str, Interval]:

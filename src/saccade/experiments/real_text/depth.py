@@ -291,8 +291,8 @@ EXPERIMENT = Experiment(
     ),
     question="In deep models, which layer becomes sparse first and slows first?",
     finding=(
-        "of several layers the first is the first to become sparse in a share of runs that is {*is sparse first*:.0%} above chance "
-        "({*is sparse first*:verdict}), and the first to slow in a share {*slows first*:.0%} above ({*slows first*:verdict})"
+        "in models of several layers the lowest becomes sparse first in {*is sparse first*:.0%} more of the runs than by chance "
+        "({*is sparse first*:verdict}), and slows first in {*slows first*:.0%} more ({*slows first*:verdict})"
     ),
     caveat=(
         "A decaying learning rate, with which noise dies out, or more updates: upper layers still move at the end of these runs."

@@ -55,7 +55,7 @@ def every_run_near(
     return asked.near(statement, title, measured, target, within=within, expected=expected)
 
 
-def same_answer(answers: Any, limits: bool = False) -> Ceiling:
-    """Share of pairs of seeds that answer alike; shown only where the claim has an interval or an exception."""
-    alike = agreement(np.asarray(answers, float), lambda one, other: float(one == other))
-    return Ceiling("pairs of seeds that answer alike", alike, more="seeds", limits=limits)
+def same_answer(answers: Any, limits: bool = False, of: str = "seeds") -> Ceiling:
+    """Share of pairs of seeds that answer alike (seed, ...); shown only where the claim has an interval or an exception."""
+    alike = agreement(np.asarray(answers, float), lambda one, other: float(np.mean(one == other)))
+    return Ceiling(f"pairs of {of} that answer alike", alike, more=of, limits=limits)

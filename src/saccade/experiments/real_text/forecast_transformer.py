@@ -231,10 +231,10 @@ EXPERIMENT = Experiment(
         "seek; bands from the lowest to the highest seed. Dashed and dotted: how far runs agree with each other. Panel 2: the "
         "tokens of the most frequent query, ranked."
     ),
-    question="Do the counts of a text also tell what an ordinary Transformer attends to first?",
+    question="Do the counts of a text tell which words gain attention first?",
     finding=(
-        "after 200 updates of Adam the first force agrees with an ordinary Transformer {rank correlation of the first force / "
-        "*:.2f} times as well as two seeds agree with each other, by rank correlation"
+        "of what an ordinary Transformer under Adam attends to after 200 updates, counts tell {rank correlation of the first force "
+        "/ *:.2f} times as much as a second seed does (rank correlations)"
     ),
     caveat="Other widths, rates and texts were not tried; a model without residual path and positions is closer to the theory.",
     variables={

@@ -23,6 +23,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import checked_count
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text import token_groups, token_runs
+from saccade.experiments.real_text.every_run import same_answer
 from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.experiments.real_text.token_runs import Array, Text
 from saccade.lab.ceiling import Ceiling
@@ -211,13 +212,17 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
                 ALIKE,
                 sentence="With this encoding much the same tokens gain attention as without positions.",
             )
-        yield case.but(given=_given(record, kind)).at_least(
-            POSITIONAL_FATES if kind == "alibi" else THEOREM_2B,
-            "log change of attention: distinct tokens - common tokens",
-            intervals["grown", kind],
-            0,
-            strict=True,
-            sentence="Attention on distinct tokens outgrows that on common ones.",
+        yield (
+            case.but(given=_given(record, kind))
+            .under(same_answer(grown.sel(positions=kind).values > 0))
+            .at_least(
+                POSITIONAL_FATES if kind == "alibi" else THEOREM_2B,
+                "log change of attention: distinct tokens - common tokens",
+                intervals["grown", kind],
+                0,
+                strict=True,
+                sentence="Attention on distinct tokens outgrows that on common ones.",
+            )
         )
     yield from _prior_claims(record)
     ordinary = Case({"positions": "alibi"}, _given(record, "alibi"))

@@ -239,12 +239,12 @@ EXPERIMENT = Experiment(
     caption=caption,
     question="Does a Transformer on text condense, focus, dilute and find new directions?",
     finding=(
-        "on WikiText-2, {*first moves (text wikitext-2*:.1%} of the embedding lies in one direction when attention starts to move; "
-        "all queries focus together in {every run has a joint focus*(text wikitext-2*:.0%} of runs, and of these all dilute in "
-        "{*every query's*(text wikitext-2*:.0%}, a second direction opens in {*second direction*(text wikitext-2*:.0%} and a query "
-        "focuses again in {*focuses again*(text wikitext-2*:.0%}. On TinyStories all focus together in {every run has a joint "
-        "focus*(text tinystories*:.0%} of runs, and of these all dilute in {*every query's*(text tinystories*:.0%} and a query "
-        "focuses again in {*focuses again*(text tinystories*:.0%}"
+        "on WikiText-2 the embedding condenses ({*first moves (text wikitext-2*:.1%} of it in one direction when attention starts "
+        "to move); all queries then focus on one word together in {every run has a joint focus*(text wikitext-2*:.0%} of runs, of "
+        "which {*every query's*(text wikitext-2*:.0%} dilute, {*second direction*(text wikitext-2*:.0%} open a second direction "
+        "and {*focuses again*(text wikitext-2*:.0%} focus again. On TinyStories {every run has a joint focus*(text "
+        "tinystories*:.0%} focus together, of which {*every query's*(text tinystories*:.0%} dilute and {*focuses again*(text "
+        "tinystories*:.0%} focus again"
     ),
     caveat=(
         "The vocabulary and the learning rate: both change how long a stage takes, and a shorter run ends before the cycle closes."

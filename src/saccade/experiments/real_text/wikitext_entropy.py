@@ -149,10 +149,10 @@ EXPERIMENT = Experiment(
         "their mean; look whether it falls from left to right. Panel 2: over the updates, dark for high rates, mean over seeds; "
         "where lines cross, the order of the rates depends on when one stops."
     ),
-    question="Does a higher learning rate make attention sparser?",
+    question="Does attention become sparse when a Transformer learns text, and more so at a higher rate?",
     finding=(
-        "entropy falls from each learning rate to the next, 1 to 5, with {mean entropy falls*:.0f} exceptions among 4 steps, and "
-        "is lower at rate 5 than at rate 1 in {*at rate 5 than at rate 1*:.0%} of seeds"
+        "from learning rate 1 to 5 entropy falls with {mean entropy falls*:.0f} exceptions among 4 steps; it is lower at rate 5 "
+        "than at rate 1 in {*at rate 5 than at rate 1*:.0%} of seeds"
     ),
     caveat="Comparing at equal validation loss: the sparsest attention is not the best one.",
     full=Settings(texts=("wikitext-2", "tinystories"), n_vocab=None, seeds=5, steps=2928, batch=20, width=200, resumable=True),
