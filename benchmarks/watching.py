@@ -1,22 +1,24 @@
 """What watching costs: one look against one forward pass and how it grows with tokens, extra memory on twelve layers and heads of
 1024 tokens, memory of closing a run, and time in the training of a small GPT.
 
-Extra memory is the peak of a process which looks once, self-check included, less that of one which only runs the probe, as often as
-watching does (to try it, to check it, to look), since an allocator keeps more after several passes; beside it, what all attention
-maps would take. Peaks differ by some 30 MB from one process to the next. A look and a forward pass are compared by processor
-time in one process, by turns. Closing writes the record of looks of 144 heads and 128 tokens: its peak is that of Python's own
-memory, above what is held before. Training is 200 steps, a look every 100, with no budget to thin them; beside it, the same
-statistics of attention taken the plain way, from all maps that an eager model returns.
+Extra memory is the highest that the process reaches while a look computes statistics, above what it holds at the same place of a
+plain forward pass: whatever a model needs elsewhere cannot hide it. Beside it, how far the highest of a whole look is above that of
+a whole forward pass, by turns in one process (a model's feed-forward layers may need more than a look does), and what all attention
+maps would take. Modules are loaded before, and free memory is handed back before the kernel's high-water mark is set back (Linux).
+A look and a forward pass are compared by processor time in one process, by turns. Closing writes the record of looks of 144 heads
+and 128 tokens: its peak is that of Python's own memory, above what is held before. Training is 200 steps, a look every 100, with no
+budget to thin them; beside it, the same statistics of attention taken the plain way, from all maps that an eager model returns.
 """
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import fresh_process, progress, publish, publish_figure
+from benchmarks.measuring import fresh_process, median, progress, publish, publish_figure
 
 LAYERS, HEADS, BATCH = 12, 12, 4
 LENGTHS = (128, 256, 512, 1024)
@@ -24,14 +26,15 @@ N_VOCAB = 1000  # of the large model, whose attention is what costs
 MEMORY_BAR, TIME_BAR, RATIO_BAR = 0.05, 0.02, 3.0
 LOOKS = (10, 20, 40, 80)  # of runs that are closed
 STEPS, EVERY = 200, 100
-PASSES = 3
 TURNS = 2  # of a look and a forward pass
+MEMORY_TURNS = 2
 
 
 def main() -> None:
-    extra, maps = _peak("watched") - _peak("ran"), LAYERS * BATCH * HEADS * LENGTHS[-1] ** 2 * 4
+    (extra, beyond), maps = _answer("memory()"), LAYERS * BATCH * HEADS * LENGTHS[-1] ** 2 * 4
     rows = [
         {"what": "watch, one look", "extra (MB)": extra / 1e6, "of all maps": extra / maps, "bar": MEMORY_BAR},
+        {"what": "its peak above that of a forward pass", "extra (MB)": beyond / 1e6, "of all maps": beyond / maps, "bar": ""},
         {"what": "all maps, by arithmetic", "extra (MB)": maps / 1e6, "of all maps": 1.0, "bar": ""},
     ]
     publish("watching_memory", f"{LAYERS} layers, {HEADS} heads, {LENGTHS[-1]} tokens, batch {BATCH}", rows)
@@ -50,10 +53,6 @@ def main() -> None:
         {"what": "output_attentions=True", "looking (s)": naive, "training (s)": training, "overhead": naive / training, "bar": ""},
     ]
     publish("watching_time", f"a small GPT, {STEPS} steps, a look every {EVERY}", rows)
-
-
-def _peak(way: str) -> int:
-    return fresh_process(f"from benchmarks import watching; watching.{way}()").peak_bytes
 
 
 def _answer(call: str) -> Any:
@@ -76,24 +75,60 @@ def _large(length: int, batch: int) -> tuple[Any, Any]:
     return model.eval(), torch.randint(0, N_VOCAB, (batch, length))
 
 
-def ran() -> None:
-    import torch
-    import xarray  # noqa: F401  # and what else a record needs: modules are not what a look takes
+def memory() -> tuple[float, float]:
+    """Bytes of a look while it computes statistics, and of its peak, each above those of a forward pass."""
+    import tempfile
+    from unittest import mock
 
-    from saccade.observe import recorder  # noqa: F401
+    import torch
+
+    import saccade
+    from saccade.observe import look
+    from saccade.observe.capture import Capture
 
     model, probe = _large(LENGTHS[-1], BATCH)
-    with torch.no_grad():
-        for _ in range(PASSES):
+    held, reached, computed = [], [], look.statistics
+
+    def forward() -> None:
+        with torch.no_grad():
             model(probe, use_cache=False)
 
+    def noted(*args: Any, **named: Any) -> Any:
+        _set_back()
+        found = computed(*args, **named)
+        reached.append(_highest())
+        return found
 
-def watched() -> None:
-    import saccade
+    with tempfile.TemporaryDirectory() as folder, saccade.watch(model, probe, out=f"{folder}/run", weights=False) as recorder:
+        recorder.observe(0)  # whatever is loaded once is there now
+        with Capture(lambda call: held.append(_set_back()), model):
+            forward()
+        turns = [(_rise(forward), _rise(lambda turn=turn: recorder.observe(turn))) for turn in range(1, MEMORY_TURNS + 1)]
+        with mock.patch.object(look, "statistics", noted):
+            recorder.observe(MEMORY_TURNS + 1)
+    plain, looking = zip(*turns, strict=True)
+    return max(reached) - held[0], median(looking) - median(plain)
 
-    model, probe = _large(LENGTHS[-1], BATCH)
-    with saccade.watch(model, probe) as recorder:
-        recorder.observe(0)
+
+def _rise(run: Callable[[], Any]) -> int:
+    """Bytes from what is held before to the highest."""
+    before = _set_back()
+    run()
+    return _highest() - before
+
+
+def _set_back() -> int:
+    """Bytes held now, from which the high-water mark begins anew."""
+    from saccade.observe.free_memory import give_back
+
+    gc.collect()
+    give_back()
+    Path("/proc/self/clear_refs").write_text("5")
+    return _highest()
+
+
+def _highest() -> int:
+    return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 
 
 def compared(length: int) -> tuple[float, float]:

@@ -70,3 +70,12 @@ def test_nothing_is_said_where_no_look_is_as_early_as_half_the_step():
     assert movement.add(150, maps(150)) is None
     np.testing.assert_allclose(movement.add(200, maps(200)), 0.5 * np.abs(maps(200) - maps(100)).sum(-1).mean((0, 3)))
     assert movement.add(200, maps(200)) is None  # a step that was seen already
+
+
+def test_one_observation_below_the_level_is_no_freeze_where_noise_goes_on():
+    steps = [round(2 ** (power / 5)) for power in range(25, 61)]
+    rng = np.random.default_rng(3)
+    noisy = {step: np.array([[FROZEN * (1.02 + 0.05 * rng.random())]]) for step in steps}
+    noisy[steps[-1]] = np.array([[0.99 * FROZEN]])
+    record = xr.Dataset({"moved": (("time", "layer", "head"), np.stack(list(noisy.values())))}, {"time": steps})
+    assert np.isnan(freezing_steps(record)).all()

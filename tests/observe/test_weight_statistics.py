@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 import saccade  # noqa: E402
 from saccade.observe import measures  # noqa: E402
 from saccade.observe.attention_weights import Names, check_names  # noqa: E402
-from saccade.observe.weight_statistics import DEFINITIONS, TOP, weight_layers, weight_statistics  # noqa: E402
+from saccade.observe.weight_statistics import DEFINITIONS, TOP, weight_statistics  # noqa: E402
 
 N_VOCAB, D_MODEL, N_LAYERS, N_HEADS = 101, 24, 2, 4
 
@@ -173,8 +173,7 @@ def _slow_path():
 @pytest.mark.parametrize("name", MODELS)
 def test_spectra_of_heads_are_those_of_the_explicit_matrices_that_the_model_applies(name, monkeypatch):
     model = made(name)
-    values, _, unrecognised = weight_statistics(model)
-    layers = weight_layers(model)
+    values, _, unrecognised, layers = weight_statistics(model)
     assert unrecognised == []
     assert len(layers) == (3 * N_LAYERS if name == "t5" else N_LAYERS)
     assert values["qk_top_share"].shape == values["ov_top_share"].shape == (len(layers), N_HEADS)
@@ -191,7 +190,7 @@ def test_spectra_of_heads_are_those_of_the_explicit_matrices_that_the_model_appl
 @pytest.mark.parametrize("name", MODELS)
 def test_spectra_of_embedding_and_unembedding_are_those_of_their_matrices(name):
     model = made(name)
-    values, _, _ = weight_statistics(model)
+    values, _, _, _ = weight_statistics(model)
     state = model.state_dict()
     embedding = next(key for key in state if state[key].shape == (N_VOCAB, D_MODEL))
     unembedding = [key for key in state if state[key].shape == (N_VOCAB, D_MODEL)][-1]
@@ -202,7 +201,7 @@ def test_spectra_of_embedding_and_unembedding_are_those_of_their_matrices(name):
 
 
 def test_every_variable_is_defined_and_has_its_axes():
-    values, axes, _ = weight_statistics(made("llama"))
+    values, axes, _, _ = weight_statistics(made("llama"))
     assert values.keys() == DEFINITIONS.keys() == axes.keys()
     assert {name: len(axes[name]) for name in axes} == {name: array.ndim for name, array in values.items()}
     assert axes["ov_singular_values"] == ("weight_layer", "weight_head", "rank")
@@ -217,7 +216,7 @@ def same(one, other):
 def test_tied_embeddings_have_one_spectrum():
     torch.manual_seed(0)
     model = from_config(T.GPT2LMHeadModel, T.GPT2Config, **GPT2, tie_word_embeddings=True)
-    values, _, unrecognised = weight_statistics(model)
+    values, _, unrecognised, _ = weight_statistics(model)
     assert model.lm_head.weight is model.transformer.wte.weight
     assert unrecognised == []
     np.testing.assert_array_equal(values["embedding_singular_values"], values["unembedding_singular_values"])
@@ -233,9 +232,9 @@ def test_wrappers_make_no_difference():
     expected = weight_statistics(model).values
     same(weight_statistics(torch.compile(model, backend="eager")).values, expected)
     same(weight_statistics(torch.compile(nn.DataParallel(model), backend="eager")).values, expected)
-    layers = weight_layers(model)
+    layers = weight_statistics(model).layers
     model.model.layers[1] = torch.compile(model.model.layers[1], backend="eager")
-    assert weight_layers(model) == layers
+    assert weight_statistics(model).layers == layers
     same(weight_statistics(model).values, expected)
 
 
@@ -271,8 +270,8 @@ def test_weights_with_additions_are_not_taken_for_the_whole():
     model = made("llama")
     for layer in model.model.layers[1:]:
         layer.self_attn.v_proj = LowRank(D_MODEL, 20)
-    values, _, unrecognised = weight_statistics(model)
-    assert weight_layers(model) == ["model.layers.0.self_attn"]
+    values, _, unrecognised, _ = weight_statistics(model)
+    assert weight_statistics(model).layers == ["model.layers.0.self_attn"]
     assert len(values["qk_top_share"]) == 1
     assert unrecognised == [
         "model.layers.1.self_attn: v_proj is a LowRank with parameters bias, lora_A, lora_B, weight, not a plain matrix."
@@ -341,7 +340,7 @@ def test_weights_under_any_name_are_read_once_they_are_told():
     same(weight_statistics(fused, names).values, expected)
     names = Names.of({"q": "mix.seek", "k": "mix.show", "v": "mix.inner.tell", "o": "mix.back", "heads": N_HEADS})
     same(weight_statistics(apart, names).values, expected)
-    assert weight_layers(apart, names) == ["mix"]
+    assert weight_statistics(apart, names).layers == ["mix"]
     with pytest.raises(saccade.InputError, match=r"no module holds them all; the model has mix\.back, mix\.seek"):
         check_names(apart, Names.of({"qkv": "mixer", "o": "back"}))
     with pytest.raises(saccade.InputError, match="`weights` must be true, false or names of matrices"):

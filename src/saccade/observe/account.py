@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from saccade.observe import attention_statistics
-from saccade.observe.drive import AttentionDrive
 from saccade.observe.guard import say, warn
 from saccade.observe.look import Look, listed, map_rows
 from saccade.observe.probe import Probe
@@ -66,17 +65,22 @@ class Account:
             if len(set(found.n_queries)) == 1:
                 self.about["coords"] |= {"map_query": ("map_query", map_rows(found.n_queries[0]))}
 
-    def note_drive(self, drive: AttentionDrive) -> None:
-        self.about["coords"].setdefault("weight_layer", ("weight_layer", list(drive.layers)))
-
-    def note_weights(self, found: WeightStatistics, layers: Callable[[], list[str]]) -> None:
-        self.about["axes"] |= {name: list(of) for name, of in found.axes.items()}
-        self.about["definitions"] |= {name: _of_some_looks(*OF_WEIGHTS[name]) for name in found.values}
-        self.config["weights_not_recognised"] = found.unrecognised
+    def note_weights(self, found: WeightStatistics) -> None:
+        """What arrays of weights mean; once, what was not recognised."""
         if "weight_layer" not in self.about["coords"]:
             for sentence in found.unrecognised:
                 say(f"weights: {sentence}")
-            self.about["coords"]["weight_layer"] = ("weight_layer", layers())
+        self.about["axes"] |= {name: list(of) for name, of in found.axes.items()}
+        self.about["definitions"] |= {name: _of_some_looks(*OF_WEIGHTS[name]) for name in found.values}
+        self.config["weights_not_recognised"] = found.unrecognised
+
+    def in_place(self, layers: list[str], values: np.ndarray) -> np.ndarray:
+        """(weight_layer, ...) in the order in which layers have come since the run began; missing where one has gone."""
+        _, known = self.about["coords"].setdefault("weight_layer", ("weight_layer", []))
+        known += [layer for layer in layers if layer not in known]
+        whole = np.full((len(known), *values.shape[1:]), np.nan, np.float32)
+        whole[[known.index(layer) for layer in layers]] = values
+        return whole
 
     def _words(self, ids: list[int]) -> list[Any]:
         """Tokens of a kept map, for those who look at it."""

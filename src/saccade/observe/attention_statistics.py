@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -266,10 +267,18 @@ def _shape(means: HeadMeans, weights: Tensor, visible: Tensor, counted: Tensor) 
     n_visible = visible.sum(dim=-1)
     means.add("entropy", entropy, counted)
     means.add("relative_entropy", entropy / n_visible.clamp_min(2).to(entropy.dtype).log(), counted & (n_visible > 1))
-    largest = weights.topk(min(TOP_K, weights.shape[-1]), dim=-1).values
-    means.add("top_mass", largest[..., 0], counted)
+    largest = _largest(weights)
+    means.add("top_mass", largest.amax(dim=-1), counted)
     means.add("top_k_mass", largest.sum(dim=-1), counted)
     means.add("effective_keys", 1 / weights.square().sum(dim=-1), counted)
+
+
+def _largest(weights: Tensor) -> Tensor:
+    """The few largest weights of each query. NumPy sorts a whole row in a tenth of the time in which `topk` finds five of 128."""
+    few = min(TOP_K, weights.shape[-1])
+    if weights.device.type != "cpu":
+        return weights.topk(few, dim=-1).values
+    return torch.from_numpy(np.sort(weights.numpy(), axis=-1)[..., -few:])
 
 
 def _logits(means: HeadMeans, scores: Tensor, visible: Tensor, counted: Tensor, n_keys: int) -> None:
@@ -278,7 +287,7 @@ def _logits(means: HeadMeans, scores: Tensor, visible: Tensor, counted: Tensor, 
     means.add_largest("largest_logit", scores.masked_fill(~kept, -torch.inf)[..., :n_keys].amax(dim=-1))
     n_visible = visible.sum(dim=-1).clamp_min(1)
     filled = scores.masked_fill(~visible, 0)
-    centred = (filled - (filled.sum(dim=-1) / n_visible)[..., None]).masked_fill(~visible, 0)
+    centred = filled - (filled.sum(dim=-1) / n_visible)[..., None] * visible
     bound = entropy_bound(centred.square().sum(dim=-1).sqrt(), n_visible)
     means.add("entropy_bound", bound, counted)
 
@@ -324,7 +333,7 @@ def _places(
 
 def _on_keys(means: HeadMeans, name: str, keys: Tensor, weights: Tensor, visible: Tensor, counted: Tensor) -> None:
     """Attention on a set of keys (batch, 1, query, key), and what uniform attention would put there."""
-    means.add(name, torch.where(keys, weights, 0).sum(dim=-1), counted)
+    means.add(name, (weights * keys).sum(dim=-1), counted)  # `where` takes seven times as long
     uniform = (keys & visible).sum(dim=-1) / visible.sum(dim=-1).clamp_min(1)
     means.add(f"uniform_{name}", uniform.expand(weights.shape[:3]), counted)
 
@@ -348,7 +357,7 @@ def _meanings(
     if tokens.meaning is not None and square:
         meaning = tokens.meaning[:, None, rows, : weights.shape[-1]]
         for name, keys in (("distinct", meaning == DISTINCT), ("common", meaning == COMMON), ("judged", meaning != UNKNOWN)):
-            means.add(f"{name}_mass", torch.where(keys, weights, 0).sum(dim=-1), counted)
+            means.add(f"{name}_mass", (weights * keys).sum(dim=-1), counted)
 
 
 def _ratios(means: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -211,14 +211,14 @@ class _Reading:
     def drives(self) -> list[Tensor]:
         """F of every module (head, width in, width in), checked at random keys."""
         width, block = max(e.key.shape[2] for e in self._heads), min(e.key.shape[1] for e in self._heads)
-        found = [torch.zeros(e.query.shape[0], e.query.shape[2], e.key.shape[2], dtype=torch.float64) for e in self._heads]
+        found = [torch.zeros(e.query.shape[0], e.query.shape[2], e.key.shape[2], dtype=torch.float64, device="cpu") for e in self._heads]
         for begin in range(0, width, block):
             self._put(lambda key, begin=begin: _basis(key, begin, block))  # type: ignore[misc]
             for F, slope in zip(found, self.slopes(), strict=True):
                 columns = F[:, :, begin : begin + block]
                 columns.copy_(slope[:, : columns.shape[2]].mT)
         drawn = torch.Generator().manual_seed(0)
-        self._put(lambda key: torch.randn(key.shape, generator=drawn))
+        self._put(lambda key: torch.randn(key.shape, generator=drawn, device="cpu"))
         for each, F, slope in zip(self._heads, found, self.slopes(), strict=True):
             if not _mismatch(slope, F, each.key).max() < _BILINEAR:
                 raise InputError("queries and keys of this model are rotated (RoPE) or normalised: no single matrix drives them.")

@@ -27,7 +27,7 @@ from saccade.observe.self_check import Check, UnfaithfulError, layout_of, self_c
 from saccade.observe.texts import attended, texts_of
 from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.watched_variables import AXES, SINK
-from saccade.observe.weight_statistics import weight_layers, weight_statistics
+from saccade.observe.weight_statistics import weight_statistics
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -147,10 +147,13 @@ class Observer:
     def _of_weights(self) -> dict[str, np.ndarray]:
         names = self._weights if isinstance(self._weights, Names) else None
         found = weight_statistics(self._model, names)
-        self._account.note_weights(found, lambda: weight_layers(self._model, names))
-        return {name: values.astype(np.float32) for name, values in found.values.items()}
+        self._account.note_weights(found)
+        return {
+            name: self._account.in_place(found.layers, values) if "weight_layer" in found.axes[name] else values.astype(np.float32)
+            for name, values in found.values.items()
+        }
 
     def _of_drive(self, drive: AttentionDrive) -> dict[str, np.ndarray]:
         """The top singular value of F and its pair, head by head."""
-        self._account.note_drive(drive)
-        return {f"drive_{name}": getattr(drive, name).astype(np.float32) for name in ("rate", "query_to", "key_to")}
+        layers = list(drive.layers)
+        return {f"drive_{name}": self._account.in_place(layers, getattr(drive, name)) for name in ("rate", "query_to", "key_to")}

@@ -97,7 +97,7 @@ class Probe:
         made = {
             (self._places[0] if self._places else ""): ids,
             "attention_mask": torch.ones_like(ids),
-            "position_ids": torch.arange(ids.shape[1]).expand_as(ids),
+            "position_ids": torch.arange(ids.shape[1], device="cpu").expand_as(ids),
             "token_type_ids": torch.zeros_like(ids),
         }
         if self._given is None or others or not set(tensors) <= set(made) or any(value.ndim != 2 for value in tensors.values()):
@@ -148,6 +148,8 @@ class Probe:
         tensors = [value for value in (*self._args, *self._named.values()) if isinstance(value, Tensor) and value.ndim > self._axis]
         if not tensors:
             raise InputError("the probe holds no tensor; it must be a batch that the model can be called with.")
+        if any(tensor.is_meta for tensor in tensors):
+            raise InputError("the probe's tensors are on the device `meta`, which holds no numbers; give it tensors on another one.")
         if any(tensor.numel() == 0 for tensor in tensors):
             raise InputError("the probe is empty; it must hold at least one sequence of at least one token.")
         return tensors[0].shape[self._axis]
@@ -155,7 +157,7 @@ class Probe:
     def _checked_documents(self, documents: Any) -> Tensor | None:
         if documents is None:
             return None
-        numbers = torch.as_tensor(documents).detach().cpu()
+        numbers = torch.as_tensor(documents, device="cpu").detach()
         if numbers.shape != (self.n_batch, self.n_positions) or numbers.is_floating_point():
             raise InputError(
                 "`documents` must number the document of each token of the probe, 0 on padding, with shape "
@@ -212,14 +214,14 @@ class Probe:
     def _is_token(self) -> Tensor:
         """False on padding: what `documents` or the attention mask says, and ids below zero."""
         mask = self._named.get("attention_mask")
-        whole = torch.as_tensor(self._given) >= 0
+        whole = torch.as_tensor(self._given, device="cpu") >= 0
         if self._documents is not None:
             return whole & (self._documents > 0)
         return whole if mask is None or mask.ndim != 2 else whole & self._sequences_first(mask).bool().cpu()
 
     def _document_starts(self, is_token: Tensor) -> Tensor:
         """Where each token's document starts: where its number or its last position 0 begins, else at the first token."""
-        positions = torch.arange(is_token.shape[1]).expand_as(is_token)
+        positions = torch.arange(is_token.shape[1], device="cpu").expand_as(is_token)
         packed = self._named.get("position_ids")
         if self._documents is not None:
             begins = self._documents.diff(dim=1, prepend=self._documents[:, :1] - 1) != 0
@@ -252,8 +254,8 @@ class RepeatedProbe:
         rng = np.random.default_rng(0)
         periods = [max(_LEAST_PERIOD, most - place) for place in range(min(probe.n_batch, _MOST_REPEATED))]
         rounds = [np.resize(rng.choice(known, period, replace=False), length) for period in periods]
-        made = probe.with_ids(torch.as_tensor(np.stack(rounds)))
-        return None if made is None else cls(made, torch.tensor(periods))
+        made = probe.with_ids(torch.from_numpy(np.stack(rounds)))
+        return None if made is None else cls(made, torch.tensor(periods, device="cpu"))
 
 
 class LayerTokens:
@@ -395,7 +397,7 @@ def _cut_cache(value: Any) -> Any:
     if select is None:
         return value
     cache = _copied(value)
-    cache.batch_select_indices(torch.tensor([0]))
+    cache.batch_select_indices(torch.tensor([0], device="cpu"))
     return cache
 
 
@@ -403,13 +405,13 @@ def _with_meaning(tokens: ProbeTokens, ids: Tensor, counted: TokenStatistics | N
     if counted is None:
         return tokens
     meaning = torch.stack([_meaning(told) for told in counted.informative_by_sequence(ids.numpy())])
-    return replace(tokens, decile=torch.as_tensor(counted.decile)[ids], meaning=meaning)
+    return replace(tokens, decile=torch.from_numpy(counted.decile)[ids], meaning=meaning)
 
 
 def _meaning(told: np.ndarray) -> Tensor:
     """A byte for each pair of query and key: what is told itself would be four, and memory is what a look must spare."""
     kinds = np.array([DISTINCT, COMMON, UNKNOWN, BETWEEN], np.int8)
-    return torch.as_tensor(np.select([told >= _DISTINCT, told <= _COMMON, np.isnan(told)], list(kinds[:3]), kinds[3]))
+    return torch.from_numpy(np.select([told >= _DISTINCT, told <= _COMMON, np.isnan(told)], list(kinds[:3]), kinds[3]))
 
 
 def _first_tokens(is_token: Tensor) -> Tensor:

@@ -96,6 +96,9 @@ def watch(
     return Recorder(model, probe, *arguments)
 
 
+_MOST_STEPS = 10**15  # so that file names and float64 hold every step
+
+
 class Recorder:
     """What `watch` returns: observes the model at the chosen steps and holds the record. It never raises during training."""
 
@@ -138,11 +141,12 @@ class Recorder:
         self._counting = time.perf_counter() - started  # s
         self.guard = Guard()
         self._is_first_rank = not _is_distributed() or torch.distributed.get_rank() == 0
-        if not isinstance(out, str | Path | None):
+        if not isinstance(out, str | Path | None) or "\0" in str(out):
             raise InputError(f"`out` must be a new folder, or None to keep everything in memory; got {shortened(out)}.")
         if resume and out is None:
             raise InputError("`resume` needs `out`, the folder of the run to resume.")
-        self._out = None if out is None or not self._is_first_rank else Path(out)
+        # Absolute: a script may change its folder while it trains.
+        self._out = None if out is None or not self._is_first_rank else Path(out).absolute()
         account = Account(self._config(every, checked_kind("label", label, str)), self._probe, kept, _checked_decode(decode))
         self._observer = Observer(
             self._model, self._probe, self._tokens, partial(_counted, text), kept, measured, driven, account, self.guard
@@ -216,7 +220,7 @@ class Recorder:
         """Once a step of training, before or after the update; observes the model if it is time. Without a number it counts."""
         if step is None and self._goes_on:
             raise InputError("a resumed run needs the number of each step: call `recorder.step(step)`")
-        number = self._next_step if step is None else checked_count("step", plain(step), low=0)
+        number = self._next_step if step is None else checked_count("step", plain(step), low=0, high=_MOST_STEPS)
         if number + 1 < self._next_step:
             warn(f"step {number} after step {self._next_step - 1} is not observed: steps must increase.")
             return

@@ -61,7 +61,7 @@ def _seen(call: AttentionCall) -> Tensor | None:
     """Positions that some query attends to (sequence, position), on the processor; None if that does not tell."""
     if call.visible is None or call.n_queries != call.n_keys:
         return None
-    seen, own = torch.zeros(2, call.n_batch, call.n_keys, dtype=torch.bool)
+    seen, own = torch.zeros(2, call.n_batch, call.n_keys, dtype=torch.bool, device="cpu")
     for start, stop in row_blocks(call):
         rows = call.visible(start, stop)[..., : call.n_keys].any(dim=1).cpu()  # (sequence, query, key)
         seen[:, : rows.shape[-1]] |= rows.any(dim=1)

@@ -54,13 +54,14 @@ class WeightStatistics(NamedTuple):
     values: dict[str, Array]  # by the names of `DEFINITIONS`
     axes: dict[str, tuple[str, ...]]  # of each of them
     unrecognised: list[str]
+    layers: list[str]  # along the axis `weight_layer`
 
 
 @torch.no_grad()
 def weight_statistics(model: nn.Module, names: Names | None = None) -> WeightStatistics:
     """Statistics of all weights that are recognised, and of attention whose matrices have these names.
 
-    Axes `weight_layer` (named by `weight_layers`) and `weight_head` go with heads; they are not those of attention statistics, as
+    Axes `weight_layer` and `weight_head` go with heads; they are not those of attention statistics, as
     a module may be called more than once. Missing where a module has fewer heads, or narrower ones, than another.
     """
     inner = unwrapped(model)
@@ -72,12 +73,7 @@ def weight_statistics(model: nn.Module, names: Names | None = None) -> WeightSta
         values |= _named(part, _measures(spectra[id(weight)]))
     for part, spectrum in (("qk", _qk_spectrum), ("ov", _ov_spectrum)):
         values |= _named(part, _stacked([_measures(spectrum(weights)) for weights in heads.values()]))
-    return WeightStatistics(values, {name: _axes(name) for name in values}, unrecognised + unread)
-
-
-def weight_layers(model: nn.Module, names: Names | None = None) -> list[str]:
-    """Names of the modules along the axis `weight_layer`."""
-    return list(attention_weights(unwrapped(model), names)[0])
+    return WeightStatistics(values, {name: _axes(name) for name in values}, unrecognised + unread, list(heads))
 
 
 def _qk_spectrum(weights: HeadWeights) -> Array:
@@ -101,7 +97,7 @@ def _spectrum(weight: Tensor) -> Array:
     Some take the QR factorisation (1), some the Gram matrix (2). We do (2), several times as fast: it loses singular values below
     1e-8 of the largest, which the shares and ranks cannot see, for they weigh by squares.
     """
-    gram = torch.zeros(weight.shape[1], weight.shape[1], dtype=torch.float64)
+    gram = torch.zeros(weight.shape[1], weight.shape[1], dtype=torch.float64, device="cpu")
     for block in weight.split(_ROWS_PER_BLOCK):
         rows = _doubles(block)
         gram.addmm_(rows.mT, rows)

@@ -17,7 +17,7 @@ from saccade.observe.checkpoints.models import ConfiguredModel, OwnModel
 from saccade.observe.checkpoints.probe import text_probe
 from saccade.observe.checkpoints.tensors import Tensors
 from saccade.observe.recorder import Recorder, watch
-from saccade.observe.weight_statistics import DEFINITIONS, weight_layers, weight_statistics
+from saccade.observe.weight_statistics import DEFINITIONS, weight_statistics
 from saccade.records.json_files import read_json
 from saccade.records.observation_log import ObservationLog
 
@@ -127,7 +127,7 @@ class WeightLog:
         about = self._log.about
         about["axes"] |= {name: list(axes) for name, axes in found.axes.items()}
         about["definitions"] |= {name: DEFINITIONS[name] for name in found.values}
-        about["coords"] |= {"weight_layer": ("weight_layer", weight_layers(model))}
+        about["coords"] |= {"weight_layer": ("weight_layer", found.layers)}
         self._log.append(step, {name: values.astype(np.float32) for name, values in found.values.items()})
 
     def record(self) -> xr.Dataset:
