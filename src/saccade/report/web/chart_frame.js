@@ -60,6 +60,8 @@ const ChartFrame = (() => {
     return ruler.measureText(content).width;
   }
 
+  const usualHeight = (width) => Math.round(Math.min(300, Math.max(200, width * 0.5)));
+
   /**
    * A figure in `container` that calls `draw(width, height)` now and at every change of width.
    * @param {Element} container
@@ -78,7 +80,7 @@ const ChartFrame = (() => {
     function redraw() {
       frame.width = Math.max(120, Math.floor(stage.clientWidth || container.clientWidth || 600));
       const zoomed = figure.closest(".zoom") ? Math.max(LEAST_ZOOMED, innerHeight - 140) : undefined; // room for title, caption and buttons
-      frame.height = zoomed ?? spec.heightOf?.(frame.width) ?? spec.height ?? Math.round(Math.min(300, Math.max(200, frame.width * 0.5)));
+      frame.height = zoomed ?? spec.heightOf?.(frame.width) ?? spec.height ?? usualHeight(frame.width);
       const size = { width: frame.width, height: frame.height, viewBox: `0 0 ${frame.width} ${frame.height}` };
       for (const [key, value] of Object.entries(size)) picture.setAttribute(key, value);
       draw(frame.width, frame.height);
@@ -233,7 +235,7 @@ const ChartFrame = (() => {
   }
 
   return Object.freeze({
-    LETTER, svg, text, html, speaker, shortened, widthOf, create, looks, named, legend, lineClass, markerClass, coloured, faded, isCloud, dot, marker,
+    LETTER, svg, text, html, speaker, shortened, widthOf, usualHeight, create, looks, named, legend, lineClass, markerClass, coloured, faded, isCloud, dot, marker,
     roomFor, roomAlong, fitted, levels, xAxis, yAxis,
   });
 })();
