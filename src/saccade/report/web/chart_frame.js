@@ -9,6 +9,7 @@ const ChartFrame = (() => {
   const [SHORTEST, LONGEST] = [26, 64]; // pixels along an axis in which a name can be read, and to which it is not cut
   const LETTER = 6.3; // mean width of a letter at the charts' 11 px, for how many letters fit somewhere
   const FONT = '11px system-ui, -apple-system, "Segoe UI", sans-serif'; // as theme.css sets it
+  const [LONG_TICK, EDGE] = [20, 6]; // pixels: half a name that might reach beyond the picture, and how far beyond the plot it may
   const PAUSE = 800; // milliseconds without a change before a screen reader is told: a slider that is dragged would flood it
   const LEAST_ZOOMED = 260; // pixels of a chart that fills the window
   let ruler = null; // a canvas that is never shown
@@ -228,7 +229,9 @@ const ChartFrame = (() => {
     for (const tick of ticks) {
       const at = x(tick).toFixed(1);
       svg("path", { d: `M${at} ${box.bottom}v4`, class: "chart-axis" }, parent);
-      text(format(tick), { x: at, y: box.bottom + 16 + 14 * row(tick), class: "chart-text chart-middle" }, parent);
+      const half = widthOf(format(tick)) / 2;
+      const middle = half > LONG_TICK ? Math.min(at, box.right + EDGE - half).toFixed(1) : at; // a long name at the end is not cut
+      text(format(tick), { x: middle, y: box.bottom + 16 + 14 * row(tick), class: "chart-text chart-middle" }, parent);
     }
     const name = shortened(label, Math.floor(box.right / LETTER));
     text(name, { x: box.right, y: box.bottom + 32, class: "chart-text chart-name chart-end" }, parent);
