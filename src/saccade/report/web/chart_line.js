@@ -101,7 +101,7 @@ const ChartLine = (() => {
     let spec = { marks: [], bands: [], levels: [], ...given };
     let drawn = null; // what the axes on the page were drawn for
     let cursorAt = null;
-    const frame = ChartFrame.create(container, { ...spec, heightOf: spec.height ? undefined : heightOf }, () => { drawn = null; draw(); });
+    const frame = ChartFrame.create(container, { ...spec, heightOf: spec.height ? undefined : (width) => heightOf(width) }, () => { drawn = null; draw(); });
     const tip = html("div", "chart-tip", undefined, frame.stage);
     tip.hidden = true;
     const entry = (series, index) => ({ ...series, ...ChartFrame.looks(series, index), marker: hasMarkers(series) });
