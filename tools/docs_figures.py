@@ -273,7 +273,7 @@ def story_snapping() -> Figure:
 
 def story_focus() -> Figure:
     """Attention as it focuses."""
-    return still("focus", 0.55)
+    return still("focus", 0.48)
 
 
 def story_dilution() -> Figure:

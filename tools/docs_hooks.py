@@ -4,6 +4,7 @@
 |---------------------------------------------------|--------------------------------------------------------|
 | a block of `math`, or `$$...$$` on a line alone   | that formula, as MathML                                |
 | a link to `playground.html`                       | the playground in one file, which is made for the site |
+| a figure                                          | a link to itself, so that a phone shows it at its size |
 
 Formulas of one statement, between its marks, become one table. Not here: parts of pages that are kept in the repository
 (`docs_parts.py`).
@@ -21,6 +22,7 @@ from saccade.report.mathml import mathml
 
 _BLOCK = r"^```math\n(.+)\n```$"
 _FORMULA = re.compile(rf"{_BLOCK}|^\$\$(.+)\$\$$", re.MULTILINE)
+_FIGURE = re.compile(r'<img [^>]*?src="([^"]*figures/[^"]+\.svg)"[^>]*?/?>')
 _STATEMENT = re.compile(r"<!-- equation: (.+?) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
@@ -30,6 +32,10 @@ def on_files(files: Any, config: Any, **rest: Any) -> None:
 
 def on_page_markdown(markdown: str, page: Any, **rest: Any) -> str:
     return _FORMULA.sub(_formula, _STATEMENT.sub(_equations, markdown))
+
+
+def on_page_content(html: str, page: Any, **rest: Any) -> str:
+    return _FIGURE.sub(r'<a class="figure" href="\1" title="Open the figure alone">\g<0></a>', html)
 
 
 def _formula(found: re.Match[str]) -> str:

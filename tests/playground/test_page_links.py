@@ -101,6 +101,12 @@ BAD = {
 }
 
 
+def test_a_story_alone_is_a_link(visit):
+    page = visit("#story=focus")
+    assert _messages(page) == ""
+    assert page.evaluate("Page.state.story") == "focus"
+
+
 def test_a_malformed_link_is_answered_with_a_sentence_and_the_default(visit):
     page = visit()
     default = page.evaluate("Page.state")

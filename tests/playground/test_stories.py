@@ -145,14 +145,14 @@ def test_focus_is_marked_where_attention_moves_and_goes_past_its_peak(told):
     assert run["marks"]["focused"] > page.evaluate("Page.run.theory.focusOnset")  # where queries have grown, long before
     peak = on_frequent[:, 1:].mean(axis=1).argmax()
     assert run["marks"]["diluted"] == pytest.approx(run["time"][peak], rel=0.03)
-    assert (on_frequent[peak] > on_frequent[0] + 0.03).all()
+    assert (on_frequent[peak] > on_frequent[0] + 0.1).all()  # every row is seen to turn
     assert (on_frequent[-1, 1:] < on_frequent[peak, 1:] - 0.1).all()
 
 
 def test_dilution_turns_rare_queries_away_and_then_the_diagonal_lights(told):
     page, run = told("Dilution")
     on_frequent = run["attention"][:, 1:, 0]
-    assert (on_frequent.max(axis=0) > on_frequent[0] + 0.03).all()
+    assert (on_frequent.max(axis=0) > on_frequent[0] + 0.1).all()
     assert (on_frequent[-1] < on_frequent[0] - 0.1).all()
     opened = np.searchsorted(run["time"], run["marks"]["opened"])
     assert run["singularValues"][opened, 1] > 0.5 * run["singularValues"][opened, 0]

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saccade.errors import InputError, checked_choice
+from saccade.experiments.titles import TITLES
 from saccade.theory.papers import PAPERS
 
 if TYPE_CHECKING:
@@ -151,13 +152,13 @@ def module_of(name: str) -> str:
 
 
 def told_of(name: str) -> dict[str, Any]:
-    """What a report says of an experiment: the sentence its file opens with, the heading it stands under and its place there; one
-    in a file of the user's comes last, with the whole path of the file.
+    """What a report says of an experiment: its title and the sentence its file opens with, the heading it stands under and its
+    place there; one in a file of the user's comes last, with the whole path of the file.
     """
     if name not in EXPERIMENTS:
         return {"statement": finding_of(name), "part": "Your own", "place": len(EXPERIMENTS), "file": own_file(name)}
-    part = _PARTS[EXPERIMENTS[name].part]
-    return {"statement": finding_of(name), "part": part, "place": list(EXPERIMENTS).index(name), "file": ""}
+    part, place = _PARTS[EXPERIMENTS[name].part], list(EXPERIMENTS).index(name)
+    return {"title": TITLES[name], "statement": finding_of(name), "part": part, "place": place, "file": ""}
 
 
 def with_setting(setting: str) -> list[str]:

@@ -233,14 +233,15 @@ def _arrows(axes: Axes, names: list[str], arrows: NDArray[Any]) -> Callable[[flo
     labels = [axes.text(0, 0, name, size=9) for name in names]
 
     def draw(place: float) -> None:
-        placed: list[tuple[float, float]] = []
-        for line, label, (x, y) in zip(lines, labels, _between(arrows, place), strict=True):
+        tips = _between(arrows, place)
+        placed: list[tuple[float, float]] = []  # names lie neither on each other nor on a longer arrow
+        for line, label, (x, y) in zip(lines, labels, tips, strict=True):
             line.set_data([0, x], [0, y])
-            below = sum(
-                abs(x - other) < 0.5 and abs(y - height) < 0.1 for other, height in placed
-            )  # names do not lie on each other
-            placed.append((x, y))
-            label.set_position((x + (0.04 if x >= 0 else -0.04), y - 0.14 * below))
+            struck = any(far * x > 0 and abs(far) > abs(x) + 0.05 and max(abs(y), abs(height)) < 0.1 for far, height in tips)
+            rows = (y - 0.14 * row for row in range(int(struck), len(tips) + 1))
+            free = next(row for row in rows if not any(abs(x - other) < 0.5 and abs(row - height) < 0.12 for other, height in placed))
+            placed.append((x, free))
+            label.set_position((x + (0.04 if x >= 0 else -0.04), free))
             label.set_horizontalalignment("left" if x >= 0 else "right")
 
     return draw

@@ -252,7 +252,7 @@ const RunView = (() => {
     const entry = (look, words) => {
       const item = html("span", "key-item", undefined, container);
       html("i", look, undefined, item);
-      html("span", "", words, item);
+      return html("span", "", words, item);
     };
     container.replaceChildren();
     const scan = shown.run.model === "scan-and-snap";
@@ -261,7 +261,18 @@ const RunView = (() => {
       entry(`key-box law-tone-${Tones.tone(0)}`, "most frequent of its class");
     }
     const outline = TheoryView.outline(shown.run);
-    if (outline) entry(scan ? "key-box key-ghost" : "key-line key-theory", `${scan ? "outline" : "dashes and rims"}: ${outline}`);
+    if (outline) entry(scan ? "key-box key-ghost" : "key-line key-theory", "").classList.add("key-outline");
+  }
+
+  /** What theory's outlines are at this moment: it may be silent of late times. */
+  function sayOutline(container, { run }, { place }) {
+    const words = container.querySelector(".key-outline");
+    if (!words) return;
+    const name = run.model === "scan-and-snap" ? "outline" : "dashes and rims";
+    const isTold = TheoryView.attention(run)[Math.floor(place)] !== null;
+    const outline = TheoryView.outline(run);
+    const said = isTold ? `${name}: ${outline}` : `${outline} ends at time ${Charts.format(run.theory.guideUntil, 2)}`;
+    if (words.textContent !== said) words.textContent = said;
   }
 
   /** What two runs must share to be shown in the same charts. */
@@ -296,6 +307,7 @@ const RunView = (() => {
       draw(place, all) {
         const moment = Moments.at(shown.run, place);
         for (const part of all ? parts : near) part.draw(moment);
+        sayOutline(places.key, shown, moment);
       },
       destroy() { for (const part of parts) part.chart.destroy(); },
     };

@@ -81,7 +81,7 @@ const State = (() => {
     const refused = (why) => ({ state, complaints: [`The link ${why}; the defaults are used.`] });
     if (hash.length > LONGEST) return refused(`is longer than ${LONGEST} characters, which no link of this page is`);
     const pairs = pairsOf(hash, complaints);
-    const version = pairs.get("v") ?? "none";
+    const version = pairs.get("v") ?? (pairs.size === 1 && pairs.has("story") ? VERSION : "none"); // a story alone means the same in all
     if (version !== VERSION) return refused(`is of version ${plainText(version)}, this page reads version ${VERSION}`);
     pairs.delete("v");
     readStory(pairs, state, complaints);

@@ -42,7 +42,7 @@ const STORY_LIST = [
   {
     "name": "condensation", "title": "Condensation", "model": "focus-and-dilution", "mark": "condensing",
     "rows": [["sun", "cloud", "rain", "snow"]], "answers": [],
-    "change": {"law": [[0.5, 0.25, 0.15, 0.1]], "lrAttention": 10, "stay": 0.7, "end": 45},
+    "change": {"law": [[0.4, 0.24, 0.2, 0.16]], "lrAttention": 60, "stay": 0.6, "end": 80},
     "look": [
       {"from": "start", "say": "Tomorrow's weather is mostly today's. Each arrow is a word's embedding: noise."},
       {"from": "condensed", "times": 0.25, "say": "Near zero there is only one force: all arrows turn onto one line. They condense."},
@@ -52,17 +52,17 @@ const STORY_LIST = [
   {
     "name": "focus", "title": "Focus", "model": "focus-and-dilution", "mark": "focus",
     "rows": [["sun", "cloud", "rain", "snow"]], "answers": [],
-    "change": {"law": [[0.5, 0.25, 0.15, 0.1]], "lrAttention": 10, "stay": 0.7, "end": 90},
+    "change": {"law": [[0.4, 0.24, 0.2, 0.16]], "lrAttention": 60, "stay": 0.6, "end": 150},
     "look": [
       {"from": "start", "say": "First the embeddings condense onto one line, and attention waits."},
-      {"from": "focused", "times": 1, "say": "Every row turns to the first column, the most frequent word: this is focus."},
+      {"from": "focused", "times": 1, "say": "Every row turns to “sun”, rows of frequent words furthest: this is focus."},
       {"from": "diluted", "times": 1.04, "say": "Past the peak: the rows of rarer words turn away. Focus does not last."}
     ]
   },
   {
     "name": "dilution", "title": "Dilution", "model": "focus-and-dilution", "mark": "dilution",
     "rows": [["sun", "cloud", "rain", "snow"]], "answers": [],
-    "change": {"law": [[0.5, 0.25, 0.15, 0.1]], "lrAttention": 10, "stay": 0.7, "end": 500},
+    "change": {"law": [[0.4, 0.24, 0.2, 0.16]], "lrAttention": 60, "stay": 0.6, "end": 500},
     "look": [
       {"from": "start", "say": "All rows are about to turn to the same column: that of “sun”, the most frequent."},
       {"from": "diluted", "times": 1, "say": "Dilution: the rows of rarer words leave it again, and the column fades."},

@@ -187,7 +187,7 @@ def _heat(axes: Axes, spec: dict[str, Any], cell: _Cell) -> None:
     for row, column in np.argwhere(np.isfinite(told)):  # the run inside a dashed line, theory outside
         colour = image.to_rgba(cells[row, column])
         ink = "black" if cells[row, column] > 0.45 * spec["min"] + 0.55 * spec["max"] else "white"
-        axes.add_patch(Rectangle((column - 0.36, row - 0.36), 0.72, 0.72, fc=colour, ec=ink, ls="--", lw=0.6))
+        axes.add_patch(Rectangle((column - 0.32, row - 0.32), 0.64, 0.64, fc=colour, ec=ink, ls="--", lw=0.6))
     _names(axes, "x", np.arange(spec["columns"]), spec["x"]["ticks"], cell)
     _names(axes, "y", np.arange(spec["rows"]), spec["y"]["ticks"], cell)
     bar = axes.figure.colorbar(image, ax=axes, format=Plain(useOffset=False))

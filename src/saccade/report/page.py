@@ -61,7 +61,7 @@ _SCRIPTS = (
 _NAMES = "report.html", "saccade-report.html"  # the second where the first is somebody else's
 _OURS, _HEAD = b"<title>Saccade report: ", 4096  # with which a page begins, within so many bytes
 _STYLES = ("theme.css", "report.css")
-_NOT_FACTS = ("statement", "caption", "command", "part", "place", "picture")
+_NOT_FACTS = ("title", "statement", "caption", "command", "part", "place", "picture")
 _MOST_NAMED = 4  # runs in a title
 _MOST_SAID = 320  # letters about a picture, so that what moves below them is on the first screen of a phone
 _TABLE = '<div class="table-place"></div>'
@@ -172,7 +172,7 @@ def _title(results: list[Result]) -> str:
     if runs := _runs(results):
         return f"{len(runs)} runs" + (f": {', '.join(runs)}" if len(runs) <= _MOST_NAMED else "")
     if len(results) == 1:
-        return results[0].name
+        return results[0].title
     return f"How attention learns: {len(results)} results" + (f", {n_claims} claims" if n_claims else "")
 
 

@@ -85,6 +85,12 @@ class Result:
     unread: list[str] = field(default_factory=list)  # what lies there but cannot be read, and is not shown; in sentences
     folder: Path | None = None  # where it lies; None in memory
 
+    @property
+    def title(self) -> str:
+        """What a menu calls it; a run that was watched has only its name, an experiment written without a title the words of it."""
+        words = self.name.replace("-", " ").capitalize() if "part" in self.about else self.name
+        return str(self.about.get("title") or words)
+
     def rows(self, table: str) -> list[dict[str, str]]:
         """Rows of a table; none if there is no such table, or it is none."""
         try:

@@ -363,7 +363,7 @@ def _exponent_panel(flows: Mapping[tuple[str, str], Flow]) -> Lines:
         name = f"M = {one.n_vocab}" if varied else f"η_Y = {one.lr_decoder:g}"
         lines += [Line(x[::4], one.exponents["log"][::4], name, POINTS, tone), Line(x, one.exponents["theory"], "", tone=tone)]
     lines.append(Line(base.t / base.scan_time, base.exponents["printed"], "Theorem 4 as printed", DASHES, None))
-    title, y = "scanning is flat, snapping falls: flow (C)", "local exponent dB / d ln t"
+    title, y = "growth peaks, then collapses at the snap", "local exponent dB / d ln t"
     marks = {1.0: "t0'", base.snap_time / base.scan_time: "t0"}
     return Lines(title, "t / t0'", y, lines, "xy", xlim=(1e-2, None), ylim=(1e-3, 1), marks=marks)
 
@@ -373,7 +373,8 @@ CAPTION = (
     "ones, most to the most frequent; after the snap hardly anything moves. Panel 2: log growth B of that token at three decoder "
     "rates. It rises in proportion to ln t until the dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t "
     "(panel 3: nearly straight in ln ln t). Points: the flow; lines: theory with the common token falling through all classes; "
-    "they need not meet where assumptions are not met. Panel 4: growth per unit of ln t, with Theorem 4 as printed (dashed)."
+    "they need not meet where assumptions are not met. Panel 4: growth per unit of ln t. It peaks before t0', collapses around t0 and "
+    "then falls slowly; dashed: Theorem 4 as printed."
 )
 
 EXPERIMENT = Experiment(

@@ -9,6 +9,7 @@ const ChartFrame = (() => {
   const [SHORTEST, LONGEST] = [26, 64]; // pixels along an axis in which a name can be read, and to which it is not cut
   const LETTER = 6.3; // mean width of a letter at the charts' 11 px, for how many letters fit somewhere
   const FONT = '11px system-ui, -apple-system, "Segoe UI", sans-serif'; // as theme.css sets it
+  const [LONG_TICK, EDGE] = [20, 6]; // pixels: half a name that might reach beyond the picture, and how far beyond the plot it may
   const PAUSE = 800; // milliseconds without a change before a screen reader is told: a slider that is dragged would flood it
   const LEAST_ZOOMED = 260; // pixels of a chart that fills the window
   let ruler = null; // a canvas that is never shown
@@ -60,6 +61,8 @@ const ChartFrame = (() => {
     return ruler.measureText(content).width;
   }
 
+  const usualHeight = (width) => Math.round(Math.min(300, Math.max(200, width * 0.5)));
+
   /**
    * A figure in `container` that calls `draw(width, height)` now and at every change of width.
    * @param {Element} container
@@ -78,7 +81,7 @@ const ChartFrame = (() => {
     function redraw() {
       frame.width = Math.max(120, Math.floor(stage.clientWidth || container.clientWidth || 600));
       const zoomed = figure.closest(".zoom") ? Math.max(LEAST_ZOOMED, innerHeight - 140) : undefined; // room for title, caption and buttons
-      frame.height = zoomed ?? spec.heightOf?.(frame.width) ?? spec.height ?? Math.round(Math.min(300, Math.max(200, frame.width * 0.5)));
+      frame.height = zoomed ?? spec.heightOf?.(frame.width) ?? spec.height ?? usualHeight(frame.width);
       const size = { width: frame.width, height: frame.height, viewBox: `0 0 ${frame.width} ${frame.height}` };
       for (const [key, value] of Object.entries(size)) picture.setAttribute(key, value);
       draw(frame.width, frame.height);
@@ -226,14 +229,16 @@ const ChartFrame = (() => {
     for (const tick of ticks) {
       const at = x(tick).toFixed(1);
       svg("path", { d: `M${at} ${box.bottom}v4`, class: "chart-axis" }, parent);
-      text(format(tick), { x: at, y: box.bottom + 16 + 14 * row(tick), class: "chart-text chart-middle" }, parent);
+      const half = widthOf(format(tick)) / 2;
+      const middle = half > LONG_TICK ? Math.min(at, box.right + EDGE - half).toFixed(1) : at; // a long name at the end is not cut
+      text(format(tick), { x: middle, y: box.bottom + 16 + 14 * row(tick), class: "chart-text chart-middle" }, parent);
     }
     const name = shortened(label, Math.floor(box.right / LETTER));
     text(name, { x: box.right, y: box.bottom + 32, class: "chart-text chart-name chart-end" }, parent);
   }
 
   return Object.freeze({
-    LETTER, svg, text, html, speaker, shortened, widthOf, create, looks, named, legend, lineClass, markerClass, coloured, faded, isCloud, dot, marker,
+    LETTER, svg, text, html, speaker, shortened, widthOf, usualHeight, create, looks, named, legend, lineClass, markerClass, coloured, faded, isCloud, dot, marker,
     roomFor, roomAlong, fitted, levels, xAxis, yAxis,
   });
 })();

@@ -11,7 +11,8 @@ const ChartHeat = (() => {
   const KEY_WIDTH = 12;
   const NUMBER_WIDTH = 30; // pixels of a cell, below which a number does not fit
   const MOST_OUTLINED = 400; // cells with a rim of their own
-  const [RIM, WIDEST_RIM] = [0.11, 7]; // of a cell's lesser side, and in pixels
+  const [RIM, WIDEST_RIM] = [0.17, 11]; // of a cell's lesser side, and in pixels
+  const [SWATCH, KEY_ROW] = [22, 18]; // pixels of the sign for rims, and of a row for it where its words do not fit beside the axis' name
 
   const isKnown = (value) => Number.isFinite(value ?? NaN);
 
@@ -53,7 +54,9 @@ const ChartHeat = (() => {
 
     function layout() {
       const names = Array.from({ length: Math.min(spec.rows, 400) }, (_, at) => tickLabel(spec.y, at).slice(0, 12));
-      box = { top: 22, left: ChartFrame.roomFor(names), right: frame.width - (spec.key === false ? 8 : 64), bottom: frame.height - 38 };
+      box = { top: 22, left: ChartFrame.roomFor(names), right: frame.width - (spec.key === false ? 8 : 64) };
+      box.hasKeyRow = outlineWords() !== "" && SWATCH + 24 + [outlineWords(), spec.x.label].map(ChartFrame.widthOf).reduce((a, b) => a + b) > box.right;
+      box.bottom = frame.height - 38 - (box.hasKeyRow ? KEY_ROW : 0);
       box.cellWidth = (box.right - box.left) / Math.max(1, spec.columns);
       box.cellHeight = (box.bottom - box.top) / Math.max(1, spec.rows);
     }
@@ -83,6 +86,9 @@ const ChartHeat = (() => {
       const place = { x: box.left + (column + 0.5) * box.cellWidth, y: box.top + (row + 0.5) * box.cellHeight + 5 };
       return text("", { ...place, class: "chart-text chart-middle chart-cell-number" }, frame.picture);
     }
+
+    /** What rims are; nothing where there are none, or it is said elsewhere. */
+    const outlineWords = () => (isOutlined() && spec.outlineName !== "" ? `rim: ${spec.outlineName ?? "theory"}` : "");
 
     const isOutlined = () => spec.outline !== undefined && spec.rows * spec.columns <= MOST_OUTLINED;
     const shareOf = (value) => (value - spec.min) / (spec.max - spec.min || 1);
@@ -138,7 +144,15 @@ const ChartHeat = (() => {
       const named = (label) => ChartFrame.shortened(label, Math.floor((box.right - 20) / ChartFrame.LETTER));
       words(named(spec.y.label), 2, box.top - 9, "chart-name");
       words(named(spec.x.label), box.right, box.bottom + 31, "chart-name chart-end");
-      if (isOutlined() && spec.outlineName !== "") words(ChartFrame.shortened(`outside the dashes: ${spec.outlineName ?? "theory"}`, Math.floor((box.right - 60) / ChartFrame.LETTER)), 2, box.bottom + 31);
+      if (outlineWords()) drawOutlineKey(box.bottom + 31 + (box.hasKeyRow ? KEY_ROW : 0));
+    }
+
+    /** A small cell with its rim, and what the rim is. */
+    function drawOutlineKey(foot) {
+      const [light, dark] = [0.75, 0.3].map(ChartScales.sequential);
+      svg("rect", { x: 2, y: foot - 11, width: SWATCH, height: 14, style: `fill: ${light}` }, frame.picture);
+      svg("rect", { x: 6, y: foot - 7, width: SWATCH - 8, height: 6, "stroke-dasharray": "3 2", style: `fill: ${dark}; stroke: #ffffff` }, frame.picture);
+      words(ChartFrame.shortened(outlineWords(), Math.floor((frame.width - SWATCH - 10) / ChartFrame.LETTER)), SWATCH + 8, foot);
     }
 
     function drawKey() {

@@ -14,6 +14,7 @@ const ChartLine = (() => {
   const EDGE = 5; // pixels beyond the plot that a line at its edge or a marker may use
   const MARK_ROW = 14; // pixels for a row of marks' labels
   const [NEAR, MOST_STEPS] = [4, 200]; // pixels between two points along a line, and how many there are between two of its own
+  const WORDS = 40; // pixels of a usual chart above its plot: a legend in one row, and one of names of bands
   const BAND_ROWS = 2; // of the names of bands: more would leave no room to the curves
 
   /** A little wider at both ends, so that a point there is seen whole. */
@@ -100,7 +101,7 @@ const ChartLine = (() => {
     let spec = { marks: [], bands: [], levels: [], ...given };
     let drawn = null; // what the axes on the page were drawn for
     let cursorAt = null;
-    const frame = ChartFrame.create(container, spec, () => { drawn = null; draw(); });
+    const frame = ChartFrame.create(container, { ...spec, heightOf: spec.height ? undefined : (width) => heightOf(width) }, () => { drawn = null; draw(); });
     const tip = html("div", "chart-tip", undefined, frame.stage);
     tip.hidden = true;
     const entry = (series, index) => ({ ...series, ...ChartFrame.looks(series, index), marker: hasMarkers(series) });
@@ -109,11 +110,19 @@ const ChartLine = (() => {
     const hasMarkers = ({ name, quiet, style }) => (style ?? "line") === "line" && Boolean(name) && !quiet && spec.series.length > 1
       && !spec.series.some(ChartFrame.isCloud);
 
+    const legendOn = (parent, width) => {
+      const listed = entries();
+      return listed.length ? ChartFrame.legend(parent, listed, 2, width - 8) : 0;
+    };
+
+    /** Where words above the plot take many rows, as on a phone, the chart is higher: the curves keep their room. */
+    const heightOf = (width) => ChartFrame.usualHeight(width)
+      + Math.max(0, legendOn(svg("g"), width) + MARK_ROW * (spec.bands.length ? BAND_ROWS + 1 : 0) - WORDS);
+
     function drawAxes(domain) {
       const { width, height, picture } = frame;
       picture.replaceChildren();
-      const listed = entries();
-      const legendHeight = listed.length ? ChartFrame.legend(svg("g", {}, picture), listed, 2, width - 8) : 0;
+      const legendHeight = legendOn(svg("g", {}, picture), width);
       const box = { top: legendHeight + 24, right: width - 20, bottom: height - 38, left: 0 };
       const rough = scale(domain.y, [box.bottom, box.top], spec.y.log).ticks(Math.max(2, (box.bottom - box.top) / 34));
       box.left = ChartFrame.roomFor(rough.map((tick) => format(tick)));
@@ -122,7 +131,9 @@ const ChartLine = (() => {
       const bands = labelledBands(x, box);
       const nameTop = box.top;
       const bandTop = box.top + MARK_ROW * Math.max(0, ...marks.map((mark) => mark.row + 1));
-      box.top = bandTop + MARK_ROW * Math.max(0, ...bands.map((band) => (band.row ?? -1) + 1));
+      const bandRows = Math.max(0, ...bands.map((band) => (band.row ?? -1) + 1));
+      const spare = bands.some((band) => band.row === undefined) ? 1 : 0; // for the name of the band at the cursor
+      box.top = bandTop + MARK_ROW * (bandRows + spare);
       const y = scale(domain.y, [box.bottom, box.top], spec.y.log);
       const under = svg("g", {}, picture);
       drawBands(under, bands, bandTop, box);
@@ -132,7 +143,7 @@ const ChartLine = (() => {
       const curves = spec.series.map((series, index) => curve(plot, entry(series, index)));
       ChartFrame.levels(svg("g", {}, picture), spec.levels, y, box, spec.levels.length ? taken(x, y, box, marks) : []);
       drawMarks(svg("g", {}, picture), marks, nameTop, box);
-      drawn = { key: axesKey(domain), x, y, box, curves, cursor: svg("g", {}, picture) };
+      drawn = { key: axesKey(domain), x, y, box, curves, bands, spareRow: bandTop + MARK_ROW * bandRows, cursor: svg("g", {}, picture) };
     }
 
     function drawTicks(parent, x, box) {
@@ -253,6 +264,7 @@ const ChartLine = (() => {
       if (cursorAt === null || !isShown(cursorAt, spec.x.log)) return;
       const at = Math.min(box.right, Math.max(box.left, x(cursorAt)));
       svg("path", { d: `M${at.toFixed(1)} ${box.top}V${box.bottom}`, class: "chart-cursor" }, cursor);
+      nameBand(at);
       spec.series.forEach((series, index) => {
         const point = series.quiet ? null : valueAt(series, cursorAt, spec.x.log);
         if (!point || !isShown(point.y, spec.y.log)) return;
@@ -261,6 +273,17 @@ const ChartLine = (() => {
         const dot = svg("circle", { cx: at, cy: height, r: 4, class: `chart-fill-${colour % 8} chart-dot` }, cursor);
         if (own) dot.style.fill = own;
       });
+    }
+
+    const bandAt = (pixel) => drawn.bands.findLast(({ from, to }) => from <= pixel && pixel <= to);
+
+    /** The name of the band at the cursor, where it has no room of its own. */
+    function nameBand(at) {
+      const { box, spareRow, cursor } = drawn;
+      const band = bandAt(at);
+      if (!band || band.row !== undefined) return;
+      const left = Math.max(box.left, Math.min(at + 3, box.right - ChartFrame.widthOf(band.label)));
+      text(band.label, { x: left, y: spareRow + 8, class: "chart-text chart-name" }, cursor);
     }
 
     function showTip(event) {
@@ -275,7 +298,8 @@ const ChartLine = (() => {
         const point = valueAt(series, at, spec.x.log);
         return `${ChartFrame.shortened(series.name || spec.y.label, 32)}: ${point ? format(point.y) : "missing"}`;
       });
-      tip.textContent = [`${spec.x.label}: ${format(at)}`, ...rows].join("\n");
+      const band = bandAt(pixel);
+      tip.textContent = [`${spec.x.label}: ${format(at)}${band ? ` (${band.label})` : ""}`, ...rows].join("\n");
       tip.style.top = `${box.top}px`;
       tip.style.left = pixel > place.width / 2 ? "auto" : `${pixel + 12}px`;
       tip.style.right = pixel > place.width / 2 ? `${place.width - pixel + 12}px` : "auto";

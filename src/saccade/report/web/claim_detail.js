@@ -45,11 +45,11 @@ const ClaimDetail = (() => {
     const clear = right - left > 60; // else the two numbers would lie on each other
     if (low !== null) bound(picture, left, low, clear ? "chart-middle" : "chart-end");
     if (high !== null && high !== low) bound(picture, right, high, clear ? "chart-middle" : "");
-    if (Number.isFinite(claim.relation.printed)) svg("path", { d: `M${place(claim.relation.printed)} 18V38`, class: "chart-line chart-stroke-1 chart-dash" }, picture);
+    if (Number.isFinite(claim.relation.printed)) svg("path", { d: `M${place(claim.relation.printed)} 18V38`, class: "chart-line chart-stroke-7 chart-dash" }, picture);
     if (claim.interval?.every(Number.isFinite)) {
-      svg("path", { d: `M${place(claim.interval[0])} 28H${place(claim.interval[1])}`, class: "chart-line chart-stroke-1 claim-interval" }, picture);
+      svg("path", { d: `M${place(claim.interval[0])} 28H${place(claim.interval[1])}`, class: `chart-line claim-interval claim-${claim.kind}` }, picture);
     }
-    svg("circle", { cx: place(claim.measured), cy: 28, r: 5, class: "chart-fill-1" }, picture);
+    svg("circle", { cx: place(claim.measured), cy: 28, r: 5, class: `claim-dot claim-${claim.kind}` }, picture);
     text(`measured ${Charts.format(claim.measured, 4)}`, { x: Math.min(245, Math.max(55, place(claim.measured))), y: 12, class: "chart-middle" }, picture);
     return picture;
   }

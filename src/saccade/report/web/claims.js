@@ -2,17 +2,18 @@
 const Claims = (() => {
   "use strict";
   const { html } = ChartFrame;
+  const place = (id) => document.getElementById(id);
   let [table, body, rows, claims] = [null, null, [], []];
   const NOTHING = { kind: "", statement: "", against: "", words: "" };
   const chosen = { ...NOTHING };
-  let shownCount = null;
   let onOpen = () => {};
+  let onFilter = () => {}; // called with the place of each claim that is shown
 
   const detailOf = (row) => (row.nextElementSibling?.classList.contains("detail") ? row.nextElementSibling : null);
 
   function filter() {
     const words = chosen.words.toLowerCase().split(/\s+/).filter(Boolean);
-    let count = 0;
+    const found = new Set();
     for (const row of rows) {
       const claim = claims[Number(row.dataset.claim)];
       const { key, title } = claim.statement;
@@ -22,13 +23,23 @@ const Claims = (() => {
       row.hidden = !isShown;
       const detail = detailOf(row);
       if (detail) detail.hidden = !isShown;
-      count += isShown ? 1 : 0;
+      if (isShown) found.add(Number(row.dataset.claim));
     }
-    shownCount.textContent = `${count} of ${rows.length} claims`;
-    document.getElementById("claims-none").hidden = count > 0;
-    table.hidden = count === 0;
-    for (const input of document.querySelectorAll("[data-filter]")) input.classList.toggle("filtering", input.value !== "");
+    place("claims-none").hidden = found.size > 0;
+    table.hidden = found.size === 0;
+    sayShown(found.size);
+    onFilter(found);
     for (const tile of document.querySelectorAll(".tile")) tile.setAttribute("aria-pressed", String(tile.dataset.kind === chosen.kind));
+  }
+
+  /** How many claims are shown, by which filters, and the way back. */
+  function sayShown(count) {
+    const filters = [...document.querySelectorAll("[data-filter]")];
+    for (const input of filters) input.classList.toggle("filtering", input.value !== "");
+    const said = filters.filter(({ value }) => value !== "").map(({ value, selectedOptions: [option] = [] }) => option?.textContent ?? `“${value}”`);
+    place("claims-count").textContent = `${count} of ${rows.length} claims`;
+    place("claims-why").textContent = said.length ? `: ${said.join(", ")}` : "";
+    place("claims-all").hidden = !said.length;
   }
 
   /** Verdicts go by kind, everything else by its words, numbers in them by size. */
@@ -57,17 +68,18 @@ const Claims = (() => {
     return onOpen(cell, claims[Number(row.dataset.claim)]);
   }
 
-  function showAll() {
-    Object.assign(chosen, NOTHING);
-    for (const input of document.querySelectorAll("[data-filter]")) input.value = "";
+  /** Every claim, or all of one kind. */
+  function showAll(kind = "") {
+    Object.assign(chosen, NOTHING, { kind });
+    for (const input of document.querySelectorAll("[data-filter]")) input.value = chosen[input.dataset.filter];
     filter();
   }
 
-  /** Show the row of a claim, whatever is filtered. @param {number} place */
-  function reveal(place) {
+  /** Show the row of a claim, whatever is filtered. @param {number} claim its place */
+  function reveal(claim) {
     showAll();
-    document.getElementById("claims-list").open = true;
-    const row = rows.find((other) => Number(other.dataset.claim) === place);
+    place("claims-list").open = true;
+    const row = rows.find((other) => Number(other.dataset.claim) === claim);
     toggle(row, true);
     row.scrollIntoView({ block: "center" });
     row.querySelector(".opener").focus({ preventScroll: true });
@@ -115,27 +127,37 @@ const Claims = (() => {
     }
     for (const tile of document.querySelectorAll(".tile")) {
       tile.addEventListener("click", () => {
-        chosen.kind = chosen.kind === tile.dataset.kind ? "" : tile.dataset.kind;
-        document.querySelector('[data-filter="kind"]').value = chosen.kind;
-        filter();
-        document.getElementById("claims-list").open = true;
-        document.getElementById("claims").scrollIntoView();
+        const kind = chosen.kind === tile.dataset.kind ? "" : tile.dataset.kind;
+        showAll(kind);
+        if (kind) bringIntoView();
       });
     }
   }
 
+  /** What a tile filtered fills the window, from the filters on; the way back has the focus. */
+  function bringIntoView() {
+    place("claims-list").open = true;
+    place("claims-list").scrollIntoView();
+    place("claims-all").focus({ preventScroll: true });
+  }
+
   /** @param {Object[]} given the claims, in the order of the rows @param {(cell: Element, claim: Object) => void} open fills an opened row */
   function attach(given, open) {
-    [claims, onOpen, table] = [given, open, document.getElementById("claims-table")];
+    [claims, onOpen, table] = [given, open, place("claims-table")];
     if (!table) return;
     [body, rows] = [table.tBodies[0], [...table.tBodies[0].rows]];
-    shownCount = document.getElementById("claims-count");
     rows.forEach(addOpener);
     [...table.tHead.rows[0].cells].forEach(addSorter);
     addFilters();
-    document.getElementById("claims-all").addEventListener("click", showAll);
+    place("claims-all").addEventListener("click", () => showAll());
     filter();
   }
 
-  return Object.freeze({ attach, copyOf, reveal });
+  /** @param {(found: Set<number>) => void} listen is told the places of the claims that are shown, now and at every filter */
+  function follow(listen) {
+    onFilter = listen;
+    filter();
+  }
+
+  return Object.freeze({ attach, copyOf, follow, reveal });
 })();

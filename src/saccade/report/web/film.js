@@ -70,8 +70,8 @@ const Film = (() => {
     }
   }
 
-  /** @param {Element} container @param {Object} film as in film.json @param {{name: string, link: ?string}} result where it is from */
-  function create(container, film, { name, link }) {
+  /** @param {Element} container @param {Object} film as in film.json @param {{title: string, link: ?string}} result where it is from */
+  function create(container, film, { title, link }) {
     const figure = html("figure", "film", undefined, container);
     html("figcaption", "film-sentence", film.sentence, figure);
     const chart = (film.kind === "heat" ? map : bars)(html("div", "film-stage", undefined, figure), film);
@@ -85,7 +85,7 @@ const Film = (() => {
     marks(track, film);
     const line = html("p", "film-line", undefined, figure);
     const readout = html("b", "film-time", "", line);
-    if (link) html("a", "film-more", name, line).href = link;
+    if (link) html("a", "film-more", `more: ${title}`, line).href = link;
     let [place, last, playing, seen] = [0, null, false, false];
 
     function show() {

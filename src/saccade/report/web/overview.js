@@ -13,7 +13,7 @@ const Overview = (() => {
     control: { name: "control fails as it must", look: "chart-ring chart-stroke-2", shape: (x, y) => `${filled(1)(x, y)}M${x + 1} ${y + 1}l${SIDE - 2} ${SIDE - 2}` },
     outside: { name: "outside its assumptions", look: "chart-fill-6", shape: filled(3) },
     cannot: { name: "cannot be told at this size", look: "chart-ring chart-stroke-6", shape: filled(3) },
-    surprise: { name: "surprise", look: "chart-fill-1", shape: diamond },
+    surprise: { name: "surprise", look: "chart-bad", shape: diamond },
   };
 
   function rowsOf(claims) {
@@ -48,13 +48,16 @@ const Overview = (() => {
     svg("path", { d: shape(x, y), class: look }, group);
     svg("title", {}, group).textContent = `${claim.label}: ${claim.says}; ${claim.verdict_says}`;
     group.addEventListener("click", () => open(place));
+    return group;
   }
 
-  /** @param {Element} container @param {Object[]} claims @param {(place: number) => void} open */
-  function create(container, claims, open) {
-    const rows = rowsOf(claims);
+  /** @param {Element} container @param {Object[]} claims @param {(name: string) => string} titleOf a result @param {(place: number) => void} open */
+  function create(container, claims, titleOf, open) {
+    const rows = rowsOf(claims).map(([name, found]) => [titleOf(name), found]);
     const title = "All claims, result by result";
     const caption = "One square for each claim. Choose one to open its claim; the table of claims below does the same by keyboard.";
+    const squares = new Map(); // by the place of their claim
+    let shown = null; // places of the claims that filters leave; null: all
     const frame = ChartFrame.create(container, { title, caption, height: 60 + rows.length * 34 }, draw);
 
     function draw(width) {
@@ -68,12 +71,17 @@ const Overview = (() => {
       for (const [name, found] of rows) {
         text(shortened(name, 36), isNarrow ? { x: 2, y: y + 8, class: "chart-name" } : { x: left - 8, y: y + 10, class: "chart-name chart-end" }, picture);
         if (isNarrow) y += 16;
-        found.forEach((one, at) => square(picture, one, left + (at % across) * STEP, y + Math.floor(at / across) * STEP, open));
+        found.forEach((one, at) => squares.set(one.place, square(picture, one, left + (at % across) * STEP, y + Math.floor(at / across) * STEP, open)));
         y += Math.ceil(found.length / across) * STEP + (isNarrow ? 8 : 5);
       }
+      fade();
       picture.setAttribute("height", y);
       picture.setAttribute("viewBox", `0 0 ${width} ${y}`);
       frame.describe({ title, caption }, Object.entries(KINDS).map(([kind, { name: word }]) => `${word}: ${claims.filter((claim) => claim.kind === kind).length}`).join(", "));
+    }
+
+    function fade() {
+      for (const [place, group] of squares) group.setAttribute("opacity", shown === null || shown.has(place) ? 1 : 0.15);
     }
 
     frame.redraw();
@@ -82,6 +90,8 @@ const Overview = (() => {
       claim.verdict, claim.expected, claim.against, claim.breaks];
     return {
       element: frame.figure,
+      /** Only these claims are full. @param {Set<number>} places */
+      only(places) { shown = places; fade(); },
       toSVG: () => ChartSave.toSVG(frame.picture, title),
       toCSV: () => ChartSave.csv([header, ...claims.map(line)]),
     };

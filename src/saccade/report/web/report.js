@@ -12,7 +12,7 @@
     for (const [index, result] of data.results.entries()) {
       if (!result.film) continue;
       const film = JSON.parse(await Packed.text(result.film));
-      Film.create(place("films"), film, { name: result.name, link: isAlone ? null : `#result-${index}` });
+      Film.create(place("films"), film, { title: result.title, link: isAlone ? null : `#result-${index}` });
     }
   }
 
@@ -23,7 +23,11 @@
       await Figures.own(place("story"), { name: "runs", panels: data.story, tables: {} });
       await Overlay.create(place("overlay"), data.records);
     } else if (!isAlone) {
-      if (data.claims.length) Charts.saveMenu(Overview.create(place("all-claims"), data.claims, Claims.reveal), "claims");
+      if (!data.claims.length) return;
+      const titleOf = (name) => data.results.find((result) => result.name === name).title;
+      const all = Overview.create(place("all-claims"), data.claims, titleOf, Claims.reveal);
+      Charts.saveMenu(all, "claims");
+      Claims.follow(all.only);
     } else if (first.panels || first.svg) {
       await Figures.own(place("story"), first);
     } else if (data.records.length) {

@@ -38,8 +38,8 @@ const View = (() => {
     const places = (figure) => figure.choices.map((choice) => state.choice[choice.axis] ?? 0);
 
     /** A record with several clocks is listed once for each. */
-    const names = () => records.map(({ name, result, clockLabel }) => (records.filter((one) => one.result === result).length > 1
-      ? `${name}, by ${clockLabel.split(",")[0]}` : name));
+    const names = () => records.map(({ title, result, clockLabel }) => (records.filter((one) => one.result === result).length > 1
+      ? `${title}, by ${clockLabel.split(",")[0]}` : title));
 
     function writeControls() {
       controls.replaceChildren();
