@@ -15,7 +15,7 @@ from saccade.experiments import REAL_TEXT, SYNTHETIC
 from saccade.theory.statement import Statement
 from saccade.theory.statements import LISTS
 
-OF_TEXT = {entry.file for entry in REAL_TEXT.values()}
+OF_TEXT = {name.replace("-", "_") for name in REAL_TEXT}
 FILES = sorted(Path(saccade.experiments.__file__).parent.rglob("*.py"))
 
 

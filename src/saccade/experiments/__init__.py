@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saccade.errors import InputError, checked_choice
-from saccade.experiments.titles import TITLES
 from saccade.theory.papers import PAPERS
 
 if TYPE_CHECKING:
@@ -28,93 +27,96 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """The part and file of an experiment, what it covers of the papers, and its time on two cores in seconds."""
+    """The part of an experiment, its title in menus, what it covers of the papers, and its time on two cores in seconds.
+
+    Its file has its name, with _ for -.
+    """
 
     part: str
-    file: str
+    title: str
     about: str
     seconds: int
 
 
 SCAN_AND_SNAP = {
-    "syn-small-attention": Entry("scan_and_snap", "syn_small_attention", "Fig. 4: attention on Syn-Small", 3),
-    "adam-subsets": Entry("scan_and_snap", "adam_subsets", "Fig. 5: Adam", 4),
-    "syn-medium-entropy": Entry("scan_and_snap", "syn_medium_entropy", "Figs. 6, 11, 12: entropy and recall, 640 runs", 5),
-    "momentum-and-start": Entry("scan_and_snap", "momentum_and_start", "momentum and initialisation (errata)", 4),
-    "long-context-limit": Entry("scan_and_snap", "long_context_limit", "Lemmas 1, 2, 18: long contexts", 4),
-    "decoder-dynamics": Entry("scan_and_snap", "decoder_dynamics", "Lemmas 3, 5, 7, Fig. 8: decoder logits", 4),
-    "speed-control": Entry("scan_and_snap", "speed_control", "Lemmas 6, 8, 9: learning speed of attention", 5),
+    "syn-small-attention": Entry("scan_and_snap", "Attention on Syn-Small", "Fig. 4: attention on Syn-Small", 3),
+    "adam-subsets": Entry("scan_and_snap", "Adam's choice of tokens", "Fig. 5: Adam", 4),
+    "syn-medium-entropy": Entry("scan_and_snap", "Entropy on Syn-Medium", "Figs. 6, 11, 12: entropy and recall, 640 runs", 5),
+    "momentum-and-start": Entry("scan_and_snap", "Momentum and the start", "momentum and initialisation (errata)", 4),
+    "long-context-limit": Entry("scan_and_snap", "Long contexts", "Lemmas 1, 2, 18: long contexts", 4),
+    "decoder-dynamics": Entry("scan_and_snap", "How the decoder grows", "Lemmas 3, 5, 7, Fig. 8: decoder logits", 4),
+    "speed-control": Entry("scan_and_snap", "How fast attention learns", "Lemmas 6, 8, 9: learning speed of attention", 5),
     "concentration-of-counts": Entry(
-        "scan_and_snap", "concentration_of_counts", "Lemmas 10-12, Theorem 5, Corollary 1: random class order", 5
+        "scan_and_snap", "Classes in random order", "Lemmas 10-12, Theorem 5, Corollary 1: random class order", 5
     ),
-    "backprop-gradient": Entry("scan_and_snap", "backprop_gradient", "Theorem 1: coupling of classes", 3),
-    "attention-fates": Entry("scan_and_snap", "attention_fates", "Lemma 4, Theorem 2, Corollary 2: who gains attention", 6),
-    "relative-gain": Entry("scan_and_snap", "relative_gain", "Theorem 3: frequent tokens gain more", 4),
-    "scan-then-snap": Entry("scan_and_snap", "scan_then_snap", "Theorem 4: scan, then snap", 7),
-    "plain-snap": Entry("scan_and_snap", "plain_snap", "Theorem 4 in plain gradient flow", 11),
-    "plain-coupling": Entry("scan_and_snap", "plain_coupling", "Theorem 1, redone for plain descent", 3),
-    "plain-descent": Entry("scan_and_snap", "plain_descent", "Theorem 4, redone for plain descent", 12),
-    "late-snap": Entry("scan_and_snap", "late_snap", "Theorem 4, redone for plain descent: strong overlaps", 4),
-    "break-conditions": Entry("scan_and_snap", "break_conditions", "Assumption 1(c): rate ratios from 0.01 to 100", 7),
-    "turning-heights": Entry("scan_and_snap", "turning_heights", "Theorem 2 with unequal classes: when tokens fall", 22),
-    "large-steps": Entry("scan_and_snap", "large_steps", "Assumption 1(c) in SGD: how large steps may be", 4),
-    "starts": Entry("scan_and_snap", "starts", "Theorems 2 and 3 from any start", 11),
-    "reparameterisation": Entry("scan_and_snap", "reparameterisation", "section 3: U, W_Q, W_K, W_V instead of Y and Z", 7),
-    "four-stages": Entry("scan_and_snap", "four_stages", "Fig. 2: start, suppression, winners, freeze", 8),
-    "snap-phase-diagram": Entry("scan_and_snap", "snap_phase_diagram", "Theorem 4 over both learning rates", 15),
-    "first-force": Entry("scan_and_snap", "first_force", "first move of attention, from counts alone", 6),
-    "growth-figures": Entry("scan_and_snap", "growth_figures", "Figs. 3 and 9: the formulas of Theorem 4", 3),
-    "positional-prior": Entry("scan_and_snap", "positional_prior", "Lemma 4, Theorems 2-4 with positions", 8),
-    "joint-laws": Entry("scan_and_snap", "joint_laws", "JoMA: Theorems 1, 2, 4, Fig. 4", 7),
-    "layers-in-turn": Entry("scan_and_snap", "layers_in_turn", "JoMA with two and three layers", 8),
-    "adam-sign-limit": Entry("scan_and_snap", "adam_sign_limit", "Fig. 5 explained; momentum", 11),
+    "backprop-gradient": Entry("scan_and_snap", "How classes couple", "Theorem 1: coupling of classes", 3),
+    "attention-fates": Entry("scan_and_snap", "Who gains attention", "Lemma 4, Theorem 2, Corollary 2: who gains attention", 6),
+    "relative-gain": Entry("scan_and_snap", "Frequent tokens gain more", "Theorem 3: frequent tokens gain more", 4),
+    "scan-then-snap": Entry("scan_and_snap", "Scan, then snap", "Theorem 4: scan, then snap", 7),
+    "plain-snap": Entry("scan_and_snap", "The snap in plain descent", "Theorem 4 in plain gradient flow", 11),
+    "plain-coupling": Entry("scan_and_snap", "Coupling in plain descent", "Theorem 1, redone for plain descent", 3),
+    "plain-descent": Entry("scan_and_snap", "Plain descent creeps on", "Theorem 4, redone for plain descent", 12),
+    "late-snap": Entry("scan_and_snap", "A late snap", "Theorem 4, redone for plain descent: strong overlaps", 4),
+    "break-conditions": Entry("scan_and_snap", "When scanning breaks", "Assumption 1(c): rate ratios from 0.01 to 100", 7),
+    "turning-heights": Entry("scan_and_snap", "Unequal classes", "Theorem 2 with unequal classes: when tokens fall", 22),
+    "large-steps": Entry("scan_and_snap", "Large steps", "Assumption 1(c) in SGD: how large steps may be", 4),
+    "starts": Entry("scan_and_snap", "Other starts", "Theorems 2 and 3 from any start", 11),
+    "reparameterisation": Entry("scan_and_snap", "Training W_Q and W_V", "section 3: U, W_Q, W_K, W_V instead of Y and Z", 7),
+    "four-stages": Entry("scan_and_snap", "Four stages", "Fig. 2: start, suppression, winners, freeze", 8),
+    "snap-phase-diagram": Entry("scan_and_snap", "When it snaps, for all rates", "Theorem 4 over both learning rates", 15),
+    "first-force": Entry("scan_and_snap", "First force, from counts", "first move of attention, from counts alone", 6),
+    "growth-figures": Entry("scan_and_snap", "Growth of attention", "Figs. 3 and 9: the formulas of Theorem 4", 3),
+    "positional-prior": Entry("scan_and_snap", "Positions", "Lemma 4, Theorems 2-4 with positions", 8),
+    "joint-laws": Entry("scan_and_snap", "JoMA: MLP and attention", "JoMA: Theorems 1, 2, 4, Fig. 4", 7),
+    "layers-in-turn": Entry("scan_and_snap", "Several layers", "JoMA with two and three layers", 8),
+    "adam-sign-limit": Entry("scan_and_snap", "Adam flattens attention", "Fig. 5 explained; momentum", 11),
 }
 FOCUS_AND_DILUTION = {
     "markov-contexts": Entry(
-        "focus_and_dilution", "markov_contexts", "Definitions 2.1, 2.2, Propositions 2.3, B.1: long contexts", 9
+        "focus_and_dilution", "Long Markov contexts", "Definitions 2.1, 2.2, Propositions 2.3, B.1: long contexts", 9
     ),
-    "saddle-departure": Entry("focus_and_dilution", "saddle_departure", "Lemma 3.1 and its missing hypotheses", 6),
-    "condensation": Entry("focus_and_dilution", "condensation", "stage I, Theorem 3.2: condensation", 4),
+    "saddle-departure": Entry("focus_and_dilution", "Leaving a saddle", "Lemma 3.1 and its missing hypotheses", 6),
+    "condensation": Entry("focus_and_dilution", "Condensation", "stage I, Theorem 3.2: condensation", 4),
     "condensation-transition": Entry(
-        "focus_and_dilution", "condensation_transition", "Lemmas and propositions C.1-C.6: from stage I to II", 5
+        "focus_and_dilution", "The end of condensation", "Lemmas and propositions C.1-C.6: from stage I to II", 5
     ),
-    "ray-critical-point": Entry("focus_and_dilution", "ray_critical_point", "Propositions 3.3, 3.4, C.7: both critical points", 7),
-    "focus-growth": Entry("focus_and_dilution", "focus_growth", "stage II, Theorem 3.5: focus", 6),
-    "mass-redistribution": Entry("focus_and_dilution", "mass_redistribution", "Proposition 3.6, Theorem 3.7: embedding mass", 6),
-    "dilution-drift": Entry("focus_and_dilution", "dilution_drift", "stage III for any token frequencies: dilution", 5),
-    "next-direction": Entry("focus_and_dilution", "next_direction", "which direction opens next", 5),
-    "degenerate-stall": Entry("focus_and_dilution", "degenerate_stall", "stage IV: nearly equal rare tokens", 5),
+    "ray-critical-point": Entry("focus_and_dilution", "Two critical points", "Propositions 3.3, 3.4, C.7: both critical points", 7),
+    "focus-growth": Entry("focus_and_dilution", "Focus", "stage II, Theorem 3.5: focus", 6),
+    "mass-redistribution": Entry("focus_and_dilution", "Focus moves embeddings", "Proposition 3.6, Theorem 3.7: embedding mass", 6),
+    "dilution-drift": Entry("focus_and_dilution", "Dilution", "stage III for any token frequencies: dilution", 5),
+    "next-direction": Entry("focus_and_dilution", "Which direction opens next", "which direction opens next", 5),
+    "degenerate-stall": Entry("focus_and_dilution", "Nearly equal tokens stall", "stage IV: nearly equal rare tokens", 5),
     "saturated-point": Entry(
-        "focus_and_dilution", "saturated_point", "stage IV, Proposition 3.8, Theorem 3.9, Appendix D: saturated attention", 9
+        "focus_and_dilution", "Saturated attention", "stage IV, Proposition 3.8, Theorem 3.9, Appendix D: saturated attention", 9
     ),
-    "symmetric-escape": Entry("focus_and_dilution", "symmetric_escape", "stage IV: exactly equal rare tokens", 8),
-    "focus-sign": Entry("focus_and_dilution", "focus_sign", "which way attention turns first", 3),
-    "other-chains": Entry("focus_and_dilution", "other_chains", "other chains with the same token frequencies", 3),
-    "focus-dilution-cycle": Entry("focus_and_dilution", "focus_dilution_cycle", "the whole cycle", 3),
-    "focus-dilution-adam": Entry("focus_and_dilution", "focus_dilution_adam", "Adam, with and without noise", 14),
-    "focus-dilution-published": Entry("focus_and_dilution", "focus_dilution_published", "Fig. 2 at the published settings", 25),
+    "symmetric-escape": Entry("focus_and_dilution", "Equal rare tokens escape", "stage IV: exactly equal rare tokens", 8),
+    "focus-sign": Entry("focus_and_dilution", "Which way attention turns", "which way attention turns first", 3),
+    "other-chains": Entry("focus_and_dilution", "Other Markov chains", "other chains with the same token frequencies", 3),
+    "focus-dilution-cycle": Entry("focus_and_dilution", "The whole cycle", "the whole cycle", 3),
+    "focus-dilution-adam": Entry("focus_and_dilution", "The cycle under Adam", "Adam, with and without noise", 14),
+    "focus-dilution-published": Entry("focus_and_dilution", "The published run", "Fig. 2 at the published settings", 25),
 }
 RANK_COLLAPSE = {
-    "blow-up": Entry("rank_collapse", "blow_up", "Theorem 1, Propositions 2, 4-8, Assumption 1", 7),
-    "escape-clock": Entry("rank_collapse", "escape_clock", "stage I in the network, Proposition 1, Theorem 2", 6),
-    "rank-collapse": Entry("rank_collapse", "rank_collapse", "stage II, Proposition 3, Theorem 3", 20),
+    "blow-up": Entry("rank_collapse", "Blow-up in finite time", "Theorem 1, Propositions 2, 4-8, Assumption 1", 7),
+    "escape-clock": Entry("rank_collapse", "When the loss falls", "stage I in the network, Proposition 1, Theorem 2", 6),
+    "rank-collapse": Entry("rank_collapse", "Rank collapse", "stage II, Proposition 3, Theorem 3", 20),
 }
 REAL_TEXT = {  # need the extras `torch` and `text`
-    "wikitext-attention": Entry("real_text", "wikitext_attention", "Fig. 7 of Scan and Snap: sparse attention", 35),
-    "wikitext-entropy": Entry("real_text", "wikitext_entropy", "Fig. 10: entropy and learning rate", 20),
-    "text-fates": Entry("real_text", "text_fates", "Theorems 2 and 3 on text", 90),
-    "first-force-text": Entry("real_text", "first_force_text", "first move of attention on text, from counts", 25),
-    "text-cycle": Entry("real_text", "text_cycle", "Focus and Dilution on text: the four stages", 75),
-    "text-first-move": Entry("real_text", "text_first_move", "which way attention turns first on text", 25),
-    "text-cycle-published": Entry("real_text", "text_cycle_published", "Fig. 3 at the published settings", 110),
-    "positions": Entry("real_text", "positions", "do positions change which tokens gain?", 35),
-    "optimisers": Entry("real_text", "optimisers", "do SGD and Adam favour the same tokens?", 30),
-    "depth": Entry("real_text", "depth", "which layer slows first?", 35),
-    "context-length": Entry("real_text", "context_length", "how long is a long context?", 30),
-    "sparse-then-dense": Entry("real_text", "sparse_then_dense", "sparse, then dense", 220),
-    "forecast-transformer": Entry("real_text", "forecast_transformer", "first force against an ordinary Transformer", 20),
-    "forecast": Entry("real_text", "forecast", "forecast from counts, scored", 35),
-    "attention-drive": Entry("rank_collapse", "attention_drive", "which head opens first? (no text)", 30),
+    "wikitext-attention": Entry("real_text", "Sparse attention on WikiText", "Fig. 7 of Scan and Snap: sparse attention", 35),
+    "wikitext-entropy": Entry("real_text", "Entropy on WikiText", "Fig. 10: entropy and learning rate", 20),
+    "text-fates": Entry("real_text", "Who gains attention on text", "Theorems 2 and 3 on text", 90),
+    "first-force-text": Entry("real_text", "First force on text", "first move of attention on text, from counts", 25),
+    "text-cycle": Entry("real_text", "The cycle on text", "Focus and Dilution on text: the four stages", 75),
+    "text-first-move": Entry("real_text", "First move on text", "which way attention turns first on text", 25),
+    "text-cycle-published": Entry("real_text", "The published run on text", "Fig. 3 at the published settings", 110),
+    "positions": Entry("real_text", "Positions on text", "do positions change which tokens gain?", 35),
+    "optimisers": Entry("real_text", "SGD against Adam", "do SGD and Adam favour the same tokens?", 30),
+    "depth": Entry("real_text", "Which layer slows first", "which layer slows first?", 35),
+    "context-length": Entry("real_text", "How long is long?", "how long is a long context?", 30),
+    "sparse-then-dense": Entry("real_text", "Sparse, then dense", "sparse, then dense", 220),
+    "forecast-transformer": Entry("real_text", "Forecast for a Transformer", "first force against an ordinary Transformer", 20),
+    "forecast": Entry("real_text", "Forecast from counts", "forecast from counts, scored", 35),
+    "attention-drive": Entry("rank_collapse", "Which head opens first", "which head opens first? (no text)", 30),
 }
 SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
 EXPERIMENTS = SYNTHETIC | REAL_TEXT
@@ -147,8 +149,7 @@ def module_of(name: str) -> str:
     """The module of an experiment, or the path of a user's own file."""
     if name.endswith(".py"):
         return own_file(name)
-    entry = _entry(name)
-    return f"saccade.experiments.{entry.part}.{entry.file}"
+    return f"saccade.experiments.{_entry(name).part}.{name.replace('-', '_')}"
 
 
 def told_of(name: str) -> dict[str, Any]:
@@ -158,7 +159,7 @@ def told_of(name: str) -> dict[str, Any]:
     if name not in EXPERIMENTS:
         return {"statement": finding_of(name), "part": "Your own", "place": len(EXPERIMENTS), "file": own_file(name)}
     part, place = _PARTS[EXPERIMENTS[name].part], list(EXPERIMENTS).index(name)
-    return {"title": TITLES[name], "statement": finding_of(name), "part": part, "place": place, "file": ""}
+    return {"title": EXPERIMENTS[name].title, "statement": finding_of(name), "part": part, "place": place, "file": ""}
 
 
 def with_setting(setting: str) -> list[str]:
@@ -178,7 +179,7 @@ def finding_of(name: str) -> str:
         path = Path(name)
     else:
         entry = _entry(name)
-        path = Path(__file__).parent / entry.part / f"{entry.file}.py"
+        path = Path(__file__).parent / entry.part / f"{name.replace('-', '_')}.py"
     with path.open(encoding="utf-8") as file:  # up to the first thing said: parsing whole files would make `saccade list` slow
         told = (token for token in tokenize.generate_tokens(file.readline) if token.type not in (tokenize.COMMENT, tokenize.NL))
         first = next(told)
