@@ -99,20 +99,20 @@ RANK_COLLAPSE = {
     "rank-collapse": Entry("rank_collapse", "rank_collapse", "stage II, Proposition 3, Theorem 3", 20),
 }
 REAL_TEXT = {  # need the extras `torch` and `text`
-    "wikitext-attention": Entry("real_text", "wikitext_attention", "Fig. 7 of Scan and Snap: sparse attention", 35),
+    "wikitext-attention": Entry("real_text", "wikitext_attention", "Fig. 7 of Scan and Snap: sparse attention", 40),
     "wikitext-entropy": Entry("real_text", "wikitext_entropy", "Fig. 10: entropy and learning rate", 20),
-    "text-fates": Entry("real_text", "text_fates", "Theorems 2 and 3 on text", 90),
-    "first-force-text": Entry("real_text", "first_force_text", "first move of attention on text, from counts", 25),
+    "text-fates": Entry("real_text", "text_fates", "Theorems 2 and 3 on text", 110),
+    "first-force-text": Entry("real_text", "first_force_text", "first move of attention on text, from counts", 30),
     "text-cycle": Entry("real_text", "text_cycle", "Focus and Dilution on text: the four stages", 75),
     "text-first-move": Entry("real_text", "text_first_move", "which way attention turns first on text", 25),
     "text-cycle-published": Entry("real_text", "text_cycle_published", "Fig. 3 at the published settings", 110),
     "positions": Entry("real_text", "positions", "do positions change which tokens gain?", 35),
     "optimisers": Entry("real_text", "optimisers", "do SGD and Adam favour the same tokens?", 30),
     "depth": Entry("real_text", "depth", "which layer slows first?", 35),
-    "context-length": Entry("real_text", "context_length", "how long is a long context?", 30),
+    "context-length": Entry("real_text", "context_length", "how long is a long context?", 15),
     "sparse-then-dense": Entry("real_text", "sparse_then_dense", "sparse, then dense", 220),
+    "forecast": Entry("real_text", "forecast", "forecast from counts, scored", 20),
     "forecast-transformer": Entry("real_text", "forecast_transformer", "first force against an ordinary Transformer", 20),
-    "forecast": Entry("real_text", "forecast", "forecast from counts, scored", 35),
     "attention-drive": Entry("rank_collapse", "attention_drive", "which head opens first? (no text)", 30),
 }
 SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
