@@ -102,20 +102,20 @@ RANK_COLLAPSE = {
     "rank-collapse": Entry("rank_collapse", "Rank collapse", "stage II, Proposition 3, Theorem 3", 20),
 }
 REAL_TEXT = {  # need the extras `torch` and `text`
-    "wikitext-attention": Entry("real_text", "Sparse attention on WikiText", "Fig. 7 of Scan and Snap: sparse attention", 35),
+    "wikitext-attention": Entry("real_text", "Sparse attention on WikiText", "Fig. 7 of Scan and Snap: sparse attention", 40),
     "wikitext-entropy": Entry("real_text", "Entropy on WikiText", "Fig. 10: entropy and learning rate", 20),
-    "text-fates": Entry("real_text", "Who gains attention on text", "Theorems 2 and 3 on text", 90),
-    "first-force-text": Entry("real_text", "First force on text", "first move of attention on text, from counts", 25),
+    "text-fates": Entry("real_text", "Who gains attention on text", "Theorems 2 and 3 on text", 110),
+    "first-force-text": Entry("real_text", "First force on text", "first move of attention on text, from counts", 30),
     "text-cycle": Entry("real_text", "The cycle on text", "Focus and Dilution on text: the four stages", 75),
     "text-first-move": Entry("real_text", "First move on text", "which way attention turns first on text", 25),
     "text-cycle-published": Entry("real_text", "The published run on text", "Fig. 3 at the published settings", 110),
     "positions": Entry("real_text", "Positions on text", "do positions change which tokens gain?", 35),
     "optimisers": Entry("real_text", "SGD against Adam", "do SGD and Adam favour the same tokens?", 30),
     "depth": Entry("real_text", "Which layer slows first", "which layer slows first?", 35),
-    "context-length": Entry("real_text", "How long is long?", "how long is a long context?", 30),
+    "context-length": Entry("real_text", "How long is long?", "how long is a long context?", 15),
     "sparse-then-dense": Entry("real_text", "Sparse, then dense", "sparse, then dense", 220),
     "forecast-transformer": Entry("real_text", "Forecast for a Transformer", "first force against an ordinary Transformer", 20),
-    "forecast": Entry("real_text", "Forecast from counts", "forecast from counts, scored", 35),
+    "forecast": Entry("real_text", "Forecast from counts", "forecast from counts, scored", 20),
     "attention-drive": Entry("rank_collapse", "Which head opens first", "which head opens first? (no text)", 30),
 }
 SYNTHETIC = SCAN_AND_SNAP | FOCUS_AND_DILUTION | RANK_COLLAPSE
