@@ -28,8 +28,8 @@ def record():
 def test_every_verdict_is_the_expected_one(record):
     """Contexts of the published length hardly show the rarest token: there the rate is not asked."""
     claims = list(EXPERIMENT.claims(record))
-    outside = [claim for claim in claims if not claim.as_expected]
-    assert {claim.verdict for claim in outside} == {OUTSIDE}
+    assert [claim.label for claim in claims if not claim.as_expected] == []
+    outside = [claim for claim in claims if claim.verdict == OUTSIDE]
     kinds = ("{}", "Metropolis, {}", "cycle, {}")
     assert [claim.case["chain"] for claim in outside] == [kind.format(law) for kind in kinds for law in ("paper", "0.6 of 4")]
     assert all(claim.case["length"] == 19 and "times the expected" in claim.label for claim in outside)

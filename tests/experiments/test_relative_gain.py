@@ -24,12 +24,13 @@ def test_every_verdict_is_the_expected_one(record):
     claims = list(EXPERIMENT.claims(record))
     assert [claim.label for claim in claims if not claim.as_expected] == []
     counts = [sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS, OUTSIDE)]
-    assert counts == [9, 1, 2]
+    assert counts == [9, 4, 2]
 
 
 def test_the_lead_over_a_common_token_breaks_the_relation(record):
-    first, *_, control = EXPERIMENT.claims(record)
-    assert (control.title, control.verdict) == (first.title, FAILS)
+    claims = list(EXPERIMENT.claims(record))
+    (control,) = (claim for claim in claims if claim.breaks == "both tokens are distinct, of one class")
+    assert (control.title, control.verdict) == (claims[0].title, FAILS)
 
 
 def test_rank_correlation_is_spearmans():

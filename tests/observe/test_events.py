@@ -371,7 +371,7 @@ def test_a_record_without_time_is_refused_in_a_sentence():
 def test_a_record_says_what_it_lacks_for_stages_to_be_looked_for():
     axes = {"time": np.arange(5.0), "class": [0, 1], "token": [0, 1]}
     bare = xr.Dataset({"loss": ("time", np.ones(5))}, {"time": axes["time"]})
-    with pytest.warns(UserWarning, match=r"looks only at the loss, .* `attention` .* with `stationary`, or .*`embedding`"):
+    with pytest.warns(UserWarning, match=r"searches only the loss, .* `attention` .* with `stationary`, or .*`embedding`"):
         find_events(bare)
     seen = xr.Dataset({"attention": (tuple(axes), np.full((5, 2, 2), 0.5)), "loss": ("time", np.ones(5))}, axes)
     with pytest.warns(UserWarning, match="does not know which tokens are frequent.*`token_prob` and `class_weight`"):

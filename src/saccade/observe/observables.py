@@ -123,7 +123,7 @@ def lacking_in(record: xr.Dataset, found: Mapping[str, Any]) -> str:
     if set(found) - {"loss"}:
         return ""
     return (
-        "`find_events` looks only at the loss, since the record has nothing else that it knows: `attention` (..., token) with "
+        "`find_events` searches only the loss, since the record has nothing else that it knows: `attention` (..., token) with "
         f"{frequencies}; or matrices called `embedding`, `query_matrix` and `key_matrix`. Other curves can be given by name."
     )
 

@@ -8,7 +8,7 @@ horizon, whether it is still scanning or frozen. Expect an onset that goes as 1 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -101,7 +101,7 @@ def _scanned(record: xr.Dataset) -> NDArray[np.bool_]:
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
     settings, scanned, measured = EXPERIMENT.settings_of(record), _scanned(record), record.onset.values
-    horizon, usual = settings.horizon, settings == Settings()
+    horizon, usual = settings.horizon, replace(settings, n_rates=Settings.n_rates) == Settings()
     K = int(record.n_classes)
     weak = below(WEAK_OVERLAPS, (K - 1) * float(record.normaliser) ** -2, 1 / K, LARGEST)
     case = Case(given=[weak])
