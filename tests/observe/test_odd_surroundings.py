@@ -99,3 +99,14 @@ def test_a_step_beyond_all_training_costs_no_record(tmp_path):
             recorder.step(10**30, 1.0)
         recorder.step(1, 1.0)
     assert saccade.load_record(tmp_path / "run").time.values.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("given", [lambda ids: ids, lambda ids: (ids,), lambda ids: {"tokens": ids}])
+def test_a_probe_whose_tensor_is_filled_with_the_next_batch_stays_what_it_was(given):
+    model, ids = zoo.HandWritten("fused"), zoo.ids()
+    with saccade.watch(model, given(ids), budget=None) as recorder:
+        recorder.observe(0)
+        ids.zero_()
+        recorder.observe(1)
+    seen = recorder.record.entropy.values
+    np.testing.assert_array_equal(seen[1], seen[0])
