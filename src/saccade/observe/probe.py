@@ -150,7 +150,9 @@ class Probe:
         if not tensors:
             raise InputError("the probe holds no tensor; it must be a batch that the model can be called with.")
         if any(tensor.is_meta for tensor in tensors):
-            raise InputError("the probe's tensors are on the device `meta`, which holds no numbers; give it tensors on another one.")
+            raise InputError(
+                "the probe's tensors are on the device `meta`, which holds no numbers; give it tensors on another one."
+            )
         if any(tensor.numel() == 0 for tensor in tensors):
             raise InputError("the probe is empty; it must hold at least one sequence of at least one token.")
         return tensors[0].shape[self._axis]
