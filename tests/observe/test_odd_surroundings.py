@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -99,3 +101,30 @@ def test_a_step_beyond_all_training_costs_no_record(tmp_path):
             recorder.step(10**30, 1.0)
         recorder.step(1, 1.0)
     assert saccade.load_record(tmp_path / "run").time.values.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("given", [lambda ids: ids, lambda ids: (ids,), lambda ids: {"tokens": ids}])
+def test_a_probe_whose_tensor_is_filled_with_the_next_batch_stays_what_it_was(given):
+    model, ids = zoo.HandWritten("fused"), zoo.ids()
+    with saccade.watch(model, given(ids), budget=None) as recorder:
+        recorder.observe(0)
+        ids.zero_()
+        recorder.observe(1)
+    seen = recorder.record.entropy.values
+    np.testing.assert_array_equal(seen[1], seen[0])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_run_that_has_ended_goes_on_elsewhere_though_a_process_forked_meanwhile_is_alive(tmp_path):
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
+        recorder.step(0)
+        child = os.fork()  # as workers of a loader are made
+        if child == 0:
+            signal.pause()
+    another = os.open(tmp_path / "run" / "observations", os.O_RDONLY)  # as another process would ask
+    try:
+        fcntl.flock(another, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(another)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

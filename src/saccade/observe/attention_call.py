@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-BYTES_PER_BLOCK = 2**22  # of weights in float32: as many query rows at a time as fit, at least one
+BYTES_PER_BLOCK = 2**21  # of weights in float32: as many query rows at a time as fit, at least one
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,14 @@ from torch import Tensor, nn
 from torch.nn.attention import flex_attention as flex
 from torch.overrides import TorchFunctionMode
 
-from saccade.observe.attention_call import BYTES_PER_BLOCK, AttentionCall, given_weights
+from saccade.observe.attention_call import AttentionCall, given_weights
 from saccade.observe.free_memory import give_back
 from saccade.observe.kernels import of_dot_product, of_flex, of_multi_head
 from saccade.observe.layout import Layout, Untold
 from saccade.observe.softmax_trail import PRODUCTS, SOFTMAXES, SoftmaxTrail
 from saccade.observe.told_attention import listening
 
+_LARGE = 2**22  # bytes of weights of a call
 _KERNELS = {F.scaled_dot_product_attention, F.multi_head_attention_forward, flex.flex_attention_hop}
 
 
@@ -52,7 +53,7 @@ class Capture(TorchFunctionMode):
 
         def listen(call: AttentionCall) -> None:
             listener(call)
-            if call.n_bytes >= BYTES_PER_BLOCK:  # a quarter of the time of a small look, which leaves no holes to speak of
+            if call.n_bytes >= _LARGE:  # a quarter of the time of a small look, which leaves no holes to speak of
                 give_back()
 
         self._listener = torch.compiler.disable(listen)  # flex_attention is called from inside a compiled frame

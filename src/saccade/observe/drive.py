@@ -211,7 +211,9 @@ class _Reading:
     def drives(self) -> list[Tensor]:
         """F of every module (head, width in, width in), checked at random keys."""
         width, block = max(e.key.shape[2] for e in self._heads), min(e.key.shape[1] for e in self._heads)
-        found = [torch.zeros(e.query.shape[0], e.query.shape[2], e.key.shape[2], dtype=torch.float64, device="cpu") for e in self._heads]
+        found = [
+            torch.zeros(e.query.shape[0], e.query.shape[2], e.key.shape[2], dtype=torch.float64, device="cpu") for e in self._heads
+        ]
         for begin in range(0, width, block):
             self._put(lambda key, begin=begin: _basis(key, begin, block))  # type: ignore[misc]
             for F, slope in zip(found, self.slopes(), strict=True):

@@ -34,6 +34,7 @@ def of_dot_product(
     """Of `scaled_dot_product_attention`, called with these arguments."""
     q, made = (axes.of(tensor.detach()) for tensor in (query, output))
     k, v = (_of_keys(tensor.detach(), query, axes, len(q)) for tensor in (key, value))
+    k = k.contiguous()  # once: a product with keys laid out otherwise copies them for every block of queries
     if isinstance(attn_mask, CausalBias):  # names a mask without holding it
         attn_mask = attn_mask._materialize(query.device)
     mask = None if attn_mask is None else axes.of(_with_axes_of(query, attn_mask.detach()))

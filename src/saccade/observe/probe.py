@@ -46,6 +46,7 @@ class Probe:
             self._args, self._named = tuple(batch), {}
         else:
             raise InputError(f"the probe must be a tensor, a tuple of arguments or named ones; got {shortened(batch)}.")
+        self._args, self._named = _held(self._args), _held(self._named)
         self._axis = checked_count("batch_axis", batch_axis, low=0, high=1)
         self.n_batch = self._checked_size()
         self._places = self._texts()
@@ -149,7 +150,9 @@ class Probe:
         if not tensors:
             raise InputError("the probe holds no tensor; it must be a batch that the model can be called with.")
         if any(tensor.is_meta for tensor in tensors):
-            raise InputError("the probe's tensors are on the device `meta`, which holds no numbers; give it tensors on another one.")
+            raise InputError(
+                "the probe's tensors are on the device `meta`, which holds no numbers; give it tensors on another one."
+            )
         if any(tensor.numel() == 0 for tensor in tensors):
             raise InputError("the probe is empty; it must hold at least one sequence of at least one token.")
         return tensors[0].shape[self._axis]
@@ -358,6 +361,15 @@ def _without_cache(model: nn.Module) -> Iterator[None]:
     finally:
         if before is True:
             config.use_cache = True
+
+
+def _held(value: Any) -> Any:
+    """With tensors of its own: those that are given may be filled with the next batch."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if type(value) in (list, tuple):
+        return type(value)(_held(each) for each in value)
+    return {name: _held(each) for name, each in value.items()} if type(value) is dict else value
 
 
 def _fresh(value: Any) -> Any:

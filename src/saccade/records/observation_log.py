@@ -198,6 +198,8 @@ class ObservationLog:
     def release(self) -> None:
         """Let other processes go on with the run."""
         if self._lock is not None and self._folder is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(self._lock, fcntl.LOCK_UN)  # closing alone leaves it to processes forked meanwhile: a loader's workers
             os.close(self._lock)
             self._lock = None
             _holders.pop(self._folder.resolve(), None)
