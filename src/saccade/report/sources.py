@@ -88,7 +88,7 @@ class Result:
     @property
     def title(self) -> str:
         """What a menu calls it; a run that was watched has only its name, an experiment written without a title the words of it."""
-        words = self.name.replace("-", " ").capitalize() if "part" in self.about else self.name
+        words = self.name.replace("-", " ").capitalize() if self.about.get("part") else self.name
         return str(self.about.get("title") or words)
 
     def rows(self, table: str) -> list[dict[str, str]]:
