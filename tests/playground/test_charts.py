@@ -228,7 +228,9 @@ def test_what_the_rim_of_cells_is_stands_in_full_on_a_phone(page):
       const { element } = Charts.heat(place, { title: "t", ...axes, ...size, outlineName: "theory with one direction" });
       const picture = element.querySelector("svg").getBoundingClientRect();
       const all = [...element.querySelectorAll("text")].map((one) => [one.textContent, one.getBoundingClientRect()]);
-      const [, key] = all.find(([said]) => said === "rim: theory with one direction"), [, name] = all.find(([said]) => said === "token");
-      return { isInside: key.right <= picture.right && key.bottom <= picture.bottom + 1, isApart: key.top >= name.bottom - 2 || key.right <= name.left };
+      const [, key] = all.find(([said]) => said === "rim: theory with one direction");
+      const [, name] = all.find(([said]) => said === "token");
+      const isInside = key.right <= picture.right && key.bottom <= picture.bottom + 1;
+      return { isInside, isApart: key.top >= name.bottom - 2 || key.right <= name.left };
     }""")
     assert words == {"isInside": True, "isApart": True}

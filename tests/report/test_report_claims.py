@@ -176,7 +176,8 @@ def test_a_verdict_has_one_colour_everywhere_and_orange_is_for_surprises(visit, 
           kind === "cannot" ? piece.borderLeftColor : piece.backgroundColor, lines ?? row.borderLeftColor];
       };
       const bad = style(made("i", "chart-bad", document.body)).fill;
-      return { bad, kinds: Object.fromEntries(["holds", "known", "control", "outside", "cannot", "surprise"].map((one) => [one, colours(one)])) };
+      const kinds = ["holds", "known", "control", "outside", "cannot", "surprise"];
+      return { bad, kinds: Object.fromEntries(kinds.map((one) => [one, colours(one)])) };
     }""")
     kinds = {kind: set(colours) for kind, colours in found["kinds"].items()}
     assert all(len(colours) == 1 for colours in kinds.values()), kinds
