@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saccade.errors import InputError, checked_choice
-from saccade.experiments.titles import TITLES
 from saccade.theory.papers import PAPERS
 
 if TYPE_CHECKING:
@@ -157,6 +156,8 @@ def told_of(name: str) -> dict[str, Any]:
     """
     if name not in EXPERIMENTS:
         return {"statement": finding_of(name), "part": "Your own", "place": len(EXPERIMENTS), "file": own_file(name)}
+    from saccade.experiments.titles import TITLES  # listing needs none
+
     part, place = _PARTS[EXPERIMENTS[name].part], list(EXPERIMENTS).index(name)
     return {"title": TITLES[name], "statement": finding_of(name), "part": part, "place": place, "file": ""}
 
