@@ -172,7 +172,7 @@ def _title(results: list[Result]) -> str:
     if runs := _runs(results):
         return f"{len(runs)} runs" + (f": {', '.join(runs)}" if len(runs) <= _MOST_NAMED else "")
     if len(results) == 1:
-        return results[0].title
+        return results[0].title or results[0].name
     return f"How attention learns: {len(results)} results" + (f", {n_claims} claims" if n_claims else "")
 
 
