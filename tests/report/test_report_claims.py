@@ -146,6 +146,7 @@ def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claim
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (390, 844)])
 def test_a_verdict_brings_what_it_filtered_into_view_and_says_the_way_back(visit, report, claims, width, height):
     page = visit(report, viewport={"width": width, "height": height})
+    page.evaluate("document.getElementById('all-claims').style.minHeight = '2000px'")  # as of many results
     page.locator(".tile-surprise").click()
     rows = page.locator("#claims-table tr[data-claim]:visible")
     expect(rows).to_have_count(3)
