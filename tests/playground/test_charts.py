@@ -222,7 +222,7 @@ def test_a_long_name_at_the_end_of_an_axis_is_not_cut(page):
 def test_what_the_rim_of_cells_is_stands_in_full_on_a_phone(page):
     words = page.evaluate("""() => {
       const place = document.getElementById("chart");
-      place.style.width = "220px";
+      place.style.width = "240px";
       const axes = { x: { label: "token", ticks: ["a", "b"] }, y: { label: "query", ticks: ["a", "b"] } };
       const size = { rows: 2, columns: 2, min: 0, max: 1, unit: "attention", values: [0, 1, 1, 0], outline: [0, 0.5, 0.5, 0] };
       const { element } = Charts.heat(place, { title: "t", ...axes, ...size, outlineName: "theory with one direction" });
