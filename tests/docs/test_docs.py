@@ -58,6 +58,16 @@ def test_the_home_page_holds_the_playground_with_a_link_for_each_story(site):
     assert (site / "playground.html").read_text("utf-8") == playground_page()
 
 
+def test_a_figure_is_a_link_to_itself_and_dark_on_a_dark_page(site, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
+    page.goto((site / "open_questions" / "starts.html").as_uri())
+    figure = page.locator("a.figure", has=page.locator("img"))
+    assert figure.get_attribute("href") == figure.locator("img").get_attribute("src")
+    assert "invert" in figure.locator("img").evaluate("(one) => getComputedStyle(one).filter")
+    assert "tap to enlarge" in figure.evaluate("(one) => getComputedStyle(one, '::after').content")
+    page.close()
+
+
 @pytest.mark.parametrize("name", ["findings", "errata", "theory/scan_and_snap"])
 def test_a_phone_shows_claims_in_full_and_says_where_there_is_more_at_the_side(site, browser, name):
     page = browser.new_page(viewport={"width": 390, "height": 844})

@@ -167,3 +167,70 @@ def test_a_heat_map_can_be_read_with_the_arrow_keys(page):
     expect(page.locator(".chart-readout")).to_have_text("layer l1, head h1: 4 nats", use_inner_text=True)
     cells.press("ArrowRight")
     expect(page.locator(".chart-readout")).to_contain_text("missing", use_inner_text=True)
+
+
+def test_the_band_at_the_cursor_is_named_where_bands_have_no_room_for_their_names(page):
+    names, words = page.evaluate("""() => {
+      const place = document.getElementById("chart");
+      place.style.width = "300px";
+      const bands = Array.from({ length: 12 }, (_, at) => ({ from: at, to: at + 1, label: `a long stage ${at}.` }));
+      const spec = { title: "t", x: { label: "x" }, y: { label: "y" }, series: [{ name: "one", x: [0, 12], y: [0, 1] }], bands };
+      const chart = Charts.line(place, spec);
+      const shown = () => [...chart.element.querySelectorAll("text")].map((one) => one.textContent);
+      const named = bands.map((band, at) => {
+        chart.cursor(at + 0.5);
+        return shown().filter((word) => word === band.label).length;
+      });
+      chart.cursor(7.5);
+      const words = [...chart.element.querySelectorAll("text")].filter((one) => one.textContent.startsWith("a long")).map((one) => {
+        const { left, right, top, bottom } = one.getBoundingClientRect();
+        return [left, right, top, bottom];
+      });
+      return [named, words];
+    }""")
+    assert names == [1] * 12
+    for place, (left, right, above, below) in enumerate(words):
+        for other in words[:place]:
+            assert left >= other[1] or other[0] >= right or above >= other[3] - 2 or other[2] >= below - 2
+
+
+def test_a_chart_with_a_long_legend_keeps_room_for_its_curves(page):
+    height = page.evaluate("""() => {
+      const place = document.getElementById("chart");
+      place.style.width = "330px";
+      const series = Array.from({ length: 8 }, (_, at) => ({ name: `direction number ${at}`, x: [0, 1], y: [0, at] }));
+      const bands = [{ from: 0, to: 0.5, label: "first" }, { from: 0.5, to: 1, label: "then" }];
+      const { element } = Charts.line(place, { title: "t", x: { label: "x" }, y: { label: "y" }, series, bands });
+      return element.querySelector("svg svg").getBoundingClientRect().height;
+    }""")
+    assert height > 100
+
+
+def test_a_long_name_at_the_end_of_an_axis_is_not_cut(page):
+    inside = page.evaluate("""() => {
+      const place = document.getElementById("chart");
+      place.style.width = "360px";
+      const labels = ["SGD, large values", "SGD, small values", "Adam, large values", "Adam, small values"];
+      const spec = { title: "t", x: { label: "" }, y: { label: "y" }, labels, groups: [{ name: "one", values: [1, 2, 3, 4] }] };
+      const { element } = Charts.bars(place, spec);
+      const last = [...element.querySelectorAll("text")].find((one) => one.textContent === labels[3]);
+      return element.querySelector("svg").getBoundingClientRect().right - last.getBoundingClientRect().right;
+    }""")
+    assert inside >= 0
+
+
+def test_what_the_rim_of_cells_is_stands_in_full_on_a_phone(page):
+    words = page.evaluate("""() => {
+      const place = document.getElementById("chart");
+      place.style.width = "240px";
+      const axes = { x: { label: "token", ticks: ["a", "b"] }, y: { label: "query", ticks: ["a", "b"] } };
+      const size = { rows: 2, columns: 2, min: 0, max: 1, unit: "attention", values: [0, 1, 1, 0], outline: [0, 0.5, 0.5, 0] };
+      const { element } = Charts.heat(place, { title: "t", ...axes, ...size, outlineName: "theory with one direction" });
+      const picture = element.querySelector("svg").getBoundingClientRect();
+      const all = [...element.querySelectorAll("text")].map((one) => [one.textContent, one.getBoundingClientRect()]);
+      const [, key] = all.find(([said]) => said === "rim: theory with one direction");
+      const [, name] = all.find(([said]) => said === "token");
+      const isInside = key.right <= picture.right && key.bottom <= picture.bottom + 1;
+      return { isInside, isApart: key.top >= name.bottom - 2 || key.right <= name.left };
+    }""")
+    assert words == {"isInside": True, "isApart": True}

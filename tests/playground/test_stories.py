@@ -159,3 +159,16 @@ def test_dilution_turns_rare_queries_away_and_then_the_diagonal_lights(told):
     assert run["marks"]["condensed"] < run["marks"]["focused"] < run["marks"]["diluted"] < run["marks"]["opened"]
     assert (np.diagonal(run["attention"][-1]) > 0.6).all()
     assert abs(_arrows(page, -1)[:, 1]).max() > 0.4
+
+
+def test_the_key_names_rims_only_while_theory_draws_them(told):
+    page, run = told("Dilution")
+    key, guide = page.locator("#key"), page.evaluate("Page.run.theory.guideUntil")
+    assert run["time"][-1] > guide
+    for time, said in ((0.9 * guide, "dashes and rims: theory with one direction"), (1.1 * guide, "ends at time")):
+        place = int(page.evaluate(f"Page.run.placeOf({time})"))
+        page.locator("#moment").fill(str(place))
+        until(page, "Page.settled")
+        expect(key).to_contain_text(said, use_inner_text=True)
+        drawn = page.locator("#picture .chart-inside[visibility=visible]").count()
+        assert bool(drawn) == ("rims" in said)

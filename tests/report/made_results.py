@@ -170,6 +170,7 @@ def written(
     tables: dict[str, Sequence[dict[str, Any]]] | None = None,
     film: Film | None = None,
     part: str = "",
+    title: str = "",
 ) -> Path:
     """A folder of results; with `panels` both as panels and as a figure, else with a figure only."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -187,7 +188,7 @@ def written(
     if film is not None:
         write_json(folder / "film.json", film.spec())
     about = {"statement": f"What {folder.name} found.", "caption": "What to see.", "command": f"saccade reproduce {folder.name}"}
-    write_json(folder / "about.json", about | {"part": part})
+    write_json(folder / "about.json", about | {"part": part} | ({"title": title} if title else {}))
     seal(folder)
     return folder
 
@@ -213,6 +214,7 @@ def write_all(out: Path) -> Path:
             growth_claims(),
             tables={"table.csv": [{"t": 1.5, "growth": 0.25}, {"t": 3.0, "growth": 0.5}]},
             part="Scan and Snap",
+            title="How it grows",
         ),
         written(
             out / "cycle",

@@ -12,7 +12,7 @@ from saccade.errors import InputError
 from saccade.lab.film import N_FRAMES, Film, frames
 from saccade.report.page import write_report
 from saccade.report.page_data import _rounded
-from tests.browser import expect, until_it_moves
+from tests.browser import expect, until, until_it_moves
 from tests.report.made_results import growth_claims, snap, turning, written
 
 WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
@@ -98,12 +98,14 @@ def test_a_card_shows_the_finding_and_the_verdicts_under_its_theory(visit, repor
     assert page.locator("#result-0 .card-picture .chart-line").count() > 3
     assert page.locator(".menu a").all_inner_texts() == [
         "Scan and Snap",
-        "descent",
-        "growth",
+        "Descent",
+        "How it grows",
         "Focus and Dilution",
-        "cycle",
+        "Cycle",
         "All claims",
     ]
+    assert page.locator(".menu li a").evaluate_all("all => all.map((one) => one.title)") == ["descent", "growth", "cycle"]
+    expect(page.locator("#all-claims")).to_contain_text("How it grows")
 
 
 def test_an_opened_card_has_its_figure_its_time_view_and_its_own_claims(visit, report):
@@ -147,9 +149,9 @@ def test_the_way_back_to_the_top_is_offered_where_the_top_is_out_of_sight(visit,
 
 def test_a_link_to_a_result_opens_its_card(visit, report):
     page = visit(report)
-    page.locator(".menu a", has_text="growth").click()
+    page.locator(".menu a", has_text="How it grows").click()
     expect(page.locator("#result-1")).to_have_attribute("open", "")
-    page.locator(".film-more", has_text="descent").click()
+    page.locator(".film-more", has_text="Descent").click()
     expect(page.locator("#result-0")).to_have_attribute("open", "")
 
 
@@ -171,7 +173,9 @@ def test_the_head_of_the_table_stays_in_sight(visit, report):
     page = visit(report, viewport={"width": 1280, "height": 500})
     page.locator("#claims-list > summary").click()
     page.locator("#claims-table tbody tr").last.scroll_into_view_if_needed()
-    assert 0 <= page.locator("#claims-table thead th").first.bounding_box()["y"] < 10
+    shown, head = (page.locator(place).first.bounding_box() for place in ("#claims-shown", "#claims-table thead th"))
+    assert 0 <= shown["y"] < 10  # what is filtered, and the way back
+    assert 0 <= head["y"] - shown["y"] - shown["height"] < 1
 
 
 def test_a_film_that_is_none_is_not_shown_and_named(visit, results, tmp_path):
@@ -196,8 +200,8 @@ def _frame(page, place):
 def test_theory_is_the_rim_of_each_cell_as_long_as_it_speaks(visit, report):
     page = visit(report, reduced_motion="reduce")
     film = _frame(page, 0)
-    expect(film.locator(".chart-svg")).to_contain_text("outside the dashes: half of it")
-    inside = film.locator(".chart-svg rect[stroke-dasharray]")
+    expect(film.locator(".chart-svg")).to_contain_text("rim: half of it")
+    inside = film.locator(".chart-svg .chart-inside")
     expect(inside).to_have_count(6)
     colour = "(share) => ChartScales.sequential(share).replaceAll(' ', '')"
     assert inside.first.get_attribute("fill") == page.evaluate(colour, 1.0)  # the run's own
@@ -220,8 +224,15 @@ def test_a_figure_fills_the_window_at_a_tap_and_comes_back(visit, report):
     stage.tap()
     large = page.locator(".zoom[open] .chart-svg")
     expect(large).to_be_visible()
-    assert large.bounding_box()["width"] > 1.5 * small["width"]
+    assert small["width"] < large.bounding_box()["width"] <= 390  # it fits first
     assert float(large.get_attribute("height")) > 1.5 * small["height"]  # drawn anew, not stretched
+    expect(page.locator(".zoom-hint")).to_have_text("tap the picture for larger", use_inner_text=True)
+    large.tap()
+    expect(page.locator(".zoom-hint")).to_have_text("↔ drag or scroll to move it, tap to fit", use_inner_text=True)
+    until(page, "document.querySelector('.zoom .chart-svg').clientWidth > 600")
+    assert page.evaluate("document.querySelector('.zoom').scrollWidth > innerWidth")
+    page.get_by_role("button", name="Fit", exact=True).tap()
+    until(page, "document.querySelector('.zoom .chart-svg').clientWidth < 390")
     page.locator(".zoom-close").tap()
     expect(page.locator(".zoom[open]")).to_have_count(0)
     assert stage.bounding_box()["width"] == small["width"]

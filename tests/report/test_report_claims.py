@@ -143,6 +143,49 @@ def test_claims_are_filtered_by_statement_verdict_and_words(visit, report, claim
     expect(page.locator("#claims-count")).to_have_text(f"3 of {len(claims)} claims", use_inner_text=True)
 
 
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (390, 844)])
+def test_a_verdict_brings_what_it_filtered_into_view_and_says_the_way_back(visit, report, claims, width, height):
+    page = visit(report, viewport={"width": width, "height": height})
+    page.evaluate("document.getElementById('all-claims').style.minHeight = '2000px'")  # as of many results
+    page.locator(".tile-surprise").click()
+    rows = page.locator("#claims-table tr[data-claim]:visible")
+    expect(rows).to_have_count(3)
+    for place in (rows.first.locator(".opener"), page.locator("#claims-shown")):
+        expect(place).to_be_in_viewport(ratio=1)
+    expect(page.locator("#claims-shown")).to_contain_text(f"3 of {len(claims)} claims: surprise", use_inner_text=True)
+    full = page.locator('#all-claims .claim-square[opacity="1"]')
+    assert full.evaluate_all("all => all.map((one) => one.dataset.kind)") == ["surprise"] * 3  # the plot is filtered too
+    page.get_by_role("button", name="Show all claims").click()
+    expect(rows).to_have_count(len(claims))
+    expect(full).to_have_count(len(claims))
+    expect(page.get_by_role("button", name="Show all claims")).to_have_count(0)
+    expect(page.locator(".tile-surprise")).to_have_attribute("aria-pressed", "false")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_verdict_has_one_colour_everywhere_and_orange_is_for_surprises(visit, report, scheme):
+    """In tiles, strips, rows and squares; `known` is not among the results made here, so its marks are added."""
+    page = visit(report, color_scheme=scheme)
+    found = page.evaluate("""() => {
+      const made = (name, look, parent) => parent.appendChild(Object.assign(document.createElement(name), { className: look }));
+      const strip = document.querySelector(".strip"), style = getComputedStyle;
+      const colours = (kind) => {
+        const square = document.querySelector(`.claim-square[data-kind="${kind}"] path`);
+        const lines = square && style(square)[square.classList.contains("chart-ring") ? "stroke" : "fill"];
+        const piece = style(made("i", `strip-${kind}`, strip)), row = style(made("span", `verdict verdict-${kind}`, document.body));
+        return [style(made("button", `tile tile-${kind}`, document.body)).borderLeftColor, row.borderLeftColor,
+          kind === "cannot" ? piece.borderLeftColor : piece.backgroundColor, lines ?? row.borderLeftColor];
+      };
+      const bad = style(made("i", "chart-bad", document.body)).fill;
+      const kinds = ["holds", "known", "control", "outside", "cannot", "surprise"];
+      return { bad, kinds: Object.fromEntries(kinds.map((one) => [one, colours(one)])) };
+    }""")
+    kinds = {kind: set(colours) for kind, colours in found["kinds"].items()}
+    assert all(len(colours) == 1 for colours in kinds.values()), kinds
+    assert [kind for kind, colours in kinds.items() if found["bad"] in colours] == ["surprise"]
+    assert kinds["known"] not in (kinds["holds"], kinds["control"], kinds["outside"])
+
+
 def test_claims_are_sorted_by_verdict_and_by_words(visit, report, claims):
     page = with_claims(visit(report))
     page.get_by_role("button", name="verdict", exact=True).click()
@@ -284,7 +327,7 @@ def test_figures_are_saved_as_svg_png_and_csv(visit, report, claims):
 
 def test_a_results_own_figure_and_table_can_be_saved_as_they_were_written(visit, report, results):
     page = visit(report)
-    section = page.locator("details.result", has=page.locator(".card-name", has_text="growth"))
+    section = page.locator("details.result", has=page.locator(".card-name", has_text="How it grows"))
     section.locator("summary").first.click()
     section.locator(".own-figure img").wait_for()
     with page.expect_download() as download:

@@ -142,7 +142,7 @@ def test_the_page_fits_the_axis_of_a_line_to_its_run_as_python_does(visit, repor
 def test_another_record_brings_its_own_clock(visit, report, results):
     page = visit(report)
     page.locator("#result-0 > summary").click()
-    page.locator(".view select").first.select_option(label="cycle")
+    page.locator(".view select").first.select_option(label="Cycle")
     record = load_record(results / "cycle" / "record.zarr")
     until(page, f"document.querySelector('[data-player=\"slider\"]').max === '{record.sizes['time'] - 1}'")
 

@@ -239,3 +239,13 @@ def test_samples_whose_times_are_not_known_are_numbered_apart_from_those_whose_a
     np.testing.assert_array_equal(numbered[0]["time"], [0, 1, 2])
     clocks, axes = _main_clock([*numbered, *known])
     assert (axes, clocks.max()) == (["law"], 9)  # the one that goes on longest
+
+
+def test_of_one_query_alone_bars_are_drawn_and_of_several_a_map():
+    attention = np.random.default_rng(5).dirichlet(np.ones(5), (7, 2))
+    record = xr.Dataset({"attention": (("time", "query", "token"), attention)}, {"time": np.arange(7.0), "query": ["a", "b"]})
+    (alone,), (several,) = figures(record.isel(query=[0])), figures(record)
+    assert (alone["kind"], several["kind"]) == ("bars", "heat")
+    shown = still(alone, moment=3)
+    np.testing.assert_allclose(shown["groups"][0]["values"], attention[3, 0])
+    assert shown["groups"][0]["name"] == shown["title"]  # which no legend repeats

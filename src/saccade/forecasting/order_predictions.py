@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saccade.data.class_tables import SHARED_QUERY
 from saccade.data.sequence_classes import SequenceClasses
 from saccade.forecasting.prediction import CLOSED_FORM, FLOW, Prediction, chosen, listed
 from saccade.theory import scan_and_snap as theory
@@ -53,7 +54,7 @@ def ranked(query: xr.Dataset, *, distinct: bool) -> list[str]:
 
 
 def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction]:
-    name = f'query "{query["query"].values}"'
+    name = _called(query["query"].values)
     gaining, losing = ranked(query, distinct=True), ranked(query, distinct=False)
     distinct = query.distinct.values & (query.attention_start.values > 0)
     others = ~query.distinct.values & (query.attention_start.values > 0)
@@ -88,6 +89,10 @@ def _of_query(query: xr.Dataset, conditions: list[Condition]) -> list[Prediction
     ]
 
 
+def _called(name: object) -> str:
+    return "the query" if str(name) == SHARED_QUERY else f'query "{name}"'
+
+
 def _clock(record: xr.Dataset, conditions: list[Condition]) -> Prediction:
     scan, snap = record.scan_time.values, record.snap_time.values
     first, last = int(snap.argmin()), int(snap.argmax())
@@ -102,7 +107,7 @@ def _clock(record: xr.Dataset, conditions: list[Condition]) -> Prediction:
         about="timing",
         topic="timing",
         text=f"attention scans until step {scan[first]:.3g} and snaps from step {snap[first]:.3g} on "
-        f'(query "{names[first]}"){latest}; afterwards it moves as ln ln t{unseen}',
+        f"({_called(names[first])}){latest}; afterwards it moves as ln ln t{unseen}",
         method=CLOSED_FORM,
         source="[tian2023, Lemma 9 and Theorem 4], with the share of each class for 1/K",
         under_adam=_ADAM_CLOCK,

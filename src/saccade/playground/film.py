@@ -239,7 +239,8 @@ def _arrows(axes: Axes, names: list[str], arrows: NDArray[Any]) -> Callable[[flo
             line.set_data([0, x], [0, y])
             struck = any(far * x > 0 and abs(far) > abs(x) + 0.05 and max(abs(y), abs(height)) < 0.1 for far, height in tips)
             rows = (y - 0.14 * row for row in range(int(struck), len(tips) + 1))
-            free = next(row for row in rows if not any(abs(x - other) < 0.5 and abs(row - height) < 0.12 for other, height in placed))
+            taken = [height for other, height in placed if abs(x - other) < 0.5]
+            free = next(row for row in rows if all(abs(row - height) >= 0.12 for height in taken))
             placed.append((x, free))
             label.set_position((x + (0.04 if x >= 0 else -0.04), free))
             label.set_horizontalalignment("left" if x >= 0 else "right")

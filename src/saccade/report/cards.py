@@ -45,14 +45,14 @@ def menu(results: list[Result]) -> str:
 
 
 def _link(place: int, result: Result) -> str:
-    return f'<li><a href="#result-{place}" title="{escape(result.name)}">{escape(result.title)}</a></li>'
+    return f'<li><a href="#result-{place}" title="{escape(result.name)}">{escape(result.title or result.name)}</a></li>'
 
 
 def _card(place: int, result: Result, body: str) -> str:
     head = (
         f'<span class="card-picture" aria-hidden="true" inert></span>'
         f'<h3 class="card-said">{escape(str(result.about["statement"]))}</h3>'
-        f'<span class="card-name" title="{escape(result.name)}">{escape(result.title)}</span>{strip(result)}'
+        f'<span class="card-name" title="{escape(result.name)}">{escape(result.title or result.name)}</span>{strip(result)}'
     )
     return (
         f'<details class="card result" data-result="{place}" id="result-{place}"><summary>{head}</summary>'

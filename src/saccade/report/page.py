@@ -172,7 +172,7 @@ def _title(results: list[Result]) -> str:
     if runs := _runs(results):
         return f"{len(runs)} runs" + (f": {', '.join(runs)}" if len(runs) <= _MOST_NAMED else "")
     if len(results) == 1:
-        return results[0].title
+        return results[0].title or results[0].name
     return f"How attention learns: {len(results)} results" + (f", {n_claims} claims" if n_claims else "")
 
 
@@ -210,6 +210,8 @@ def _caption(about: Mapping[str, Any]) -> str:
     lines = said.split("\n")
     n_shown = max(1, sum(length <= _MOST_SAID for length in accumulate(map(len, lines)))) if more else len(lines)
     shown, rest = lines[:n_shown], lines[n_shown:]
+    if more and len(shown[0]) > 2 * _MOST_SAID:  # of a head that changes again and again
+        shown, rest = [f"{shown[0][:_MOST_SAID].rpartition(', ')[0]} …"], lines
     folded = "\n".join([*rest, more]) if more else ""
     summary = "<summary>More, and what the colours mean</summary>" if rest else "<summary>What the colours mean</summary>"
     details = f'<details>{summary}<p class="caption">{escape(folded)}</p></details>' if folded else ""

@@ -83,7 +83,7 @@ def _result_data(result: Result, blobs: _Blobs) -> dict[str, Any]:
     """Name, figure and tables of a result. Its SVG is only for where there are no panels to draw."""
     return {
         "name": result.name,
-        "title": result.title,
+        "title": result.title or result.name,
         "statement": str(result.about.get("statement", "")),
         "film": blobs.json(result.film) if result.film else None,
         "picture": result.about.get("picture", 0),
@@ -158,7 +158,7 @@ def _clocked(
     return {
         "result": place,
         "name": result.name,
-        "title": result.title,
+        "title": result.title or result.name,
         "clock": blobs.times(clock),
         "clockAxes": axes,
         "clockLabel": label,

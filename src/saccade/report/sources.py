@@ -84,12 +84,7 @@ class Result:
     left_out: list[str] = field(default_factory=list)  # in sentences
     unread: list[str] = field(default_factory=list)  # what lies there but cannot be read, and is not shown; in sentences
     folder: Path | None = None  # where it lies; None in memory
-
-    @property
-    def title(self) -> str:
-        """What a menu calls it; a run that was watched has only its name, an experiment written without a title the words of it."""
-        words = self.name.replace("-", " ").capitalize() if "part" in self.about else self.name
-        return str(self.about.get("title") or words)
+    title: str = ""  # what a menu calls it, if not by its name
 
     def rows(self, table: str) -> list[dict[str, str]]:
         """Rows of a table; none if there is no such table, or it is none."""
@@ -168,7 +163,13 @@ def _read(folder: Path) -> Result | None:
     except InputError as error:
         result = Result(folder.resolve().name, {"statement": _NOTHING}, unread=[str(error).removesuffix(".")])
     place = folder.resolve()
-    return replace(result, folder=place, unread=[f"{place}: {what}" for what in result.unread])
+    return replace(result, folder=place, title=_title(result), unread=[f"{place}: {what}" for what in result.unread])
+
+
+def _title(result: Result) -> str:
+    """Of an experiment; one that was written without a title has the words of its name."""
+    words = result.name.replace("-", " ").capitalize() if result.about.get("part") else ""
+    return str(result.about.get("title") or words)
 
 
 def _read_record(folder: Path) -> Result:
@@ -325,7 +326,9 @@ def _svg(files: _Files) -> str:
 def _named_apart(results: list[Result]) -> list[Result]:
     """A folder that was given twice is shown once; results of one name are told apart by the folders above them."""
     once = list({result.folder: result for result in results}.values())
-    return [replace(result, name=_name_among([other for other in once if other.name == result.name], result)) for result in once]
+    names = [_name_among([other for other in once if other.name == result.name], result) for result in once]
+    pairs = zip(once, names, strict=True)
+    return [result if result.name == name else replace(result, name=name, title=name) for result, name in pairs]
 
 
 def _name_among(same: list[Result], result: Result) -> str:

@@ -309,9 +309,12 @@ def _shaped(figure: Figure, values: Sequence[np.ndarray]) -> Figure:
     if n_shown == 1:
         grouped = figure | {"axes": ["", *figure["axes"]], "names": [[figure["title"]], *figure["names"]]}
         return _bars(grouped | {"values": np.stack(values, axis=-2)})
-    figure = figure | {"tones": figure["tones"] if figure["axes"][0] != "query" and shape[-2] <= _MOST_GROUPS else None}
-    if figure["axes"][0] == "query" or shape[-2] > _MOST_GROUPS:
+    is_map = (figure["axes"][0] == "query" and shape[-2] > 1) or shape[-2] > _MOST_GROUPS
+    figure = figure | {"tones": None if is_map else figure["tones"]}
+    if is_map:
         return _heat(figure | {"values": np.concatenate(values[:2], axis=-2), "theory": figure["theory"][:1]})
+    if figure["axes"][0] == "query":  # the only one: the title says whose attention it is
+        figure = figure | {"axes": ["", figure["axes"][1]], "names": [[figure["title"]], figure["names"][1]]}
     return _bars(figure | {"values": np.concatenate(values, axis=-2)})
 
 
@@ -324,7 +327,8 @@ def _as(figure: Figure, kind: str, axes: list[str], names: list[str], values: np
 
 def _bars(figure: Figure) -> Figure:
     groups = [f"{figure['axes'][0]} {name}" if figure["axes"][0] else name for name in figure["names"][0]]
-    cut = _largest_labels(figure | {"names": [groups, figure["names"][1]], "roles": KEY if len(groups) == 1 else KEY[:1]})
+    roles = [] if not figure.get("tones") else KEY if len(groups) == 1 else KEY[:1]
+    cut = _largest_labels(figure | {"names": [groups, figure["names"][1]], "roles": roles})
     scale = scale_of(np.append(cut["values"], 0.0), _without_curve(cut["name"], ""), cut["unit"])  # bars stand on zero
     return cut | {"kind": "bars", "y": scale}
 

@@ -373,8 +373,8 @@ CAPTION = (
     "ones, most to the most frequent; after the snap hardly anything moves. Panel 2: log growth B of that token at three decoder "
     "rates. It rises in proportion to ln t until the dotted line t0', bends, and from the dashed line t0 on crawls with ln ln t "
     "(panel 3: nearly straight in ln ln t). Points: the flow; lines: theory with the common token falling through all classes; "
-    "they need not meet where assumptions are not met. Panel 4: growth per unit of ln t. It peaks before t0', collapses around t0 and "
-    "then falls slowly; dashed: Theorem 4 as printed."
+    "they need not meet where assumptions are not met. Panel 4: growth per unit of ln t. It peaks before t0', collapses around t0 "
+    "and then falls slowly; dashed: Theorem 4 as printed."
 )
 
 EXPERIMENT = Experiment(

@@ -100,7 +100,7 @@ const ChartHeat = (() => {
       const rim = Math.min(WIDEST_RIM, RIM * Math.min(box.cellWidth, box.cellHeight));
       const [row, column] = [Math.floor(at / spec.columns), at % spec.columns];
       const size = { width: box.cellWidth - 2 * rim, height: box.cellHeight - 2 * rim };
-      return svg("rect", { x: box.left + column * box.cellWidth + rim, y: box.top + row * box.cellHeight + rim, ...size, "stroke-dasharray": "3 2" }, frame.picture);
+      return svg("rect", { class: "chart-inside", x: box.left + column * box.cellWidth + rim, y: box.top + row * box.cellHeight + rim, ...size, "stroke-dasharray": "3 2" }, frame.picture);
     }
 
     /** The run's colour inside each cell of which theory speaks. */
