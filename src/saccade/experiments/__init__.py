@@ -158,8 +158,6 @@ def told_of(name: str) -> dict[str, Any]:
     """
     if name not in EXPERIMENTS:
         return {"statement": finding_of(name), "part": "Your own", "place": len(EXPERIMENTS), "file": own_file(name)}
-    from saccade.experiments.titles import TITLES  # listing needs none
-
     part, place = _PARTS[EXPERIMENTS[name].part], list(EXPERIMENTS).index(name)
     return {"title": EXPERIMENTS[name].title, "statement": finding_of(name), "part": part, "place": place, "file": ""}
 
