@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 
+from saccade.dynamics import training  # noqa: E402
 from saccade.dynamics.parameter_groups import parameter_groups  # noqa: E402
 from saccade.dynamics.randomness import Purpose, generator  # noqa: E402
 from saccade.dynamics.training import train_text  # noqa: E402
@@ -21,6 +22,7 @@ from saccade.model.transformer import Transformer, TransformerConfig  # noqa: E4
 from saccade.records.checksums import seal  # noqa: E402
 from saccade.records.store import damaged_records  # noqa: E402
 from tests.dynamics.text_runs import BATCH, CONTEXT, CORPUS, N_VOCAB, SETTINGS, SMALL, ArrayCorpus  # noqa: E402
+from tests.model.test_products import names_of_nodes  # noqa: E402
 
 STEPS = 13
 QUIET = {"watch": False, "evaluate": 0}
@@ -40,6 +42,31 @@ def trained(**changes):
 
     record = train_text(CORPUS, **(SETTINGS | QUIET | {"steps": STEPS, "measures": measures} | changes))
     return record, seen
+
+
+@torch.enable_grad()
+def curvature(model: Transformer) -> float:
+    """How the squared slope of a loss changes with a matrix."""
+    weight = model.unembedding.weight
+    value = model(torch.arange(CONTEXT)[None] % N_VOCAB).square().mean()
+    slope = torch.autograd.grad(value, weight, create_graph=True)[0]
+    return float(torch.autograd.grad(slope.square().sum(), weight)[0].norm())
+
+
+def test_steps_take_the_fast_products_and_what_is_measured_can_be_differentiated_twice(monkeypatch):
+    losses, asked, found = [], training.next_token_loss, []
+    monkeypatch.setattr(training, "next_token_loss", lambda *given: losses.append(asked(*given)) or losses[-1])
+
+    def measures(model, step):
+        found.append((curvature(model), weights_of(model)))
+        return {}
+
+    trained(every=[0], measures=measures)
+    assert "_Linear" in names_of_nodes(losses[0])
+    plain = Transformer(SMALL)
+    for measured, weights in found:
+        plain.load_state_dict(weights)
+        assert measured == pytest.approx(curvature(plain.eval()), rel=1e-5)
 
 
 def same_bits(ours, theirs) -> bool:

@@ -37,19 +37,47 @@ def test_float32_goes_to_onednn_where_pytorch_has_it(monkeypatch):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("shape", [(N_ROWS, WIDTH), (3, N_ROWS, WIDTH)])
+@pytest.mark.parametrize("shape", [(WIDTH,), (N_ROWS, WIDTH), (3, N_ROWS, WIDTH)])
 def test_a_fast_linear_map_has_the_values_and_gradients_of_pytorchs(bias, shape):
     torch.manual_seed(7)
     fast = Linear(WIDTH, N_OUT, bias=bias)
     found = []
-    for way in (fast.forward, lambda x: nn.functional.linear(x, fast.weight, fast.bias)):
+    for way in (fast, lambda x: nn.functional.linear(x, fast.weight, fast.bias)):
         x = torch.linspace(-2, 2, torch.Size(shape).numel()).reshape(shape).requires_grad_()
-        with fast_products():
+        with fast_products(fast):
             value = way(x)
         found.append([value, *torch.autograd.grad(value.square().sum(), [x, *fast.parameters()])])
-    assert type(found[0][0].grad_fn).__name__ == "_LinearBackward"
+    assert "_Linear" in names_of_nodes(found[0][0])
     for ours, theirs in zip(*found, strict=True):
         assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
+
+
+def names_of_nodes(value):
+    """What made it, back to its leaves."""
+    nodes, names = [value.grad_fn], ""
+    while nodes:
+        node = nodes.pop()
+        names += type(node).__name__
+        nodes += [each for each, _ in node.next_functions if each is not None]
+    return names
+
+
+def test_gradients_pass_through_a_frozen_map_and_what_it_gave_may_be_changed_in_place():
+    torch.manual_seed(13)
+    fast, x = Linear(WIDTH, N_OUT), torch.randn(N_ROWS, WIDTH, requires_grad=True)
+    fast.weight.requires_grad_(False)
+    with fast_products(fast):
+        found = torch.autograd.grad(fast(x).relu_().sum(), [x, fast.bias])
+    expected = torch.autograd.grad(nn.functional.linear(x, fast.weight, fast.bias).relu().sum(), [x, fast.bias])
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
+    assert not fast.is_fast
+
+
+def test_a_model_with_fast_maps_is_compiled_whole():
+    model = nn.Sequential(Linear(WIDTH, N_OUT), Linear(N_OUT, 2))
+    x = torch.randn(N_ROWS, WIDTH)
+    assert torch.equal(torch.compile(model, fullgraph=True, backend="eager")(x), model(x))
 
 
 def test_outside_of_training_a_linear_map_can_be_differentiated_twice():

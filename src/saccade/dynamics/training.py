@@ -138,7 +138,7 @@ def train_text(
     look_steps = _look_steps(plan.steps, every)
     n_valid = checked_count("evaluate", evaluate, low=0, high=_MOST_ROWS)
     processes = joined_processes()
-    with torch.random.fork_rng(devices=[]), fast_products():
+    with torch.random.fork_rng(devices=[]):
         run = _Run.start(plan, corpus, processes)
         is_first = processes.is_first  # the others only train
         probe_ids = _probe_ids(probe, plan, corpus)
@@ -187,7 +187,8 @@ class _Run:
         self.optimiser.zero_grad()
         if self.plan.model.dropout:
             torch.default_generator.manual_seed(random_seed)  # `torch.manual_seed` writes down the stack for every accelerator
-        return next_token_loss(self.wrapped, batch, self.plan.last_only)
+        with fast_products(self.model):  # the backward pass goes by what was done here
+            return next_token_loss(self.wrapped, batch, self.plan.last_only)
 
     def update(self, loss: Tensor) -> None:
         if loss.requires_grad:

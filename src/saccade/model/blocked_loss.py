@@ -1,12 +1,12 @@
 r"""Mean cross-entropy of the next token, computed a block of rows at a time, so that the logits never exist as a whole.
 
 With $z = W h + b$ and $p = \mathrm{softmax}(z)$ the gradient by the logits of a row is $(p - e_y)/n$. It needs nothing from outside
-the row, so each block of rows goes from hidden state to loss and gradient at once, in one buffer that all blocks share:
+the row, so each block of rows goes from hidden state to loss and gradient at once, and its logits are gone before the next block's:
 
 $$\partial h = W^\top (p - e_y)/n, \qquad \partial W = \sum (p - e_y)\, h^\top / n, \qquad \partial b = \sum (p - e_y)/n.$$
 
 So the forward pass makes the gradients too, with as many matrix products as the plain way, and the backward pass hands them on.
-Memory beside the gradients is one block of logits. Limit: no second derivatives.
+Memory beside the gradients is one block of logits, and what a block adds to the gradient of W. Limit: no second derivatives.
 """
 
 from __future__ import annotations
