@@ -142,6 +142,17 @@ def test_a_control_whose_assumption_is_met_breaks_nothing():
     assert control.verdict_says == "outside; “a positive rate” is met, so nothing is broken"
 
 
+def test_a_control_cannot_break_what_its_case_says_is_met():
+    slow = met("attention is slow", True)
+    with pytest.raises(InputError, match="“attention is slow” is met in this case; a control cannot break it by saying so"):
+        Case(given=[slow]).breaking(met("attention is slow", False))
+
+
+def test_where_settings_may_miss_an_assumption_the_expected_verdict_follows_it():
+    assert Case(given=[met("one query", True)]).expected == HOLDS
+    assert Case(given=[met("one query", True), met("one class", False)]).expected == OUTSIDE
+
+
 def test_a_tightened_bound_must_fail_and_says_by_how_much_it_was_tightened():
     control = CASE.tightened(0.5).at_most(LEMMA, "x", 0.4, 0.5 * 0.6)
     assert (control.kind, control.verdict_says) == ("control", "fails, as a control must (broken: the bound as stated)")

@@ -304,19 +304,26 @@ class Case:
             against=self.against if against is None else against,
         )
 
+    @property
+    def expected(self) -> str:
+        """For settings of which not all meet the assumptions: `outside` where one is not met, `holds` where all are."""
+        return HOLDS if all(condition.holds for condition in self.given) else OUTSIDE
+
     def breaking(self, assumption: str | Condition) -> Case:
         """A negative control: this assumption is broken here on purpose, and every claim made must fail.
 
         It is a condition that is not met, or the name of one among `given`, or of a hypothesis of the statement.
         """
         if isinstance(assumption, Condition):
+            if any(each.name == assumption.name and each.holds for each in self.given):
+                raise InputError(f"“{assumption.name}” is met in this case; a control cannot break it by saying so.")
             return replace(self, given=(*self.given, assumption), breaks=assumption.name)
         return replace(self, breaks=assumption)
 
     def tightened(self, to: float, chosen_here: bool = True, bound: str = "bound") -> Case:
         """A negative control of a bound that you multiply by `to`: every claim made must fail, so a bound that is far too loose is
-        noticed. `chosen_here`: whether these are the settings for which `to` was chosen; with others nothing is decided. `bound`
-        says which of several.
+        noticed. The factor is chosen after a run, so the control guards the formula and proves nothing. `chosen_here`: whether
+        these are the settings of that run; with others nothing is decided. `bound` says which of several.
         """
         new = [] if chosen_here else [met("the settings for which the factor was chosen", False)]
         case = self.but([*self.given, *new], **{bound: f"× {to:g}"})
