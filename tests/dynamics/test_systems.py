@@ -106,6 +106,7 @@ def test_a_flow_of_ones_own_system_conserves_what_its_rates_say():
 
 def test_training_on_batches_follows_plain_arithmetic():
     record = saccade.train(Saddle(rate=0.5), steps=3, seeds=[6], save=[0, 1, 2, 3])
+    assert record.attrs["dynamics"] == "A: mini-batch training, Saddle"
     x, y, size = record.parameter_x.values[0], record.parameter_y.values[0], np.array([1.0, 2.0, 3.0])
     key = [6, saccade.dynamics.randomness.Purpose.DATA]
     for step in range(3):
@@ -123,6 +124,7 @@ def test_descent_at_a_small_rate_is_the_flow():
             return {"x": 1e-3, "y": 1e-3}
 
     trained = saccade.train(Slow(), steps=10_000, save=[10_000]).isel(seed=0, time=0)
+    assert trained.attrs["dynamics"] == "descent on the population loss, Slow"
     flowed = saccade.flow(Saddle(), t1=10.0, n_times=2).isel(seed=0, time=-1)
     np.testing.assert_allclose(trained["product"].values, flowed["product"].values, atol=0.01)
 

@@ -155,7 +155,7 @@ def test_where_settings_may_miss_an_assumption_the_expected_verdict_follows_it()
 
 def test_a_tightened_bound_must_fail_and_says_by_how_much_it_was_tightened():
     control = CASE.tightened(0.5).at_most(LEMMA, "x", 0.4, 0.5 * 0.6)
-    assert (control.kind, control.verdict_says) == ("control", "fails, as a control must (broken: the bound as stated)")
+    assert (control.kind, control.verdict_says) == ("control", "fails, as a control must (the bound was tightened)")
     assert str(control.given[-1]) == "the bound as stated: what it is multiplied by is 0.5, must be 1"
     assert CASE.tightened(0.5).at_most(LEMMA, "x", 0.2, 0.5 * 0.6).kind == "surprise"
     assert CASE.tightened(0.5, chosen_here=False).at_most(LEMMA, "x", 0.2, 0.5 * 0.6).kind == OUTSIDE

@@ -115,6 +115,7 @@ def test_a_probe_whose_tensor_is_filled_with_the_next_batch_stays_what_it_was(gi
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.filterwarnings("ignore:.*fork")  # JAX, where an earlier test has loaded it, and newer Pythons warn of it
 def test_a_run_that_has_ended_goes_on_elsewhere_though_a_process_forked_meanwhile_is_alive(tmp_path):
     with saccade.watch(zoo.HandWritten("fused"), zoo.ids(), out=tmp_path / "run") as recorder:
         recorder.step(0)
@@ -128,3 +129,14 @@ def test_a_run_that_has_ended_goes_on_elsewhere_though_a_process_forked_meanwhil
         os.close(another)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_what_is_not_recognised_in_weights_is_said_once(capsys):
+    model = zoo.HandWritten("fused")
+    assert weight_statistics(model).unrecognised
+    with saccade.watch(model, zoo.ids(), every=1, budget=None) as recorder:
+        for step in range(4):
+            recorder.step(step)
+    said = [line for line in capsys.readouterr().err.splitlines() if "weights:" in line]
+    assert said
+    assert len(said) == len(set(said))

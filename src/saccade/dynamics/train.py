@@ -234,11 +234,12 @@ def descent_record(
     def series(values: Array) -> np.ndarray:
         return np.where(going.reshape(going.shape + (1,) * (np.ndim(values) - 2)), values, np.nan)
 
+    how = "descent on the population loss" if type(system).batch is System.batch else "A: mini-batch training"
     path = jax.tree.map(series, saved.parameters)
     runs = [system.observe_path(jax.tree.map(lambda part, run=run: part[run], path), keep) for run in range(len(plan.seeds))]
     return trajectory(
         system,
-        dynamics=system.label("A: mini-batch training"),
+        dynamics=system.label(how),
         times=plan.saves,
         time_unit="updates",
         runs={"seed": plan.seeds},

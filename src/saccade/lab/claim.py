@@ -243,7 +243,7 @@ class Claim:
             return NOTHING
         if self.breaks:
             told = "fails, as a control must" if self.verdict == FAILS else "holds, though it must not"
-            return f"{told} (broken: {self.breaks})"
+            return f"{told} ({'the bound was tightened' if self.breaks == BOUND else f'broken: {self.breaks}'})"
         known = ", as expected" if self.verdict == FAILS and self.as_expected else ""
         return self.verdict + known
 

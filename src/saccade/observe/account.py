@@ -67,8 +67,8 @@ class Account:
 
     def note_weights(self, found: WeightStatistics) -> None:
         """What arrays of weights mean; once, what was not recognised."""
-        if "weight_layer" not in self.about["coords"]:
-            for sentence in found.unrecognised:
+        for sentence in found.unrecognised:
+            if sentence not in self.config.get("weights_not_recognised", ()):
                 say(f"weights: {sentence}")
         self.about["axes"] |= {name: list(of) for name, of in found.axes.items()}
         self.about["definitions"] |= {name: _of_some_looks(*OF_WEIGHTS[name]) for name in found.values}

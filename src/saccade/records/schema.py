@@ -19,7 +19,7 @@ _NOT_FINITE = ("inf", "-inf", "nan")  # as text, since JSON has no such numbers
 VARIABLES: dict[str, tuple[str, str]] = {
     "loss": (
         "nats",
-        "of the batch about to be learned from, or of the population in a flow; a cross-entropy where it is in nats",
+        "of the batch about to be learned from, of the population in flows and without batches; a cross-entropy where in nats",
     ),
     "attention": (
         "1",

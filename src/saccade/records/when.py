@@ -268,9 +268,9 @@ def _of_others(
         last = Counter(STATES[_last_state(states[:, layer, head])] for layer, head in others)
         kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
         n_frozen = len({(event.layer, event.head) for event in events if event.name == "froze"} & set(others))
-        which = f"Of the other {len(others)}" if some_told else f"No head attends to one place: of {len(others)}"
+        which = f"Of the other {len(others)}, at the end" if some_told else "No head attends to one place. At the end"
         still = "none has moved" if not has_moved else f"{n_frozen or 'none'} frozen"
-        sentences.append(f"{which}, at the end: {kinds}; {still}.")
+        sentences.append(f"{which}: {kinds}; {still}.")
     collapsed = {(event.layer, event.head) for event in events if event.name == "collapsed"}
     return [
         *sentences,

@@ -239,7 +239,7 @@ def film(record: xr.Dataset) -> Film:
     attention, names = record.attention.sel(flow="C").values, [str(name) for name in record.token.values]
     when = course.event_time.values
     return Film(
-        "Attention scans, then snaps: common tokens lose it, the frequent distinct ones win, then nearly nothing moves.",
+        "In the theory's flow attention scans, then snaps: common tokens lose it, frequent distinct ones win, then little moves.",
         course.steps.values,
         attention,
         names,
