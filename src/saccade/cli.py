@@ -371,7 +371,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: bool) -> list[Any]:
     """Run experiments, print what came of each when it is done, and write the report over all of `--out`."""
     from saccade.experiments.reproduce import Job, reproduce_all
-    from saccade.lab.outcome import print_outcome, tally
+    from saccade.lab.outcome import print_outcome, summary
     from saccade.report.page import write_page
 
     outcomes = []
@@ -388,7 +388,7 @@ def _run_all(jobs: list[tuple[str, Any, str]], options: Any, *, every_claim: boo
         results = [{"name": o.name, "folder": str(o.folder), "claims": [c.as_dict() for c in o.claims]} for o in outcomes]
         print(json.dumps(json_ready({"report": str(page), "experiments": results}), indent=1))
     else:
-        total = f"{tally([claim for outcome in outcomes for claim in outcome.claims])}\n" if len(outcomes) > 1 else ""
+        total = f"{summary(outcomes)}\n" if len(outcomes) > 1 else ""
         print(f"\n{total}report: {page}")
     return outcomes
 

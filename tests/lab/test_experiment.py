@@ -11,14 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from saccade.cli import main
 from saccade.errors import InputError
-from saccade.lab.claim import Case
+from saccade.lab.claim import HOLDS, OUTSIDE, Case
 from saccade.lab.experiment import Experiment, Measured, Variable, by_cell, cell_rows, grid, padded
 from saccade.lab.film import Film
 from saccade.lab.outcome import Outcome, own_statement
 from saccade.lab.panel import POINTS, Bars, Heat, Line, Lines, specs
 from saccade.records.checksums import sealed_folder
 from saccade.records.store import load_record
+from saccade.theory.condition import below
 from saccade.theory.statement import Statement
 
 
@@ -100,6 +102,38 @@ def test_a_result_of_one_s_own_settings_is_headed_with_what_came_out_there():
     outcome = Outcome("powers", "Powers are right.", Path(), record, list(POWERS.claims(record)))
     said = own_statement(outcome, Settings((2, 3)), Settings())
     assert said == "With powers = 2, 3: 1 holds. At the default settings: Powers are right."
+
+
+OUTSIDE_OF_ONE, LEMMA = Case(given=[below("step size", 1.0, 0.5)]), Statement("nobody1999", "Lemma 1", "x")
+UNKNOWN, KNOWN = (OUTSIDE_OF_ONE.near(LEMMA, "rate", 1.0, 1.0, within=0.1, expected=expected) for expected in (HOLDS, OUTSIDE))
+RIGHT, WRONG = (Case().near(LEMMA, "slope", measured, 1.0, within=0.1) for measured in (1.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("claims", "as_designed", "code", "said"),
+    [
+        ([[RIGHT, UNKNOWN], [RIGHT, KNOWN]], True, 1, "2 hold, 2 outside; 1 unexpectedly outside its assumptions"),
+        (
+            [[UNKNOWN], [UNKNOWN, WRONG]],
+            True,
+            1,
+            "1 fails, 2 outside; 1 surprise among them; 2 unexpectedly outside their assumptions",
+        ),
+        ([[RIGHT, UNKNOWN]], True, 1, "1 holds, 1 outside; 1 unexpectedly outside its assumptions"),
+        ([[RIGHT, KNOWN]], True, 0, "1 holds, 1 outside"),
+        ([[RIGHT, UNKNOWN], [UNKNOWN]], False, 0, "1 holds, 2 outside"),
+    ],
+)
+def test_the_last_lines_say_why_the_exit_code_is_1(claims, as_designed, code, said, tmp_path, monkeypatch, capsys):
+    """Also where no claim is a surprise, but one is outside its assumptions without being known to be."""
+    names = ["growth-figures", "decoder-dynamics"][: len(claims)]
+    made = [Outcome(name, "", tmp_path, POWERS.run(), of, as_designed) for name, of in zip(names, claims, strict=True)]
+    monkeypatch.setattr("saccade.experiments.reproduce.reproduce_all", lambda *_: iter(made))
+    monkeypatch.setattr("saccade.report.page.write_page", lambda *_: tmp_path / "report.html")
+    assert main(["reproduce", *names, "--out", str(tmp_path)]) == code
+    lines = capsys.readouterr().out.splitlines()
+    told = lines[-2] if len(claims) > 1 else lines[0].removeprefix("growth-figures: ").rpartition(",")[0]
+    assert told == said
 
 
 def test_the_table_is_what_the_figure_shows_unless_there_is_another():

@@ -79,3 +79,11 @@ def test_one_observation_below_the_level_is_no_freeze_where_noise_goes_on():
     noisy[steps[-1]] = np.array([[0.99 * FROZEN]])
     record = xr.Dataset({"moved": (("time", "layer", "head"), np.stack(list(noisy.values())))}, {"time": steps})
     assert np.isnan(freezing_steps(record)).all()
+
+
+def test_one_observation_below_the_level_is_no_freeze_where_looks_are_sparse():
+    def of(moved: dict[int, float]) -> float:
+        return float(frozen({step: np.array([value]) for step, value in moved.items()})[0])
+
+    assert np.isnan(of({10: 0.3, 100: 0.2, 1000: 0.01}))
+    assert 100 < of({10: 0.3, 100: 0.2, 1000: 0.01, 2000: 0.01}) < 500

@@ -457,6 +457,29 @@ def test_a_result_of_other_contents_of_a_table_of_classes_is_not_replaced(tmp_pa
     written_result(folder, OfClasses(), replace=True)
 
 
+@pytest.mark.parametrize("where", ["my.txt", "."])
+def test_a_result_on_a_text_of_one_s_own_that_has_changed_is_not_replaced(tmp_path, where):
+    @dataclass(frozen=True)
+    class OfText:
+        text: str = str(tmp_path / "texts" / where)
+
+    @dataclass(frozen=True)
+    class OfTexts:
+        texts: tuple[str, ...] = ("wikitext-2", str(tmp_path / "texts" / where))  # one of a name is not the user's
+
+    text = tmp_path / "texts" / "my.txt"
+    text.parent.mkdir()
+    for settings in (OfText(), OfTexts()):
+        folder = tmp_path / type(settings).__name__
+        for _ in range(2):
+            text.write_text("all is well. " * 99)
+            written_result(folder, settings)
+        text.write_text("all is hell. " * 99)
+        with pytest.raises(InputError, match=r"has changed\); give --out another folder, or --replace"):
+            written_result(folder, settings)
+        written_result(folder, settings, replace=True)
+
+
 def test_a_result_of_other_settings_that_another_process_wrote_meanwhile_is_not_replaced_either(tmp_path):
     folder = tmp_path / "mine"
     with pytest.raises(InputError, match=r"`steps` was 5, now 7"), store.result_folder(folder, Settings(steps=7)):

@@ -180,6 +180,7 @@ def test_a_broken_file_is_one_sentence(mine: Path, command: str, capsys: pytest.
         ("common(record).sum()", "record.no_such_variable", r"types.py, line \d+: AttributeError: .*no_such_variable"),
         ("yield case.in_order", "return None; case.in_order", r"`claims` of common-tokens-fall must give claims, .* it gave None"),
         ('caption="It falls, and then freezes."', "caption=3", r"what .*types.py gives cannot be used: TypeError"),
+        ("    t1: float", "    texts: int = 3\n    t1: float", r"what .*types.py gives cannot be used: TypeError"),
         ("yield case.in_order", "yield 'true'; case.in_order", r"must give claims, which a Case makes; it gave 'true'"),
     ],
 )

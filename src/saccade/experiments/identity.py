@@ -22,7 +22,7 @@ from typing import Any
 
 import saccade
 from saccade.data.text.cache import content_hash
-from saccade.data.text.sources import found_source
+from saccade.data.text.sources import NAMES, found_source
 from saccade.records.json_files import json_ready
 
 _JSON = json.JSONEncoder(sort_keys=True, allow_nan=False)
@@ -38,12 +38,10 @@ def result_identity(name: str, settings: Any, files: Mapping[str, str]) -> str:
 
 
 def user_files(settings: Any, own: str = "") -> dict[str, str]:
-    """Hashes of the user's files that a result comes from: an experiment of their own, a table of classes."""
-    return {
-        file: _hash(Path(file))
-        for file in (own, getattr(settings, "classes", ""))
-        if isinstance(file, str) and os.path.isfile(file)
-    }
+    """Hashes of the user's files that a result comes from: an experiment of their own, a table of classes, files of text."""
+    files = (file for file in (own, getattr(settings, "classes", "")) if isinstance(file, str) and os.path.isfile(file))
+    texts = (text for text in _texts(settings) if text not in NAMES)
+    return {file: _hash(Path(file)) for file in files} | {text: content_hash(found_source(text).files) for text in texts}
 
 
 @cache
@@ -62,8 +60,11 @@ def _hash(file: Path) -> str:
 
 def text_version(config: Any) -> str:
     """Hash of the whole texts that settings name."""
-    names = filter(None, (*getattr(config, "texts", ()), getattr(config, "text", "")))
-    return digest([content_hash(found_source(name).files) for name in names])[:20]
+    return digest([content_hash(found_source(name).files) for name in _texts(config)])[:20]
+
+
+def _texts(settings: Any) -> list[str]:
+    return [name for name in (*getattr(settings, "texts", ()), getattr(settings, "text", "")) if name]
 
 
 def identities(name: str, settings: Mapping[str, Any], code: str) -> Callable[[Mapping[str, Any]], str]:

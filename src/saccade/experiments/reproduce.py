@@ -36,7 +36,8 @@ def reproduce(
     """
     asked, told = experiment(name), told_of(name)
     settings, folder, own = asked.settings() if config is None else config, Path(out) / asked.name, told.pop("file")
-    contents = user_files(settings, own)  # before the work, while code and tables are what will be used
+    with _own_mistakes(own):
+        contents = user_files(settings, own)  # before the work, while code, tables and texts are what will be used
     with (
         _own_mistakes(own),
         _values_first(asked, settings),

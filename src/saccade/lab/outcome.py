@@ -58,6 +58,14 @@ def tally(claims: Sequence[Claim]) -> str:
     return claim_counts.tally([claim.as_dict() for claim in claims]) or "no claims"
 
 
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """All their claims counted; those outside their assumptions against expectation are no surprises, and told after these."""
+    outside = sum(len(outcome.unexpected) - outcome.kinds.count("surprise") for outcome in outcomes)
+    whose = "its" if outside == 1 else "their"
+    counted = tally([claim for outcome in outcomes for claim in outcome.claims])
+    return counted + (f"; {outside} unexpectedly outside {whose} assumptions" if outside else "")
+
+
 def _said(value: Any) -> str:
     return numeral(value, "g") if isinstance(value, float) else shortened(value).strip("()")
 
@@ -76,7 +84,7 @@ def print_outcome(terminal: Console, outcome: Outcome, *, every_claim: bool) -> 
     """One line and every surprise in full; with `every_claim` all of them, grouped by the statement they test."""
     seconds = outcome.record.attrs.get("wall_time_s")
     took = f", {seconds:.1f} s" if isinstance(seconds, float) else ""
-    terminal.print(f"[bold]{outcome.name}[/bold]: {escape(tally(outcome.claims))}{took}", soft_wrap=True, highlight=False)
+    terminal.print(f"[bold]{outcome.name}[/bold]: {escape(summary([outcome]))}{took}", soft_wrap=True, highlight=False)
     unexpected = set(map(id, outcome.unexpected))
     shown = [pair for pair in zip(outcome.claims, outcome.kinds, strict=True) if every_claim or id(pair[0]) in unexpected]
     assumed = [condition for claim, _ in shown if not claim.breaks for condition in claim.given] if every_claim else []
