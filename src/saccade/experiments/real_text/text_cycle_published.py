@@ -325,7 +325,7 @@ def _of_each_reading(record: xr.Dataset, text: str, case: Case, found: Any) -> I
 
 def _every_seed(case: Case, kept: Any) -> Case:
     """With how far seeds agree on what is `kept` (seed, ...)."""
-    return case.under(same_answer(kept, limits=bool(kept.all())))
+    return case.under(same_answer(kept, limits=len(kept) < 2 and bool(kept.all())))
 
 
 FOCUS = "largest attention that all queries give the most frequent token at once"
