@@ -131,6 +131,10 @@ def test_condensation_lifts_one_direction_while_attention_stands_still(told):
     assert (growth[1:] < 2).all()
     condensed = np.searchsorted(run["time"], 1.1 * run["marks"]["condensed"])
     assert abs(run["attention"][condensed] - np.array(run["task"]["stationary"])).max() < 0.005
+    speed = page.evaluate("Timeline.speeds(Page.run.seen.map((one) => one.attention), Page.run.times)")
+    assert speed[-1] == max(speed) > 0  # a hill that is seen to rise: attention moves, by less than .001
+    assert abs(run["attention"] - run["attention"][0]).max() < 0.001
+    assert "attention has hardly moved yet" in page.evaluate("Stories.byName('condensation').look.at(-1).say")
     assert run["loss"][condensed] < run["task"]["unigramLoss"] + 0.1
     assert abs(_arrows(page, 0)[:, 1]).max() > 0.2
     assert abs(_arrows(page, int(condensed))[:, 1]).max() < 0.02

@@ -12,7 +12,10 @@ import pytest
 
 from saccade.lab.claim import Case
 from saccade.records.checksums import seal
+from saccade.report.claims_table import claims_of
 from saccade.report.page import write_report
+from saccade.report.sources import Result
+from saccade.theory.statement import Statement
 from tests.browser import expect
 from tests.report.made_results import THEOREM_4, descent_panels, written
 
@@ -371,3 +374,15 @@ def test_the_tables_can_be_read_without_javascript(browser, report, claims):
     expect(page.locator("#claims-table tbody tr")).to_have_count(len(claims))
     expect(page.locator("noscript")).to_have_count(1)
     page.close()
+
+
+def test_only_sources_of_the_claims_shown_are_named_and_unknown_ones_by_their_key():
+    def sources(*papers):
+        claims = [Case().at_most(Statement(paper, "Lemma 1", "it falls"), "loss", 0.1, 0.2).as_dict() for paper in papers]
+        return claims_of([Result("mine", {}, claims)])[1]["sources"]
+
+    assert sources("me2026") == "Sources: me2026."
+    assert sources("<b>2026", "me2026") == "Sources: &lt;b&gt;2026; me2026."
+    assert sources("saccade", "me2026", "tian2023", "me2026") == (
+        "Sources: tian2023 is Scan and Snap, arXiv 2305.16380; saccade: derived or asked here; me2026."
+    )

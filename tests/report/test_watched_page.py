@@ -17,6 +17,7 @@ from saccade.report.maps import ROOM, text_map
 from saccade.report.notebook import show
 from saccade.report.page import write_report
 from saccade.report.specs_watched import watched_figures
+from saccade.report.timeline import unseen
 from tests.browser import expect, until_it_moves
 from tests.report.watched_records import N_HEADS, N_LAYERS, N_TOKENS, small_run, watched_record
 
@@ -222,6 +223,53 @@ def test_the_player_moves_a_line_through_the_timeline_and_tells_whole_steps(visi
     assert [step for step in told if not step.isdigit()] == []
     assert places == sorted(places)
     assert places[-1] > places[0]
+
+
+@pytest.fixture(scope="module")
+def sparse_record(small_record):
+    """Nobody looked between steps 2 and 300."""
+    steps = ("time", np.array([0, 1, 2, 300]), small_record.time.attrs)
+    return small_record.isel(time=[0, 1, 2, -1]).assign_coords(time=steps)
+
+
+def test_what_nobody_observed_is_striped_and_has_no_step_of_its_own(visit, watched, sparse_record, tmp_path):
+    page = visit(show(sparse_record).save(tmp_path / "page.html"), stands=True)
+    panel = page.locator(".panel-timeline")
+    expect(panel.locator(".chart-unseen")).to_have_count(1)
+    ends = "all => all.map((one) => [one.getPointAtLength(0).x, one.getPointAtLength(1e9).x])"
+    ticks = [tick for tick, _ in panel.locator(".chart-look").evaluate_all(ends)]
+    assert len(ticks) == 4
+    assert panel.locator(".chart-unseen").evaluate_all(ends)[0] == pytest.approx(ticks[2:], abs=2)
+    assert "striped: not observed" in panel.locator("svg text").all_text_contents()
+    told = set()
+    for _ in range(12):
+        page.clock.run_for(650)
+        told.add(page.locator(".player-time").inner_text())
+    assert "between steps 2 and 300" in told
+    assert told <= {"step 0", "step 1", "step 2", "step 300", "between steps 2 and 300"}
+    phone = visit(tmp_path / "page.html", stands=True, viewport={"width": 390, "height": 844})
+    heights = set()
+    for _ in range(12):
+        phone.clock.run_for(650)
+        heights.add(phone.locator("#player").bounding_box()["height"])
+    assert len(heights) == 1  # the foot of the window stands still
+    dense = visit(watched, **STILL).locator(".panel-timeline")
+    expect(dense.locator(".chart-unseen, .chart-look, .chart-unseen-key")).to_have_count(0)
+    assert "observed" not in dense.locator("svg text").all_text_contents()
+
+
+def test_what_nobody_observed_is_striped_in_print_too(small_record, sparse_record, tmp_path):
+    for name, record, is_striped in (("dense", small_record, False), ("sparse", sparse_record, True)):
+        save_record(record, tmp_path / f"{name}.zarr")
+        drawn = write_figure(tmp_path / f"{name}.zarr", tmp_path / f"{name}.svg").read_text("utf-8")
+        assert ("striped: not observed" in drawn) == is_striped
+        assert ("<pattern" in drawn) == is_striped
+
+
+def test_only_what_more_than_doubles_the_step_counts_as_not_observed():
+    assert unseen(np.array([0.0, 1, 2, 4, 8])) == []
+    assert unseen(np.array([0.0, 2, 4, 9, 18])) == [[4, 9]]
+    assert unseen(np.array([0.0, 3])) == [[0, 3]]
 
 
 def test_the_timeline_is_drawn_for_print_on_request(small_record, tmp_path):

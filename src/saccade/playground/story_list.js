@@ -46,7 +46,7 @@ const STORY_LIST = [
     "look": [
       {"from": "start", "say": "Tomorrow's weather is mostly today's. Each arrow is a word's embedding: noise."},
       {"from": "condensed", "times": 0.25, "say": "Near zero there is only one force: all arrows turn onto one line. They condense."},
-      {"from": "condensed", "times": 1.1, "say": "One line tells only how frequent a word is; attention has not moved at all."}
+      {"from": "condensed", "times": 1.1, "say": "One line tells only how frequent a word is; attention has hardly moved yet."}
     ]
   },
   {

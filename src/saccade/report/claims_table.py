@@ -33,6 +33,13 @@ KINDS = {
     "cannot": "cannot be told at this size",
     "surprise": "surprises",
 }
+_SOURCES = {
+    "tian2023": "tian2023 is Scan and Snap, arXiv 2305.16380",
+    "chen2026": "chen2026 is Focus and Dilution, arXiv 2605.01199",
+    "chen2025": "chen2025 is From Condensation to Rank Collapse, arXiv 2510.06954",
+    "tian2024": "tian2024 is JoMA, arXiv 2310.00535",
+    "saccade": "saccade: derived or asked here",
+}
 _UNDECIDED = {"outside": "outside", "cannot tell": "cannot"}
 Lines = list[tuple[str, str]]  # (what it is, MathML)
 _COLUMNS = ("claim", "statement", "result", "verdict")
@@ -76,6 +83,7 @@ def claims_of(results: list[Result]) -> tuple[list[dict[str, Any]], dict[str, st
         "heading": "Claims" if alone else "All claims",
         "open": " open" if alone else "",
         "table": _claims_table(results),
+        "sources": _sources(results),
         "equations": _equation_templates(results),
     }
 
@@ -88,6 +96,13 @@ def _claims_table(results: list[Result]) -> str:
     head = "".join(f'<th scope="col" data-column="{place}">{name}</th>' for place, name in enumerate(_COLUMNS))
     body = "".join(_row(number, result.name if len(results) > 1 else "", claim) for number, (result, claim) in enumerate(claims))
     return f'<table id="claims-table" class="claims-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _sources(results: list[Result]) -> str:
+    """The sources of the claims on the page, each once; one that we do not know by its name alone."""
+    names = dict.fromkeys(theorem(claim).split(",")[0] for result in results for claim in result.claims)
+    ordered = [name for name in (*_SOURCES, *names) if name in names]
+    return escape(f"Sources: {'; '.join(_SOURCES.get(name, name) for name in dict.fromkeys(ordered))}.")
 
 
 def _equation_templates(results: list[Result]) -> str:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # By the place of a state in `STATES` of records/when.py, as in web/chart_timeline.js.
 COLOURS = ("#e4e4e4", "#b5b5b5", categorical(5), "#000000", categorical(1), categorical(0), categorical(3), categorical(4))
+_STRIPES: dict[str, Any] = {"facecolor": "none", "edgecolor": "white", "hatch": "||||", "lw": 0}
+_TICKS: dict[str, Any] = {"color": "#777777", "marker": "|", "ls": "", "markersize": 6}
 _MOST_LABELS = 24  # rows that can have a label each; of more, the first of each group has
 
 
@@ -28,6 +30,10 @@ def draw_timeline(axes: Axes, spec: dict[str, Any], letters: float) -> None:
         if row["still"] is not None:
             axes.barh(place + 0.5, end - row["still"], left=row["still"], height=1.0, color="white", alpha=0.6, lw=0)
         axes.vlines(row["takes"], place + 0.08, place + 0.92, color="black", lw=1.4)
+    for start, stop in spec["unseen"]:
+        axes.axvspan(start, stop, **_STRIPES)
+    if spec["unseen"]:
+        axes.plot(spec["steps"], np.full(len(spec["steps"]), 1.015), **_TICKS, transform=axes.get_xaxis_transform(), clip_on=False)
     axes.set_xscale("symlog", linthresh=1, linscale=0.3)
     axes.xaxis.set_major_formatter(Powers())
     axes.set(xlim=(spec["x"]["min"], spec["x"]["max"]), ylim=(len(rows), 0))
@@ -48,6 +54,9 @@ def _legend(axes: Axes, spec: dict[str, Any], letters: float) -> None:
         handles.append(Patch(facecolor="#dbe7ef", edgecolor=categorical(0), label="pale: frozen", lw=0.5))
     if any(row["takes"] for row in spec["rows"]):
         handles.append(Line2D([], [], color="black", lw=1.4, marker="|", ls="", markersize=9, label="takes its place"))
+    if spec["unseen"]:
+        handles.append(Line2D([], [], **_TICKS, label="observed"))
+        handles.append(Patch(**_STRIPES | {"facecolor": "#777777"}, label="striped: not observed"))
     axes.legend(
         handles=handles,
         loc="upper left",

@@ -22,6 +22,7 @@ from saccade.report.packing import Packed, packed, packed_text, packed_times
 from saccade.report.sources import Result
 from saccade.report.specs import CLOCKS, Figure, figures, label, labels_of
 from saccade.report.specs_watched import layer_names
+from saccade.report.timeline import unseen
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -164,6 +165,7 @@ def _clocked(
         "clockLabel": label,
         "pace": blobs.times(_pace(found, clock, axes)),
         "events": _events_of(record, rows),
+        "unseen": unseen(clock) if is_watched(record) else [],
         "bands": _bands_of(rows, float(np.nanmax(clock))),
         "figures": [_figure_data(figure, blobs) for figure in found],
         "text": None,

@@ -7,7 +7,7 @@ What it shows, and from which numbers, is in `records/when.py`; the page draws i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +66,7 @@ def _panel(timeline: Timeline, name: str, span: dict[str, Any]) -> dict[str, Any
         "y": {"label": ""},
         "states": list(STATES),
         "steps": timeline.steps.tolist(),
+        "unseen": unseen(timeline.steps),
         "end": _end(timeline.steps),
         "rows": [
             {
@@ -79,6 +80,11 @@ def _panel(timeline: Timeline, name: str, span: dict[str, Any]) -> dict[str, Any
             for layer, head in heads
         ],
     }
+
+
+def unseen(steps: np.ndarray) -> list[list[float]]:
+    """Stretches between two observations in which the step more than doubled: nobody knows what happened there."""
+    return [[float(a), float(b)] for a, b in pairwise(steps) if b > 2 * max(a, 1)]
 
 
 def _pieces(steps: np.ndarray, states: np.ndarray) -> list[list[float]]:

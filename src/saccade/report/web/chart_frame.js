@@ -116,7 +116,7 @@ const ChartFrame = (() => {
   /** Names that the title does not say already. @param {Object[]} items series or groups */
   const named = (items, title) => (items.length === 1 && items[0].name === title ? [] : items.filter((item) => item.name && !item.quiet));
 
-  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, style?, marker?, box?, ghost?, look?, isLevel?} */
+  /** Legend rows at the top, within `width`; gives the height used. Entry: {name, index, colour?, style?, marker?, box?, ghost?, look?, path?, isLevel?} */
   function legend(parent, entries, left, width) {
     let x = left;
     let y = 10;
@@ -132,6 +132,10 @@ const ChartFrame = (() => {
   }
 
   function key(parent, entry, x, y) {
+    if (entry.path) {
+      svg("path", { d: `M${x} ${y}${entry.path}`, class: entry.look }, parent);
+      return;
+    }
     if (entry.isLevel) {
       svg("path", { d: `M${x} ${y}H${x + 20}`, class: "chart-mark" }, parent);
       return;

@@ -21,6 +21,7 @@ const ChartSave = (() => {
 .chart-mark{stroke:#111;stroke-width:1.5;stroke-dasharray:2 3}
 .chart-band{fill:#0072b2;opacity:.08}.chart-band-odd{opacity:.16}.chart-cursor{stroke:#111}.chart-bad{fill:#b04300}
 .chart-even{fill:#e4e4e4}.chart-uneven{fill:#b5b5b5}.chart-still{fill:#fff;opacity:.6}.chart-still-key{fill:#dbe7ef;stroke:#0072b2}.chart-take{stroke:#111;stroke-width:2}.chart-take-key{fill:none;stroke:#111;stroke-width:2;stroke-dasharray:0 12 10 12}
+.chart-unseen{stroke:#fff;stroke-dasharray:4 2}.chart-unseen-key{stroke:#777;stroke-width:10;stroke-dasharray:2 4}
 ${colours.join("")}`;
   }
 

@@ -1,7 +1,7 @@
 /* Rows over time: each in the colours of the states it goes through, pale from where it is still, with a bar where it takes a place.
  *
  * Time is logarithmic and begins with 0. Rows are as high as the number of them allows; if there is no room for a name each, the
- * first of every group has one.
+ * first of every group has one. Stretches in which nobody looked are striped, and then every look has a tick.
  */
 const ChartTimeline = (() => {
   "use strict";
@@ -33,7 +33,8 @@ const ChartTimeline = (() => {
       const seen = new Set(spec.rows.flatMap((row) => row.pieces.map(([, place]) => place)));
       const still = spec.rows.some((row) => row.still !== null) ? [{ name: "pale: frozen", box: true, look: "chart-still-key" }] : [];
       const bar = spec.rows.some((row) => row.takes.length) ? [{ name: "takes its place", box: true, look: "chart-take-key" }] : [];
-      return spec.legend === false ? [] : [...known.filter(({ place }) => seen.has(place)), ...still, ...bar];
+      const looks = [{ name: "observed", path: "m12 -4v8", look: "chart-axis" }, { name: "striped: not observed", path: "m6 0h12", look: "chart-unseen-key" }];
+      return spec.legend === false ? [] : [...known.filter(({ place }) => seen.has(place)), ...still, ...bar, ...(spec.unseen.length ? looks : [])];
     }
     const legendOn = (width) => ChartFrame.legend(svg("g"), entries(), 2, width - 8) + 6;
 
@@ -47,6 +48,7 @@ const ChartTimeline = (() => {
       const row = (box.bottom - box.top) / Math.max(1, spec.rows.length);
       drawn = { x, box, row };
       spec.rows.forEach((one, place) => drawRow(one, box.top + place * row));
+      if (spec.unseen.length) drawLooks();
       drawNames(names);
       ChartFrame.xAxis(frame.picture, x, box, spec.x.label, x.ticks(Math.floor((box.right - box.left) / (SPACES * NAME))), format);
       drawn.cursor = svg("g", { "data-screen-only": "" }, frame.picture);
@@ -70,6 +72,16 @@ const ChartTimeline = (() => {
         const at = x(step).toFixed(1);
         svg("path", { d: `M${at} ${(y + gap).toFixed(1)}V${(y + row - gap).toFixed(1)}`, class: "chart-take" }, frame.picture);
       }
+    }
+
+    /** Where nobody looked for long: stripes there, and a tick above the rows at every look. */
+    function drawLooks() {
+      const { x, box } = drawn;
+      for (const [from, to] of spec.unseen) {
+        const [middle, high] = [(box.top + box.bottom) / 2, box.bottom - box.top];
+        svg("path", { d: `M${(x(from) + 1).toFixed(1)} ${middle}H${(x(to) - 1).toFixed(1)}`, "stroke-width": high, class: "chart-unseen" }, frame.picture);
+      }
+      for (const step of spec.steps) svg("path", { d: `M${x(step).toFixed(1)} ${box.top - 1}v-5`, class: "chart-axis chart-look" }, frame.picture);
     }
 
     function drawNames(names) {

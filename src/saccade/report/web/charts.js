@@ -17,7 +17,7 @@
  *                                values (row by row; NaN is missing), min, max, scale: "sequential" | "diverging", unit,
  *                                numbers?: the value is written in each cell, key? = true,
  *                                outline?: theory's values (null: none), the rim of each cell outside a dashed line; outlineName? ("": not said)}
- * Charts.timeline(container, spec)  {title, caption?, height?, x: {label, min, max}, states: [names], steps: [], end: where the last one ends,
+ * Charts.timeline(container, spec)  {title, caption?, height?, x: {label, min, max}, states: [names], steps: [], unseen: [[from, to]], end: where the last one ends,
  *                                rows: [{name, group, first?: of its group, pieces: [[from step, place in states or -1]],
  *                                still: step | null, takes: [steps]}], legend? = true}
  *

@@ -8,6 +8,7 @@ const Player = (() => {
   const SECONDS = 8; // that a whole run takes when it is played
   const listeners = new Set();
   let [times, pace, place, playing] = [[0], [0], 0, false];
+  let unseen = []; // stretches of a watched run in which nobody looked, see report/timeline.py
   let isCounted = true; // whether times are numbers of steps: there is none between two
   const parts = {};
 
@@ -24,9 +25,13 @@ const Player = (() => {
   }
 
   function show() {
+    const far = unseen.find(([from, to]) => from < time() && time() < to);
     parts.slider.value = String(Math.floor(place));
     parts.slider.setAttribute("aria-valuetext", `${parts.label} ${Charts.format(time(), 4)}`);
-    parts.readout.textContent = Charts.format(isCounted ? Math.round(time()) : time(), playing && !isCounted ? 3 : 6);
+    parts.unit.parentElement.classList.toggle("far", Boolean(far)); // two lines on a phone
+    parts.unit.textContent = far ? `between ${parts.label}s` : parts.label;
+    parts.readout.textContent = far ? far.map((step) => Charts.format(step, 6)).join(" and ")
+      : Charts.format(isCounted ? Math.round(time()) : time(), playing && !isCounted ? 3 : 6);
     for (const listener of listeners) listener(time());
   }
 
@@ -70,16 +75,16 @@ const Player = (() => {
   /**
    * Use the clock and events of a record.
    * @param {Float64Array} clock @param {Float64Array} shares how far a film of it is at each moment, from 0 to 1
-   * @param {string} label name and unit @param {{time: number, name: string}[]} events @param {boolean} stay at the present time, or at the end
+   * @param {Object} record with `clockLabel`, name and unit; `events`; `unseen` @param {boolean} stay at the present time, or at the end
    */
-  function use(clock, shares, label, events, stay) {
+  function use(clock, shares, { clockLabel, events, unseen: stretches }, stay) {
     stop();
     const now = stay && place < times.length - 1 ? time() : Infinity;
-    [times, pace, parts.label] = [clock, shares, label.split(",")[0]];
+    const [label, unit = ""] = clockLabel.split(",");
+    [times, pace, unseen, parts.label] = [clock, shares, stretches, label];
     isCounted = times.every(Number.isInteger);
     parts.slider.max = String(times.length - 1);
-    parts.unit.textContent = parts.label;
-    parts.measure.textContent = label.split(",")[1] ?? "";
+    parts.measure.textContent = label === "step" ? "" : unit; // "step 53" says it all
     parts.events.replaceChildren(new Option("Jump to an event…", ""));
     for (const event of events) parts.events.append(new Option(`${event.name} (${Charts.format(event.time)})`, String(event.time)));
     parts.events.hidden = events.length === 0;

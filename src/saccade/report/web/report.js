@@ -52,7 +52,7 @@
     const [clock, pace] = [clocks, paces].map((all) => all.subarray(first, first + shape.at(-1)));
     const unknown = clock.findIndex((time) => !Number.isFinite(time));
     const count = unknown < 0 ? clock.length : Math.max(1, unknown);
-    Player.use(clock.subarray(0, count), pace.subarray(0, count), record.clockLabel, record.events, stay);
+    Player.use(clock.subarray(0, count), pace.subarray(0, count), record, stay);
   }
 
   /** What the second view begins with: another seed of the same record, else the next record, else another choice in this one. */
