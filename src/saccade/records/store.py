@@ -43,7 +43,7 @@ _TRIES = 3  # to read a record that another takes the place of meanwhile
 
 
 def save_record(record: xr.Dataset, path: str | Path, claims: Iterable[Claim] = ()) -> None:
-    """Write a record to the folder `path`, atomically and with checksums.
+    """Write a record to the folder `path`, atomically and with checksums. An earlier record there gives way.
 
     `claims` about it are kept there too, and `saccade report` shows them.
     """
