@@ -161,7 +161,7 @@ class Claim:
     @property
     def _is_not_broken(self) -> bool:
         """Whether the assumption that a control should break is met all the same."""
-        return self.breaks in {each.name for each in self.given} - {each.name for each in self.unmet}
+        return any(each.name == self.breaks and each.holds for each in self.given)
 
     @property
     def verdict(self) -> str:
@@ -216,7 +216,8 @@ class Claim:
         is_word = first.isascii() and first.isalpha() and len(first) > 1  # a symbol stays as it is: σ and Σ are not the same
         label = self.heading[0].upper() + self.heading[1:] if is_word else self.heading
         said = self.sentence or f"{label}: {self._judged.told}."
-        return f"Control, with “{self.breaks}” broken; this must fail: {said}" if self.breaks else said
+        broken = "its bound tightened" if self.breaks == BOUND else f"“{self.breaks}” broken"
+        return f"Control, with {broken}; this must fail: {said}" if self.breaks else said
 
     @property
     def says(self) -> str:
@@ -306,7 +307,7 @@ class Case:
 
     @property
     def expected(self) -> str:
-        """For settings of which not all meet the assumptions: `outside` where one is not met, `holds` where all are."""
+        """The verdict to expect where settings may miss an assumption: `outside` if one is missed, else `holds`."""
         return HOLDS if all(condition.holds for condition in self.given) else OUTSIDE
 
     def breaking(self, assumption: str | Condition) -> Case:
@@ -315,8 +316,6 @@ class Case:
         It is a condition that is not met, or the name of one among `given`, or of a hypothesis of the statement.
         """
         if isinstance(assumption, Condition):
-            if any(each.name == assumption.name and each.holds for each in self.given):
-                raise InputError(f"“{assumption.name}” is met in this case; a control cannot break it by saying so.")
             return replace(self, given=(*self.given, assumption), breaks=assumption.name)
         return replace(self, breaks=assumption)
 

@@ -35,7 +35,7 @@ _READING = (
     "window. A claim that asks for more than its ceiling **cannot be told at this size**, unless its whole interval is allowed or "
     "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do. "
     "Where both sides of a claim were computed from the same windows, the agreement with other windows sets no limit; it is "
-    "shown **for comparison**; so is the share of seeds that answer alike, for one exception refutes a claim about every run. "
+    "shown **for comparison**. So is the share of seeds that answer alike. "
     "Where nothing can be repeated, the row says why it has **no ceiling**: an exact count of a text, or a law and its own "
     "simulation on the same windows.\n"
     "- A claim about every run is refuted by one exception.\n"

@@ -59,7 +59,7 @@ def tally(claims: Sequence[Claim]) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """All their claims counted; those outside their assumptions against expectation are no surprises, and told after these."""
+    """The tally, then how many claims are unexpectedly outside their assumptions, which it does not count as surprises."""
     outside = sum(len(outcome.unexpected) - outcome.kinds.count("surprise") for outcome in outcomes)
     whose = "its" if outside == 1 else "their"
     counted = tally([claim for outcome in outcomes for claim in outcome.claims])

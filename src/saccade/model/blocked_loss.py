@@ -1,7 +1,7 @@
 r"""Mean cross-entropy of the next token, computed a block of rows at a time, so that the logits never exist as a whole.
 
 With $z = W h + b$ and $p = \mathrm{softmax}(z)$ the gradient by the logits of a row is $(p - e_y)/n$. It needs nothing from outside
-the row, so each block of rows goes from hidden state to loss and gradient at once, and its logits are gone before the next block's:
+the row, so each block of rows goes from hidden state to loss and gradient at once, and its logits are freed before the next block:
 
 $$\partial h = W^\top (p - e_y)/n, \qquad \partial W = \sum (p - e_y)\, h^\top / n, \qquad \partial b = \sum (p - e_y)/n.$$
 

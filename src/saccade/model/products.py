@@ -38,15 +38,18 @@ class Linear(nn.Linear):
 
 @contextmanager
 def fast_products(model: nn.Module) -> Iterator[None]:
-    """Within it each `Linear` of the model is made of `product`: without second derivatives and transforms of functions."""
+    """Within it each `Linear` of the model is made of `product`.
+
+    Limits: no second derivatives, no transforms of functions, no changes of the dtype.
+    """
     maps = [module for module in model.modules() if isinstance(module, Linear)]
-    for one in maps:
-        one.is_fast = True
     try:
+        for one in maps:
+            one.is_fast = True
         yield
     finally:
         for one in maps:
-            del one.is_fast
+            one.is_fast = False
 
 
 class _Linear(torch.autograd.Function):

@@ -67,12 +67,13 @@ class Account:
 
     def note_weights(self, found: WeightStatistics) -> None:
         """What arrays of weights mean; once, what was not recognised."""
+        said = self.config.get("weights_not_recognised", [])
         for sentence in found.unrecognised:
-            if sentence not in self.config.get("weights_not_recognised", ()):
+            if sentence not in said:
                 say(f"weights: {sentence}")
         self.about["axes"] |= {name: list(of) for name, of in found.axes.items()}
         self.about["definitions"] |= {name: _of_some_looks(*OF_WEIGHTS[name]) for name in found.values}
-        self.config["weights_not_recognised"] = found.unrecognised
+        self.config["weights_not_recognised"] = list(dict.fromkeys([*said, *found.unrecognised]))
 
     def in_place(self, layers: list[str], values: np.ndarray) -> np.ndarray:
         """(weight_layer, ...) in the order in which layers have come since the run began; missing where one has gone."""

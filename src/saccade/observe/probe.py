@@ -46,7 +46,7 @@ class Probe:
             self._args, self._named = tuple(batch), {}
         else:
             raise InputError(f"the probe must be a tensor, a tuple of arguments or named ones; got {shortened(batch)}.")
-        self._args, self._named = _held(self._args), _held(self._named)
+        self._args, self._named = held(self._args), held(self._named)
         self._axis = checked_count("batch_axis", batch_axis, low=0, high=1)
         self.n_batch = self._checked_size()
         self._places = self._texts()
@@ -166,7 +166,7 @@ class Probe:
                 "`documents` must number the document of each token of the probe, 0 on padding, with shape "
                 f"{(self.n_batch, self.n_positions)} (sequence, position); got {numbers.dtype} of shape {tuple(numbers.shape)}."
             )
-        return numbers.long()
+        return numbers.long().clone()
 
     def _ids_in(self, value: Any) -> Tensor | None:
         """`value` as token ids (sequence, position), if that is what it is."""
@@ -363,13 +363,13 @@ def _without_cache(model: nn.Module) -> Iterator[None]:
             config.use_cache = True
 
 
-def _held(value: Any) -> Any:
+def held(value: Any) -> Any:
     """With tensors of its own: those that are given may be filled with the next batch."""
     if isinstance(value, Tensor):
         return value.detach().clone()
     if type(value) in (list, tuple):
-        return type(value)(_held(each) for each in value)
-    return {name: _held(each) for name, each in value.items()} if type(value) is dict else value
+        return type(value)(held(each) for each in value)
+    return {name: held(each) for name, each in value.items()} if isinstance(value, Mapping) else value
 
 
 def _fresh(value: Any) -> Any:

@@ -33,7 +33,7 @@ from saccade.observe.forwarding import forwarders
 from saccade.observe.guard import Guard, guarded, say, warn
 from saccade.observe.losses import Losses, plain
 from saccade.observe.observer import Observer
-from saccade.observe.probe import LayerTokens, Probe, on_device_of
+from saccade.observe.probe import LayerTokens, Probe, held, on_device_of
 from saccade.observe.self_check import WORST, Check
 from saccade.observe.token_statistics import TokenStatistics
 from saccade.observe.undisturbed import is_spread, unwrapped
@@ -128,7 +128,7 @@ class Recorder:
         self._probe = Probe(probe, batch_axis, documents)
         if self._together and drive is not None:
             raise InputError("`drive` needs whole weights, and this model's are spread over processes.")
-        driven = None if drive is None else partial(attention_drive, self._model, drive, on_device_of(self._model, probe))
+        driven = None if drive is None else partial(attention_drive, self._model, drive, on_device_of(self._model, held(probe)))
         kept = _sequences(maps, self._probe.n_batch)
         measured = weights if isinstance(weights, bool) else Names.of(weights)
         if isinstance(measured, Names):

@@ -19,7 +19,7 @@ _NOT_FINITE = ("inf", "-inf", "nan")  # as text, since JSON has no such numbers
 VARIABLES: dict[str, tuple[str, str]] = {
     "loss": (
         "nats",
-        "of the batch about to be learned from, of the population in flows and without batches; a cross-entropy where in nats",
+        "of the batch about to be learned from; without batches, of the population. A cross-entropy if in nats",
     ),
     "attention": (
         "1",

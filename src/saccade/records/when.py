@@ -19,8 +19,8 @@ Noise: a head enters a state when it is beyond the level by two standard errors 
 it is below by as much, so that a head at the level does not flicker. With one sequence the error is not known and counts as 0.
 
 `froze`: since that step its maps have moved by less than `FROZEN` while the step doubled, until the end, and that has been so
-while the step grew by a fifth and in two observations: where noise goes on at about that level, or looks are sparse, one below it
-says nothing. A head that has never moved is not called frozen.
+while the step grew by a fifth and in at least two observations. One alone may be noise, or stand for a long gap. A head that has
+never moved is not called frozen.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ COLLAPSED = 0.02  # of the log of the visible keys: at 1,000 of them e^(.02 ln 1
 FOCUSED = 0.5  # entropy of the root of the number of visible keys
 EVEN = 0.95  # at 1,000 keys the entropy of 700
 FROZEN = 0.05  # of its attention: a twentieth, while the step doubles; the least that can be seen in a map
-SETTLED = 2**0.25  # by which the step must have grown since movement fell below that,
-BELOW = 2  # and observations that there must be since
+SETTLED = 2**0.25  # by which the step must have grown since movement fell below that
+N_BELOW = 2  # observations below it that a freeze takes
 ERRORS = 2.0  # standard errors beyond a level at which it counts as crossed: one in forty by chance
 STATES = ("uniform", "uneven", "focused", "collapsed", "first token", "previous token", "duplicate", "induction")
 PLACES = {"sink_mass": 4, "previous_mass": 5, "duplicate_mass": 6, "induction_mass": 7}  # place in `STATES`
@@ -145,7 +145,7 @@ def freezing_steps(record: xr.Dataset) -> Floats:
 
 def _freezing_step(steps: Floats, moved: Floats) -> float:
     fast = np.flatnonzero(moved >= FROZEN)
-    if not len(fast) or fast[-1] + BELOW >= len(steps):
+    if not len(fast) or fast[-1] + N_BELOW >= len(steps):
         return np.nan
     last, still = fast[-1], fast[-1] + 1
     share = (moved[last] - FROZEN) / (moved[last] - moved[still])

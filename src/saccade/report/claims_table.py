@@ -99,7 +99,7 @@ def _claims_table(results: list[Result]) -> str:
 
 
 def _sources(results: list[Result]) -> str:
-    """The sources of the claims on the page, each once; one that we do not know by its name alone."""
+    """The sources of the claims on the page, each once; one that we do not know appears as its key."""
     names = dict.fromkeys(theorem(claim).split(",")[0] for result in results for claim in result.claims)
     ordered = [name for name in (*_SOURCES, *names) if name in names]
     return escape(f"Sources: {'; '.join(_SOURCES.get(name, name) for name in dict.fromkeys(ordered))}.")

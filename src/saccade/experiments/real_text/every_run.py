@@ -38,7 +38,7 @@ def every_run(
     of_runs = np.asarray(values, float)
     kept = of_runs >= bound
     if np.asarray(values).dtype == bool or bound >= possible[1] or np.isnan(of_runs).any():
-        counted = case.under(same_answer(kept, limits=len(kept) < 2 and bool(kept.all())))
+        counted = case.under(of_every_run(kept))
         return counted.none(statement, title, ~kept, expected=expected)
     mean, *ends = interval(of_runs, 1 - (1 - CONFIDENCE) / among)
     measured = Interval(mean, *np.clip(ends, *possible).tolist())
@@ -56,6 +56,11 @@ def every_run_near(
 
 
 def same_answer(answers: Any, limits: bool = False, of: str = "seeds") -> Ceiling:
-    """Share of pairs of seeds that answer alike (seed, ...): 1 where no run is an exception, so it limits a single run only."""
+    """Share of pairs of seeds that answer alike (seed, ...)."""
     alike = agreement(np.asarray(answers, float), lambda one, other: float(np.mean(one == other)))
     return Ceiling(f"pairs of {of} that answer alike", alike, more=of, limits=limits)
+
+
+def of_every_run(kept: Any) -> Ceiling:
+    """For what must be true of every run. Two runs without exception answer alike, so only a single run is limited by it."""
+    return same_answer(kept, limits=len(kept) < 2 and bool(np.all(kept)))

@@ -25,7 +25,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.training import train_text
 from saccade.dynamics.training_checkpoints import resumed_from
 from saccade.errors import InputError
-from saccade.experiments.real_text.every_run import every_run, same_answer
+from saccade.experiments.real_text.every_run import every_run, of_every_run
 from saccade.experiments.real_text.text_cycle_runs import CycleMeasures, lacking, matrices, said, sought, spelt, spread_ranks
 from saccade.lab.ceiling import EXACT_COUNT
 from saccade.lab.claim import FAILS, HOLDS, PUBLISHED, Case, Claim
@@ -325,7 +325,7 @@ def _of_each_reading(record: xr.Dataset, text: str, case: Case, found: Any) -> I
 
 def _every_seed(case: Case, kept: Any) -> Case:
     """With how far seeds agree on what is `kept` (seed, ...)."""
-    return case.under(same_answer(kept, limits=len(kept) < 2 and bool(kept.all())))
+    return case.under(of_every_run(kept))
 
 
 FOCUS = "largest attention that all queries give the most frequent token at once"

@@ -124,8 +124,8 @@ EXPERIMENT = Experiment(
         "of runs with one layer and {*below 1/2 (layers 3):.0%} with three"
     ),
     caveat=(
-        "Fewer updates: at 1,000 one of two runs with three layers still waited on its plateau, so we train for 1,500, the paper's "
-        "last. Lower rates or more layers, with which attention becomes sparse only after these runs end."
+        "Fewer updates (at 1,000 one of two runs with three layers still waited on its plateau, so we train for the paper's 1,500); "
+        "lower rates or more layers, with which attention becomes sparse only after these runs end."
     ),
     full=Settings(n_vocab=None, iterations=(0, 500, 1000, 1500), every=50, seeds=3, batch=20, width=200, resumable=True),
     table=table,

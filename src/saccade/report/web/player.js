@@ -27,11 +27,11 @@ const Player = (() => {
   function show() {
     const far = unseen.find(([from, to]) => from < time() && time() < to);
     parts.slider.value = String(Math.floor(place));
-    parts.slider.setAttribute("aria-valuetext", `${parts.label} ${Charts.format(time(), 4)}`);
     parts.unit.parentElement.classList.toggle("far", Boolean(far)); // two lines on a phone
     parts.unit.textContent = far ? `between ${parts.label}s` : parts.label;
     parts.readout.textContent = far ? far.map((step) => Charts.format(step, 6)).join(" and ")
       : Charts.format(isCounted ? Math.round(time()) : time(), playing && !isCounted ? 3 : 6);
+    parts.slider.setAttribute("aria-valuetext", `${parts.unit.textContent} ${parts.readout.textContent}`);
     for (const listener of listeners) listener(time());
   }
 
