@@ -112,7 +112,8 @@ def train(
     )
     saved = descend(plan, on_progress)
     bound = DIVERGED * np.maximum(np.abs(saved.loss[:, :1]), 1.0)
-    return descent_record(system, plan, saved, kept, bound, {}, time.perf_counter() - began)
+    how = "descent on the population loss" if equations.batch_loss is None else "A: mini-batch training"
+    return descent_record(system, plan, saved, kept, bound, {}, time.perf_counter() - began, how)
 
 
 @lru_cache
@@ -226,7 +227,14 @@ def descent_step(
 
 
 def descent_record(
-    system: System, plan: Plan, saved: DescentInfo, keep: Sequence[str], bound: Any, config: dict[str, Any], wall_time: float
+    system: System,
+    plan: Plan,
+    saved: DescentInfo,
+    keep: Sequence[str],
+    bound: Any,
+    config: dict[str, Any],
+    wall_time: float,
+    dynamics: str = "A: mini-batch training",
 ) -> xr.Dataset:
     """What was saved, up to where the loss was beyond `bound`."""
     going = np.logical_and.accumulate(saved.loss <= bound, axis=1)  # false for NaN as well
@@ -234,12 +242,11 @@ def descent_record(
     def series(values: Array) -> np.ndarray:
         return np.where(going.reshape(going.shape + (1,) * (np.ndim(values) - 2)), values, np.nan)
 
-    how = "descent on the population loss" if type(system).batch is System.batch else "A: mini-batch training"
     path = jax.tree.map(series, saved.parameters)
     runs = [system.observe_path(jax.tree.map(lambda part, run=run: part[run], path), keep) for run in range(len(plan.seeds))]
     return trajectory(
         system,
-        dynamics=system.label(how),
+        dynamics=system.label(dynamics),
         times=plan.saves,
         time_unit="updates",
         runs={"seed": plan.seeds},

@@ -40,7 +40,7 @@ def result_identity(name: str, settings: Any, files: Mapping[str, str]) -> str:
 def user_files(settings: Any, own: str = "") -> dict[str, str]:
     """Hashes of the user's files that a result comes from: an experiment of their own, a table of classes, files of text."""
     files = (file for file in (own, getattr(settings, "classes", "")) if isinstance(file, str) and os.path.isfile(file))
-    texts = (text for text in texts_of(settings) if text not in NAMES)
+    texts = (text for text in _texts(settings) if text not in NAMES)
     return {file: _hash(Path(file)) for file in files} | {str(text): content_hash(found_source(text).files) for text in texts}
 
 
@@ -60,10 +60,10 @@ def _hash(file: Path) -> str:
 
 def text_version(config: Any) -> str:
     """Hash of the whole texts that settings name."""
-    return digest([content_hash(found_source(name).files) for name in texts_of(config)])[:20]
+    return digest([content_hash(found_source(name).files) for name in _texts(config)])[:20]
 
 
-def texts_of(settings: Any) -> list[str]:
+def _texts(settings: Any) -> list[str]:
     return [name for name in (*getattr(settings, "texts", ()), getattr(settings, "text", "")) if name]
 
 

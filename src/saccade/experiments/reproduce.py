@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from saccade.data.text.sources import found_source
 from saccade.errors import InputError, shortened
 from saccade.experiments import EXPERIMENTS, SYNTHETIC, experiment, told_of
-from saccade.experiments.identity import result_identity, texts_of, user_files
+from saccade.experiments.identity import result_identity, user_files
 from saccade.lab.claim import Claim
 from saccade.lab.experiment import Experiment, Progress, silent
 from saccade.lab.outcome import Outcome, own_statement
@@ -155,5 +155,6 @@ def _own_mistakes(file: str) -> Iterator[None]:
 
 def _find_texts(config: Any) -> None:
     """Find, or fetch, the texts an experiment names before its processes start: a missing one is one sentence then."""
-    for name in texts_of(config):
-        found_source(name)
+    for name in (*getattr(config, "texts", ()), getattr(config, "text", "")):
+        if name:
+            found_source(name)

@@ -161,7 +161,7 @@ class Claim:
     @property
     def _is_not_broken(self) -> bool:
         """Whether the assumption that a control should break is met all the same."""
-        return any(each.name == self.breaks and each.holds for each in self.given)
+        return self.breaks in {each.name for each in self.given if each not in self.unmet}
 
     @property
     def verdict(self) -> str:

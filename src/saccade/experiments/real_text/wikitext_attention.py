@@ -124,7 +124,7 @@ EXPERIMENT = Experiment(
         "of runs with one layer and {*below 1/2 (layers 3):.0%} with three"
     ),
     caveat=(
-        "Fewer updates (at 1,000 one of two runs with three layers still waited on its plateau, so we train for the paper's 1,500); "
+        "Fewer updates (at 1,000 one of two runs with three layers still waited on its plateau; we train for 1,500, as they do); "
         "lower rates or more layers, with which attention becomes sparse only after these runs end."
     ),
     full=Settings(n_vocab=None, iterations=(0, 500, 1000, 1500), every=50, seeds=3, batch=20, width=200, resumable=True),
