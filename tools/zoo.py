@@ -12,6 +12,7 @@ import contextlib
 import copy
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,8 +211,26 @@ def names() -> list[str]:
     return sorted(CONFIG_MAPPING_NAMES)
 
 
-def _in_processes(wanted: Sequence[str]) -> Iterator[Row]:
-    """One process after the other, each for some types; one that dies or hangs costs the type it was at."""
+def _in_processes(wanted: Sequence[str], n_at_once: int) -> Iterator[Row]:
+    """Rows as they come, from some processes at a time."""
+    rows: SimpleQueue[Row | None] = SimpleQueue()
+
+    def share(mine: Sequence[str]) -> None:
+        try:
+            for row in _one_after_the_other(mine):
+                rows.put(row)
+        finally:
+            rows.put(None)
+
+    threads = [Thread(target=share, args=(wanted[first::n_at_once],), daemon=True) for first in range(n_at_once)]
+    for thread in threads:
+        thread.start()
+    for _ in threads:  # each ends with None
+        yield from iter(rows.get, None)
+
+
+def _one_after_the_other(wanted: Sequence[str]) -> Iterator[Row]:
+    """Processes, each for some types; one that dies costs the type it was at."""
     waiting = list(wanted)
     while waiting:
         part = waiting[:_PER_PROCESS]
@@ -280,7 +301,8 @@ def main() -> None:
         return
     rows = _kept(arguments.keep)
     done = {row.name for row in rows}
-    for row, seconds in _timed(_in_processes([name for name in arguments.name or names() if name not in done])):
+    waiting = [name for name in arguments.name or names() if name not in done]
+    for row, seconds in _timed(_in_processes(waiting, os.cpu_count() or 1)):
         row = row._replace(seconds=seconds)
         rows.append(row)
         if arguments.keep:
