@@ -182,6 +182,18 @@ def test_experiments_with_the_same_question_answer_it_together_under_the_picture
     assert "**Here 1.0. There 0.98.**\n\n![Is all well?](figures/a.svg)" in top
     assert "What would change the answer: Noise. Time." in top
     assert top.index("[All 1 claims](#b)") < top.index("## What else?")
+    asked["a"] = replace(asked["a"], answer="both say {one:.1f} and {two:.1f}")
+    top = findings_page(outcomes, asked).split("# Every claim")[0]
+    assert "**Both say 1.0 and 1.0.**" in top
+    assert [row[0] for row in rows(top.split("## What else?")[0])] == ["one", "two"]
+
+
+def test_each_question_is_answered_in_one_or_two_sentences():
+    page = (DOCS / "findings.md").read_text("utf-8").partition("# Every claim")[0]
+    answers = re.findall(r"^\*\*(.*)\*\*$", page, flags=re.MULTILINE)
+    n_sentences = {answer: len(re.findall(r"[.?!](?= |$)", answer)) for answer in answers}
+    assert len(answers) == page.count("\n## ") - 1  # the last section says how to read the numbers
+    assert {answer: n for answer, n in n_sentences.items() if not 1 <= n <= 2} == {}
 
 
 def test_the_page_of_findings_asks_what_the_experiments_ask_and_has_the_verdicts_of_their_last_runs():

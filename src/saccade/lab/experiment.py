@@ -77,6 +77,7 @@ class Experiment:
     | `caption`   | what to look at in the figure; may be a function of the record                                            |
     | `question`  | the question, for somebody who has not read the paper; all experiments on text have one                   |
     | `finding`   | the answer in a sentence or two, with measured numbers: `{title of a claim*:.2f}`                         |
+    | `answer`    | of the first of several experiments with one question: their answer together, in at most two sentences    |
     | `caveat`    | what would change the answer                                                                              |
     | `picture`   | which panel of the first row represents the figure on its card and on the page of findings                |
     | `film`      | `(record)` -> a `Film`: attention as it moves, on the first screen of the report                          |
@@ -99,6 +100,7 @@ class Experiment:
     caption: str | Callable[[xr.Dataset], str] = ""
     question: str = ""
     finding: str = ""
+    answer: str = ""
     caveat: str = ""
     picture: int = 0
     film: Callable[[xr.Dataset], Film] | None = None

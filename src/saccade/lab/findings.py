@@ -1,9 +1,9 @@
 """The page of findings on real text: for each question its answer, one picture and the numbers; at the end all claims.
 
-An experiment on text has a question, an answer (`finding`, with measured numbers) and what would change it (`caveat`). Experiments
-with the same question answer it one after the other, under the picture of the first. The numbers under an answer are the claims
-that it names. `saccade reproduce --real` writes the page, and one panel for each question as a small picture, `figures/NAME.svg`,
-in the same folder.
+An experiment on text has a question, a `finding` with measured numbers and what would change it (`caveat`). Experiments with the
+same question answer it together, under the picture of the first: in the words of its `answer` if it has one, else in their
+findings. The numbers under an answer are the claims that it and the findings name. `saccade reproduce --real` writes the page, and
+one panel for each question as a small picture, `figures/NAME.svg`, in the same folder.
 """
 
 from __future__ import annotations
@@ -72,15 +72,17 @@ def by_question(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) ->
 def _answer(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str:
     experiments = [asked[outcome.name] for outcome in outcomes]
     first, pairs = experiments[0], list(zip(outcomes, experiments, strict=True))
-    answers = [filled(one.name, one.finding, [claim.as_dict() for claim in outcome.claims]) for outcome, one in pairs]
+    told = [filled(one.name, one.finding, [claim.as_dict() for claim in outcome.claims]) for outcome, one in pairs]
+    if first.answer:
+        told = [filled(first.name, first.answer, [claim.as_dict() for outcome in outcomes for claim in outcome.claims])]
     named = [
         claim
         for outcome, one in pairs
         for claim in outcome.claims
-        if any(fnmatchcase(claim.label, field) for field in fields(one.finding))
+        if any(fnmatchcase(claim.label, field) for field in fields(first.answer + one.finding))
     ]
     return (
-        f"\n## {first.question}\n\n**{' '.join(f'{answer[:1].upper()}{answer[1:]}.' for answer in answers)}**\n\n"
+        f"\n## {first.question}\n\n**{' '.join(f'{answer[:1].upper()}{answer[1:]}.' for answer in told)}**\n\n"
         f"![{first.question}](figures/{first.name}.svg)\n\n"
         f"{_NUMBERS}{''.join(_row(claim.heading, claim.says, claim.verdict_says) for claim in named)}\n"
         f"What would change the answer: {' '.join(one.caveat for one in experiments)}\n\n"

@@ -316,6 +316,13 @@ EXPERIMENT = Experiment(
         "(text tinystories):.2f}, speeches of US presidents {first force? rank* (text sotu):.2f} and {decoder first? rank* (text "
         "sotu):.2f})"
     ),
+    answer=(
+        "Where the theorem's own model is trained without noise, token counts rank words by the attention that they gain in 25 "
+        "updates, with correlations of {decoder first? rank* (text wikitext-2):.2f} on WikiText-2, {decoder first? rank* (text "
+        "tinystories):.2f} on TinyStories and {decoder first? rank* (text sotu):.2f} on speeches of US presidents; with batches of "
+        "4,096 windows the correlation is {rank*batch 4096,*:.2f} after 50 updates. For an ordinary Transformer under Adam it is, "
+        "after 200 updates, {rank correlation of the first force / *:.2f} times that of two seeds"
+    ),
     caveat=(
         "More windows: they raise the ceiling, and with it how well one part of a text can predict another. The predictions are "
         "for the model of Scan and Snap, trained without noise from zero."

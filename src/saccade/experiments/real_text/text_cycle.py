@@ -246,6 +246,14 @@ EXPERIMENT = Experiment(
         "tinystories*:.0%} focus together, of which {*every query's*(text tinystories*:.0%} dilute and {*focuses again*(text "
         "tinystories*:.0%} focus again"
     ),
+    answer=(
+        "Embeddings condense (on WikiText-2 to {*first moves (text wikitext-2*:.1%} in one direction when attention starts to "
+        "move); then all queries focus on one word in {every run has a joint focus*(text wikitext-2*:.0%} of runs on WikiText-2 "
+        "and {every run has a joint focus*(text tinystories*:.0%} on TinyStories, of which {*every query's*(text wikitext-2*:.0%} "
+        "and {*every query's*(text tinystories*:.0%} dilute and {*focuses again*(text wikitext-2*:.0%} and {*focuses again*(text "
+        "tinystories*:.0%} focus again. At the published settings the paper's own probe goes through its four phases in {*four "
+        "phases*wikitext-2*:.0%} and {*four phases*tinystories*:.0%} of runs"
+    ),
     caveat=(
         "The vocabulary and the learning rate: both change how long a stage takes, and a shorter run ends before the cycle closes."
     ),
