@@ -70,3 +70,20 @@ def test_a_path_is_half_way_where_half_of_its_change_is_made_and_never_if_it_com
 def test_the_first_time_is_that_of_the_first_sample_that_counts():
     assert fits.first_time(TIME, TIME > 3) == TIME[TIME > 3][0]
     assert np.isnan(fits.first_time(TIME, TIME > 99))
+
+
+def test_the_agreement_of_two_kinds_of_runs_is_that_of_their_signals_whatever_the_noise():
+    rng = np.random.default_rng(1)
+    signals = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=20_000).T
+    one, other = (signal + noise * rng.normal(size=(5, 20_000)) for signal, noise in zip(signals, (0.5, 2), strict=True))
+    scores = [np.corrcoef(a, b)[:5, 5:] for a, b in ((one, other), (one, one), (other, other))]
+    assert scores[0].mean() < 0.3
+    assert fits.disattenuated(*scores) == pytest.approx(0.6, abs=0.03)
+    assert np.isnan(fits.disattenuated(scores[0], -scores[1], scores[2]))
+    assert np.isnan(fits.disattenuated(*np.ones((3, 1, 1))))
+
+
+def test_jackknife_values_of_a_mean_are_the_values_and_of_a_variance_have_no_bias():
+    values = np.array([2.0, 3.0, 5.0, 11.0, 13.0])
+    np.testing.assert_allclose(fits.jackknife(lambda kept: float(values[kept].mean()), 5), values)
+    assert fits.jackknife(lambda kept: float(values[kept].var()), 5).mean() == pytest.approx(values.var(ddof=1))

@@ -5,8 +5,9 @@
 
 Even a perfect forecast scores no better against a noisy run than the run's noise allows. Without noise of its own it could reach
 the square root of the agreement; we use the agreement itself, the stricter of the two. A ceiling only excuses low scores: an
-interval that is high enough still holds, and one on the wrong side of chance still fails. Every claim on text has a ceiling, or
-says why none applies (`NoCeiling`).
+interval that is high enough still holds, and one on the wrong side of chance still fails. That two things differ is another
+matter: noise lowers their score too, so a low one tells something only if repetitions agree by more than the bound. Every claim on
+text has a ceiling, or says why none applies (`NoCeiling`).
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ class Ceiling:
         low, high = bounds
         return measured.high < self.chance <= low or high <= self.chance < measured.low
 
+    def is_met_by_noise(self, bounds: tuple[float, float]) -> bool:
+        """Whether a claim with these bounds is that two things differ: unrelated scores would meet it."""
+        low, high = bounds
+        return self.limits and low < self.chance < high
+
     def enough(self, bounds: tuple[float, float]) -> str:
         """The size that would do: `about 12 times the windows would do`."""
         if math.isnan(self.agreement):
@@ -64,8 +70,12 @@ class Ceiling:
         return f"{numeral(self.agreement)} ({self.name})"
 
     def _asked(self, bounds: tuple[float, float]) -> float:
-        """The allowed value nearest to chance, on the scale of `_share`."""
+        """How far from chance repetitions must be, on the scale of `_share`: at the allowed value that is nearest to it; where
+        unrelated scores are allowed, at the bound.
+        """
         low, high = bounds
+        if self.is_met_by_noise(bounds):
+            return min(abs(self._share(end)) for end in bounds if math.isfinite(end))
         return 0.0 if low <= self.chance <= high else abs(self._share(low if low > self.chance else high))
 
     def _share(self, score: float) -> float:

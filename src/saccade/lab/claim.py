@@ -146,7 +146,8 @@ class Claim:
         """Whether all of the interval is allowed, or on the wrong side of chance. A number alone is never clear."""
         if not isinstance(self.measured, Interval):
             return False
-        return self.agrees or ceiling.is_opposite(self._judged.bounds, self.measured)
+        bounds = self._judged.bounds
+        return (self.agrees and not ceiling.is_met_by_noise(bounds)) or ceiling.is_opposite(bounds, self.measured)
 
     def _reaches_across(self, measured: Interval) -> bool:
         """Whether some of the interval is allowed and some is not; so it may be where its ends are not known."""

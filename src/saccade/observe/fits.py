@@ -89,6 +89,29 @@ def agreement(runs: ArrayLike, score: Callable[[Array, Array], float] = rank_cor
     return float(np.mean(pairs)) if pairs else np.nan
 
 
+def disattenuated(across: ArrayLike, one: ArrayLike, other: ArrayLike) -> float:
+    """How alike two kinds of runs are but for the noise of each run: 1 = they would agree but for it [Spearman 1904].
+
+    Scores of every run with every run (run, run): of one kind with the other, and within each kind. A run shares its noise with
+    that of the same number, so diagonals are left out. NaN where the runs of one kind do not agree among themselves.
+    """
+    between, first, second = (np.asarray(scores, float) for scores in (across, one, other))
+    apart = ~np.eye(len(between), dtype=bool)
+    if not apart.any() or min(first[apart].mean(), second[apart].mean()) <= 0:
+        return np.nan
+    return float(between[apart].mean() / np.sqrt(first[apart].mean() * second[apart].mean()))
+
+
+def jackknife(statistic: Callable[[NDArray[np.int64]], float], n_values: int) -> Array:
+    """Values whose mean is the statistic of all, less its bias, and whose scatter is that of the statistic [Tukey 1958].
+
+    `statistic` is given the places of the values to use: all of them, or all but one.
+    """
+    places = np.arange(n_values)
+    whole = statistic(places)
+    return np.array([n_values * whole - (n_values - 1) * statistic(np.delete(places, left)) for left in places])
+
+
 def enlargement(agreement: float, asked: float) -> float:
     """How many times the sample two repetitions need to agree at `asked`: k in k r / (1 + (k - 1) r) = asked [Spearman, Brown].
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from saccade.errors import InputError
-from saccade.experiments.real_text.optimisers import EXPERIMENT, Settings, training_of
+from saccade.experiments.real_text.optimisers import EXPERIMENT, Settings, alike, training_of
+from saccade.experiments.real_text.token_fates import same_gains
 from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS
 from tests.experiments.default_runs import record_of
@@ -17,7 +18,7 @@ from tests.experiments.outcomes import verdicts_of
 
 verdicts = partial(verdicts_of, EXPERIMENT)
 
-SMALL = Settings(text="sotu", n_vocab=199, queries=3, window=11, steps=5, samples=2, n_windows=499, adam_rates=(0.1, 0.01))
+SMALL = Settings(text="sotu", n_vocab=199, queries=3, window=11, steps=5, samples=3, n_windows=499, adam_rates=(0.1, 0.01))
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +62,16 @@ def test_claims_hold_for_gains_as_asked_and_fail_for_the_opposite(record):
     assert verdicts(wrong, "momentum with SGD") == verdicts(wrong, "Adam - SGD") == verdicts(wrong, "with Adam 0.1, 100") == {FAILS}
     same = with_gains(record, dict.fromkeys(map(str, record.optimiser.values), rank))
     assert verdicts(same, "gains, Adam with SGD") == {FAILS}
+
+
+def test_noise_that_a_sample_brings_to_both_optimisers_does_not_make_them_alike(record):
+    rng, groups, n_samples = np.random.default_rng(3), TokenGroups.of_record(record), 8
+    signal, shared = rng.normal(size=(2, 1, *record.gain.shape[2:])), rng.normal(size=(n_samples, *record.gain.shape[2:]))
+    one, other = signal + shared
+    assert np.mean([same_gains(a, b, groups) for a, b in zip(one, other, strict=True)]) > 0.35
+    assert abs(alike(one, other, groups).mean()) < 0.25
+    noise = rng.normal(size=(2, *shared.shape))
+    assert alike(*(signal[0] + noise), groups).mean() == pytest.approx(1, abs=0.1)  # the same signal, noise as large
 
 
 def test_samples_that_do_not_agree_tell_nothing_of_frequency(record):
