@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from saccade.data.sequence_classes import SequenceClasses
     from saccade.data.text.corpus import Corpus
 
+_USUAL = 40_000  # windows that "auto" takes of a long text
 _MOST_WINDOWS = 10_000_000  # beyond it is a typing error: their counts alone would take gigabytes
 
 
@@ -101,7 +102,7 @@ def windows_of_corpus(
     corpus: Corpus,
     *,
     n_context: int,
-    n_windows: int | None,
+    n_windows: int | Literal["auto"] | None,
     seed: int,
     sample: int,
     stride: int | None,
@@ -111,12 +112,13 @@ def windows_of_corpus(
     n_context = checked_count("n_context", n_context, high=len(corpus.train) - 2)
     stride = n_context + 2 if stride is None else checked_count("stride", stride)
     starts = np.arange(0, len(corpus.train) - n_context - 1, stride)
-    n_windows = len(starts) if n_windows is None else checked_count("n_windows", n_windows, high=_MOST_WINDOWS)
+    n_windows = _how_many(n_windows, len(starts))
     first = n_windows * checked_count("sample", sample, low=0)
     if first + n_windows > len(starts):
+        before = f"{first:,} go to the samples before sample {sample}, which takes" if first else "`n_windows` asks for"
         raise InputError(
-            f"{corpus.name} has {len(starts):,} windows of {n_context} tokens that start {stride} tokens apart; sample {sample} of "
-            f"{n_windows:,} needs {first + n_windows:,}. Lower `n_windows`, `n_context` or `stride`."
+            f"{corpus.name} is too short: it has {len(starts):,} windows with {n_context} tokens of context, one every {stride} tokens; "
+            f"{before} {n_windows:,}. Lower `n_windows`, `n_context` or `stride`."
         )
     starts = np.random.default_rng(checked_seed("seed", seed)).permutation(starts)[first : first + n_windows]
     ids = np.asarray(corpus.train, np.int64)
@@ -132,6 +134,14 @@ def windows_of_corpus(
         corpus.vocabulary,
         f"{corpus.name}-windows",
     )
+
+
+def _how_many(n_windows: int | Literal["auto"] | None, n_there: int) -> int:
+    if n_windows is None:
+        return n_there
+    if isinstance(n_windows, str) and n_windows == "auto":
+        return min(_USUAL, n_there)
+    return checked_count("n_windows", n_windows, high=_MOST_WINDOWS)
 
 
 def _place_weights(prior: ArrayLike | None, n_context: int) -> NDArray[np.float64]:
