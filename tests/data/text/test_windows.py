@@ -78,7 +78,9 @@ def test_a_long_text_gives_forty_thousand_windows_unless_told_otherwise(text, mo
 
 
 def test_more_windows_than_the_text_has_are_refused(text):
-    with pytest.raises(InputError, match=r"too short: it has 142 windows with 5 .* `n_windows` asks for 40,000\. Lower `n_windows`"):
+    with pytest.raises(
+        InputError, match=r"too short: it has 142 windows with 5 .* `n_windows` asks for 40,000\. Lower `n_windows`"
+    ):
         text.windows(5, n_windows=40_000)
     with pytest.raises(InputError, match="100 go to the samples before sample 1, which takes 100"):
         text.windows(5, n_windows=100, sample=1)

@@ -22,15 +22,12 @@ def windows():
 
 
 def descended(windows, n_steps, *, lr_decoder, lr_attention, along=None):
-    """Z after steps of descent on all windows, by Lemma 1; `along`: with attention in each step as this list says, not as Z does."""
+    """Z after steps of descent on all windows, by Lemma 1; `along`: with attention in each step as this list says."""
     counts, query, following, weight = windows
     Y, Z = np.zeros((M, M)), np.zeros((M, M))
     for step in range(n_steps):
         rates, attended = {"lr_decoder": lr_decoder, "lr_attention": lr_attention}, Z if along is None else along[step]
-        steps = [
-            theory.gradient_from_counts(Y, attended, counts[i], query=query[i], label=following[i], **rates)
-            for i in range(W)
-        ]
+        steps = [theory.gradient_from_counts(Y, attended, counts[i], query=query[i], label=following[i], **rates) for i in range(W)]
         Y = Y + sum(w * step.decoder_dot for w, step in zip(weight, steps, strict=True))
         Z = Z + sum(w * step.attention_logits_dot for w, step in zip(weight, steps, strict=True))
     return Z

@@ -40,6 +40,7 @@ class Windows:
     | `next_token`  | window        | the token to predict, right after the query                                |
     | `weight`      | window        | share of the window in the loss; they sum to one                           |
     | `token_names` | token         |                                                                            |
+    | `start`       | window        | where it begins in the text; None if it was not cut from one               |
     """
 
     counts: sparse.csr_array
@@ -48,6 +49,7 @@ class Windows:
     weight: NDArray[np.float64]
     token_names: tuple[str, ...]
     name: str
+    start: NDArray[np.int64] | None = None
 
     def __repr__(self) -> str:
         return f"Windows({self.name!r}: {len(self.query):,} windows of {self.n_vocab:,} kinds of tokens)"
@@ -76,6 +78,12 @@ class Windows:
         return replace(
             self, counts=self.counts @ kept, query=query, next_token=following, token_names=(*self.token_names[:cut], OTHER)
         )
+
+    def part(self, which: NDArray[np.bool_]) -> Windows:
+        """Some of the windows, as if there were no others."""
+        weight, start = self.weight[which], None if self.start is None else self.start[which]
+        counts, query, following = self.counts[which], self.query[which], self.next_token[which]
+        return replace(self, counts=counts, query=query, next_token=following, weight=weight / weight.sum(), start=start)
 
     @classmethod
     def of_classes(
@@ -117,8 +125,8 @@ def windows_of_corpus(
     if first + n_windows > len(starts):
         before = f"{first:,} go to the samples before sample {sample}, which takes" if first else "`n_windows` asks for"
         raise InputError(
-            f"{corpus.name} is too short: it has {len(starts):,} windows with {n_context} tokens of context, one every {stride} tokens; "
-            f"{before} {n_windows:,}. Lower `n_windows`, `n_context` or `stride`."
+            f"{corpus.name} is too short: it has {len(starts):,} windows with {n_context} tokens of context, one every {stride} "
+            f"tokens; {before} {n_windows:,}. Lower `n_windows`, `n_context` or `stride`."
         )
     starts = np.random.default_rng(checked_seed("seed", seed)).permutation(starts)[first : first + n_windows]
     ids = np.asarray(corpus.train, np.int64)
@@ -133,6 +141,7 @@ def windows_of_corpus(
         np.full(n_windows, 1 / n_windows),
         corpus.vocabulary,
         f"{corpus.name}-windows",
+        starts,
     )
 
 
