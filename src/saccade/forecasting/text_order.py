@@ -83,9 +83,9 @@ def text_order(
         "told": (("query", "token"), told),
         "seen": (("query", "token"), words & (count > 0)),
         "pooled": (("token",), ~words),
-        "gain_agreement": (("query",), agreement(*(half.logits[-1] for half in halves), told)),
-        "gaining_agreement": (("query",), agreement(*others, told & (change > 0))),
-        "losing_agreement": (("query",), agreement(*others, told & (change < 0))),
+        "gain_agreement": (("query",), agreement([half.logits[-1] for half in halves], told)),
+        "gaining_agreement": (("query",), agreement(others, told & (change > 0))),
+        "losing_agreement": (("query",), agreement(others, told & (change < 0))),
         "order_agreement": (("time",), np.array([_order(*pair, clear) for pair in zip(logits, second, strict=True)])),
         "size_error": (("time",), error),
         "order_until": time[-1],
@@ -115,9 +115,9 @@ def pooled(windows: Windows) -> NDArray[np.bool_]:
     return np.isin(windows.token_names, POOLED)
 
 
-def agreement(one: Array, other: Array, among: NDArray[np.bool_]) -> Array:
+def agreement(two: Sequence[Array], among: NDArray[np.bool_]) -> Array:
     """Rank correlation of two repetitions among some words of each query (query); NaN for fewer than two words."""
-    return np.array([_same_order(a[own], b[own]) for a, b, own in zip(one, other, among, strict=True)])
+    return np.array([_same_order(a[own], b[own]) for a, b, own in zip(*two, among, strict=True)])
 
 
 def _same_order(one: Array, other: Array) -> float:

@@ -61,10 +61,10 @@ def _trust(record: xr.Dataset, conditions: tuple[Condition, ...]) -> Prediction:
         about="how far this can be trusted",
         topic="trust",
         text=f"the forecast says who gains and who loses until step {last:.3g}, and by how much until step {sized:.3g} (to "
-        f"{SIZE:.0%}); after that attention changes what the decoder learns. By the decoder's own clock, the closed form of the first "
-        f"force, which takes the decoder's logits for small, is off by as much at step {float(record.clock):.2g}; the forecast follows "
-        f"the decoder further. It covers {told} of {seen} pairs of query and word; the others are too rare, or their change is within "
-        f"the noise of the text{_ranks(record)}",
+        f"{SIZE:.0%}); after that attention changes what the decoder learns. By the decoder's own clock, the closed form of the "
+        f"first force, which takes the decoder's logits for small, is off by as much at step {float(record.clock):.2g}; the "
+        f"forecast follows the decoder further. It covers {told} of {seen} pairs of query and word; the others are too rare, or "
+        f"their change is within the noise of the text{_ranks(record)}",
         method=DECODER_FIRST,
         source=_SOURCE,
         under_adam=_ADAM,

@@ -32,6 +32,7 @@ def test_a_window_is_the_tokens_before_a_query_and_the_token_after_it(text):
         query = place(text, windows.query[row])
         assert before == list(range(query - 5, query))
         assert place(text, windows.next_token[row]) == query + 1
+        assert windows.start[row] == query - 5
     np.testing.assert_allclose(windows.weight.sum(), 1)
 
 
