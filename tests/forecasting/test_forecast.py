@@ -323,7 +323,7 @@ def test_a_forecast_says_beside_each_order_how_far_halves_of_the_text_agree_on_i
         query, text = told.sel(query=name), sentence(told, name)
         for up, agreed in ((True, query.gaining_agreement), (False, query.losing_agreement)):
             if len(moving(query, up=up)) > 1:
-                assert f"agree on the order at {float(agreed):.2g}" in text
+                assert f"agree on the order at {float(agreed):.2f}" in text
 
 
 def test_the_decoders_own_clock_is_told_beside_the_step_until_which_the_forecast_is_trusted(told, weather):

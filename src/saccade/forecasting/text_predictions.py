@@ -77,7 +77,7 @@ def _ranks(record: xr.Dataset) -> str:
     known = record.gain_agreement.values[np.isfinite(record.gain_agreement.values)]
     if not len(known):
         return ""
-    low, high = (f"{found:.2g}" for found in (known.min(), known.max()))
+    low, high = (f"{found:.2f}" for found in (known.min(), known.max()))
     agreed = low if low == high else f"{low} to {high}"
     lost = int((known < HALVES).sum())
     left = f"; below {HALVES:g} ranks are left out, for {lost} of {len(known)} queries" if lost else ""
@@ -125,7 +125,7 @@ class _Side:
         """The words, most first, or how many they are; and how far halves of the text agree on their order."""
         if len(self.rows) == 1:
             return listed(_names(self.query, self.rows))
-        agreed = f"halves of the text agree on the order at {self.agreement:.2g}"
+        agreed = f"halves of the text agree on the order at {self.agreement:.2f}"
         if self.has_order:
             return f"{listed(_names(self.query, self.rows), NAMED)} ({agreed})"
         return f"{len(self.rows)} words whose order cannot be told at this size ({agreed}, needed {HALVES:g}; {self._enough})"
