@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -17,10 +18,13 @@ from saccade.forecasting.files import write_forecast
 from saccade.forecasting.forecast import forecast, predictions
 from saccade.forecasting.page import page, table
 from saccade.forecasting.page import told as told_of
-from saccade.forecasting.text_order import text_order
+from saccade.forecasting.sources import statistics
+from saccade.forecasting.text_order import _tenths, agreement, text_order
+from saccade.forecasting.text_predictions import first_change, moving, text_predictions
 from saccade.records.store import load_record
 from saccade.report.sources import results_of
 from saccade.report.specs import figures
+from saccade.theory import scan_and_snap as theory
 
 STEPS = 60
 
@@ -154,8 +158,6 @@ def told(weather):
 
 def test_a_text_is_forecast_from_its_windows_until_it_cannot_be_told(told, weather):
     """Against training without noise on the same windows, at the last steps told for size and for order."""
-    from saccade.forecasting.sources import statistics
-
     windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
     sized, last = int(told.size_until), int(told.order_until)
     assert 1 < sized < last
@@ -205,6 +207,13 @@ def test_nothing_is_told_of_noise_and_a_word_that_matters_is_told():
     assert told[3][:, 3].all()
 
 
+def test_where_nothing_can_be_told_no_step_is_promised(told):
+    nothing = page(told.assign(told=told.told & False))
+    assert "nothing can be told of single words" in nothing
+    assert "says who gains" in page(told)
+    assert "says who gains" not in nothing
+
+
 def test_the_page_of_a_text_says_who_gains_who_loses_and_until_when(told):
     text = page(told)
     assert "how far this can be trusted" in text
@@ -216,9 +225,161 @@ def test_the_page_of_a_text_says_who_gains_who_loses_and_until_when(told):
     assert len(figure(told).axes) == 3
 
 
-def test_a_query_that_is_in_no_window_is_refused(weather):
-    with pytest.raises(InputError, match="not the query of any window"):
-        forecast(weather, queries=["frost"], window=5, n_windows=200, n_chain=5, starts=1)
+def sentence(record, name):
+    return next(one.text for one in predictions(record) if one.about == f'query "{name}"')
+
+
+def turned_later(record):
+    """The record with every change of attention turned round and trebled after the last step whose sizes are told."""
+    path, late = record.attention_path, record.time > record.size_until
+    return record.assign(attention_path=path.where(~late, path[0] - 3 * (path - path[0])))
+
+
+def sizes_of(text):
+    """Of each list of a sentence, the direction and the sign of the size printed for a word of it."""
+    lists = {way: re.findall(r'"(\w+)"', found) for way, found in re.findall(r"(to|away from) ((?:\"\w+\"(?:, )?)+)", text)}
+    sizes = {word: float(size) for size, word in re.findall(r'([+-][\d.e+-]+) % on "(\w+)"', text)}
+    return [(way, np.sign(sizes[word])) for way, words in lists.items() for word in words if word in sizes]
+
+
+@pytest.mark.parametrize("change", [lambda record: record, turned_later])
+def test_each_size_printed_has_the_sign_of_its_direction_and_words_that_turn_later_are_named(told, change):
+    record = change(told)
+    for said in text_predictions(record, 5.0)[1:]:
+        name = said.about.split('"')[1]
+        query = record.sel(query=name)
+        later, first = query.attention_path.values[-1] - query.attention_path.values[0], first_change(query)
+        assert sorted(sizes_of(said.text)) == [("away from", -1.0), ("to", 1.0)]
+        turned = int((query.told.values & (later * first < 0)).sum())
+        assert ("this has turned for" in said.text) == bool(turned)
+    assert change is not turned_later or turned == query.told.values.sum()
+
+
+def test_a_word_first_moves_as_it_does_while_sizes_are_told_whatever_comes_later(told):
+    for name in told["query"].values:
+        one, other = (record.sel(query=name) for record in (told, turned_later(told)))
+        assert [moving(one, up=up) for up in (True, False)] == [moving(other, up=up) for up in (True, False)]
+
+
+def test_many_words_counted_as_one_are_not_named_and_their_gain_is_said_where_it_is_large(weather):
+    settings = {"queries": ["sun"], "window": 5, "n_windows": 2000, "n_chain": 5, "starts": 1, "steps": 30.0}
+    record = forecast(weather, n_tokens=3, **settings)
+    assert "<other>" in record.token.values
+    assert not record.told.sel(token="<other>").any()
+    assert "<other>" not in {row["token"] for row in table(record) if row["part"] == "gain"}
+    quiet, louder = (text_predictions(one, 5.0)[1].text for one in (record, record.assign(attention_path=_with_pool(record, 0.05))))
+    before = 100 * float(record.attention_path.sel(token="<other>")[0, 0])
+    assert f"; all rarer words together gain 5 % of all attention (they had {before:.2g} %)" in louder
+    assert "<other>" not in louder + quiet
+    assert "all rarer" not in quiet
+
+
+def _with_pool(record, gain):
+    path, later = record.attention_path, record.time > 0
+    return path.where(~later | (record.token != "<other>"), path[0] + gain)
+
+
+def test_halves_agree_on_orders_as_two_forecasts_from_half_of_the_text_do(weather):
+    windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
+    settings = {"queries": ["hail", "sun"], "lr_decoder": 0.5, "lr_attention": 0.5, "steps": 30.0}
+    place = np.argsort(np.argsort(windows.start))
+    parts = [windows.part(place // 200 % 2 == side) for side in (0, 1)]
+    whole, *half = (text_order(one, **settings) for one in (windows, *parts))
+    assert all((one["time"] == whole["time"]).all() for one in half)
+    sized, told = list(whole["time"]).index(whole["size_until"]), whole["told"][1]
+    change, *others = (one["attention_path"][1][sized] - one["attention_path"][1][0] for one in (whole, *half))
+    gains = [one["gain"][1] for one in half]
+    compared = 0
+    for key, (one, other), among in (
+        ("gain_agreement", gains, told),
+        ("gaining_agreement", others, told & (change > 0)),
+        ("losing_agreement", others, told & (change < 0)),
+    ):
+        for found, a, b, own in zip(whole[key][1], one, other, among, strict=True):
+            if own.sum() > 2:
+                assert found == pytest.approx(spearmanr(a[own], b[own]).statistic)
+                compared += 1
+    assert compared == 2
+    assert (np.sign(others[0][told]) == np.sign(others[1][told])).all()
+
+
+def test_two_words_are_in_one_order_or_in_the_other():
+    one, other = np.array([[1.0, 3.0, 9.0]] * 2), np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0]])
+    among = np.array([[True, True, False]] * 2)
+    assert agreement([one, other], among).tolist() == [1.0, -1.0]
+    assert np.isnan(agreement([one, other], among & [True, False, False])).all()
+
+
+def test_an_order_on_which_halves_of_the_text_disagree_is_not_printed(told):
+    unsure = told.assign({name: told[name] * 0 + 0.2 for name in ("gain_agreement", "gaining_agreement", "losing_agreement")})
+    query = unsure.sel(query="sun")
+    (gaining,), losing = (moving(query, up=up) for up in (True, False))
+    trust, said = (one.text for one in text_predictions(unsure, 5.0) if "hail" not in one.about)
+    enough = f"{4 * int(told.n_windows):,} windows would do"  # 0.2 becomes 0.5 with four times the sample [Spearman, Brown]
+    assert f"away from {len(losing)} words whose order cannot be told at this size" in said
+    assert enough in said
+    assert not any(f'"{unsure.token.values[i]}"' in said for i in losing)
+    assert said.count(f'"{unsure.token.values[gaining]}"') == 2  # a single word has no order: it and its size are told
+    assert "ranks are left out, for 2 of 2 queries" in trust
+    assert {row["rank"] for row in table(unsure) if row["part"] == "gain"} == {""}
+    assert {row["rank"] for row in table(told) if row["part"] == "gain"} > {1, 2, 3}
+
+
+def test_a_forecast_says_beside_each_order_how_far_halves_of_the_text_agree_on_it(told):
+    for name in told["query"].values:
+        query, text = told.sel(query=name), sentence(told, name)
+        for up, agreed in ((True, query.gaining_agreement), (False, query.losing_agreement)):
+            if len(moving(query, up=up)) > 1:
+                assert f"agree on the order at {float(agreed):.2f}" in text
+
+
+def test_the_decoders_own_clock_is_told_beside_the_step_until_which_the_forecast_is_trusted(told, weather):
+    windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
+    force = theory.first_force(windows.counts, windows.query, windows.next_token)
+    rows = [windows.token_names.index(name) for name in ("hail", "sun")]
+    clock = theory.first_force_clock(force, lr_decoder=0.5, queries=rows)
+    assert float(told.clock) == pytest.approx(clock)
+    trust = predictions(told)[0].text
+    assert f"is off by as much at step {clock:.2g}" in trust
+    assert f"by how much until step {float(told.size_until):.3g}" in trust
+
+
+def test_tenths_of_a_text_are_stretches_of_it_so_that_windows_that_overlap_stay_together(weather):
+    windows = statistics(weather, window=5, n_windows=2000, n_tokens=500, n_chain=5).windows
+    assert np.median(np.diff(np.sort(windows.start))) < 7  # they overlap
+    tenth = _tenths(windows)[np.argsort(windows.start)]
+    assert (np.diff(tenth) >= 0).all()
+    np.testing.assert_allclose(np.bincount(tenth), len(tenth) / 10, atol=1)
+
+
+def test_a_fast_decoder_is_followed_in_steps_of_descent_and_a_slow_one_in_longer_ones():
+    fast, slow = (
+        text_order(drawn_windows(3), queries=["a"], lr_decoder=rate, lr_attention=1e-3, steps=11.0)["time"] for rate in (10.0, 0.1)
+    )
+    np.testing.assert_array_equal(fast, np.arange(12))
+    np.testing.assert_allclose(slow, [0, 5, 10, 11])
+
+
+def test_a_query_that_cannot_be_one_is_refused_with_what_would_help(weather):
+    settings = {"window": 5, "n_chain": 5, "starts": 1}
+    with pytest.raises(InputError, match=r"'rains' is not in the text weather\. Did you mean 'rain'"):
+        forecast(weather, queries=["rains"], **settings)
+    with pytest.raises(InputError, match=r"'dew' is too rare to be .*`n_tokens` \(`--n-tokens`\)"):
+        forecast(weather, queries=["dew"], n_tokens=3, **settings)
+    with pytest.raises(InputError, match=r"'dew' is too rare to be .*`n_windows` \(`--n-windows`\)"):
+        forecast(weather, queries=["dew"], n_windows=1, **settings)
+
+
+def test_a_query_among_the_words_that_a_small_vocabulary_lost_is_told_apart_from_one_that_is_not_there(tmp_path):
+    (tmp_path / "text.txt").write_text("a b c a b a " * 50 + "d ")
+    small = saccade.corpus(tmp_path / "text.txt", n_vocab=3, cache=tmp_path / "cache")
+    with pytest.raises(InputError, match="or only among the rare words that became one"):
+        forecast(small, queries=["c"], window=2, n_chain=3, starts=1)
+
+
+def test_the_page_warns_that_its_two_models_may_move_attention_in_opposite_directions(told, small):
+    assert "attention may move in opposite directions" in page(told)
+    assert "opposite" not in page(small)
 
 
 def test_the_command_prints_the_page_and_answers_in_json(tmp_path, capsys):

@@ -28,6 +28,8 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {
     "width": (int, 8, "width of embedding, queries and keys"),
     "scaled": (bool, False, "divide attention logits by the square root of the width"),
     "n_vocab": (int | None, None, "for a text: size of the vocabulary"),
+    "n_tokens": (int, 500, "for a text: tokens counted one by one before a query; rarer ones become one"),
+    "n_windows": (int, 20_000, "for a text: windows counted, as far as it has so many"),
     "tokenizer": (str, "word", "for a text: word, bpe, character, or a tokenizer.json"),
     "out": (Path, Path("results"), "folder to write results to"),
 }
@@ -45,6 +47,8 @@ def forecast_of(options: Any, on_progress: Callable[[float], None]) -> xr.Datase
         lr_attention=options.lr_attention,
         init_scale=options.init_scale,
         steps=options.steps,
+        n_tokens=options.n_tokens,
+        n_windows=options.n_windows,
         context=options.context,
         model=Embedded(d_model=options.width, d_key=options.width, init_scale=options.init_scale, scaled=options.scaled),
         on_progress=on_progress,

@@ -22,7 +22,7 @@ from saccade.errors import checked_count, checked_kind, checked_number
 from saccade.forecasting.attention_order import attention_order
 from saccade.forecasting.order_predictions import class_conditions, order_predictions
 from saccade.forecasting.prediction import Prediction, prediction_of
-from saccade.forecasting.sources import Statistics, statistics
+from saccade.forecasting.sources import Statistics, check_words, statistics
 from saccade.forecasting.stage_predictions import chain_conditions, stage_predictions
 from saccade.forecasting.stages import stages
 from saccade.forecasting.text_order import text_order
@@ -43,13 +43,19 @@ _DEFINITIONS = {
     "attention_path": ("1", "predicted attention of the query on each token, mean over its classes or windows"),
     "told": (
         "",
-        "whether the token's movement is predicted: seen often enough, and its first change of attention exceeds its noise",
+        "whether the token's movement is predicted: a single word, seen often enough, its first change of attention exceeds its "
+        "noise, and both halves of the text move it the same way",
     ),
-    "seen": ("", "the token occurs in windows of the query"),
+    "seen": ("", "the token occurs in windows of the query and is a single word"),
+    "pooled": ("", "the token is many words counted as one"),
+    "gain_agreement": ("1", "rank correlation of gains from two halves of the text among predicted tokens, at the end"),
+    "gaining_agreement": ("1", "the same of changes of attention among tokens that gain, at `size_until`"),
+    "losing_agreement": ("1", "the same among tokens that lose"),
     "order_agreement": ("1", "rank correlation of both paths of decoder first among predicted tokens, mean over queries"),
     "size_error": ("1", "distance of both paths over the size of the second: the forecast's estimate of its own error"),
     "order_until": (_STEPS, "until when the order of tokens is predicted"),
     "size_until": (_STEPS, "until when sizes are predicted to a tenth"),
+    "clock": (_STEPS, "when the closed form of the first force is off by a tenth: the decoder's logits have left zero"),
     "n_windows": ("1", "windows counted"),
     "distinct": ("", "one class of the query shows the token, and none of its other classes does"),
     "half_way_time": (_STEPS, "attention is half as far from its start as at the end, in total variation"),
@@ -129,6 +135,8 @@ def forecast(
     known = statistics(source, window=window, n_windows=n_windows, n_tokens=n_tokens, n_chain=n_chain)
     length = (window if known.identity else math.inf) if context is None else checked_number("context", context, low=1.0)
     parts: dict[str, Any] = {}
+    if known.corpus is not None and not isinstance(queries, int):
+        check_words(known.corpus, queries)
     if known.windows is not None:
         parts |= text_order(known.windows, queries=queries, steps=steps, **rates, on_progress=on_progress)
     elif known.classes is not None:

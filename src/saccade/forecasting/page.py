@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.forecasting.forecast import predictions
 from saccade.forecasting.prediction import Prediction
+from saccade.forecasting.text_order import HALVES
 from saccade.numerals import numeral
 from saccade.records.json_files import parsed_json
 from saccade.theory.condition import tally
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("part", "name", "token", "rank", "value", "kind")
 _NUMBERS = ("condensation_rate", "focus_rate", "focus_sign", "next_rate", "n_windows")
-_UNTIL = ("order_until", "size_until")
+_UNTIL = ("order_until", "size_until", "clock")
+_AGREEMENT = ("gain_agreement", "gaining_agreement", "losing_agreement")
 _EVENTS = ("condensed_time", "half_time", "plateau_time", "focus_onset", "focus_growth")
 
 
@@ -33,7 +35,10 @@ def page(record: xr.Dataset) -> str:
         "",
         f"Plain SGD, {rates}. Predicted from statistics; nothing was trained.",
         *(
-            ["Queries are those of Scan and Snap's model, stages those of Focus and Dilution's; their times differ."]
+            [
+                "Queries are those of Scan and Snap's model, stages those of Focus and Dilution's, which is another model: their "
+                "times differ, and attention may move in opposite directions in them."
+            ]
             if both
             else []
         ),
@@ -107,12 +112,19 @@ def _gains(record: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def _told(query: xr.Dataset) -> list[dict[str, Any]]:
-    """Words of a text in the order of their gains: all that the query's windows show, and whether they can be told."""
+    """Words of a text in the order of their gains: all that the query's windows show, and whether they can be told.
+
+    Ranks are left out where halves of the text agree too little on them.
+    """
     seen, gain = query.seen.values, query.gain.values
     order = [i for i in (-gain).argsort(kind="stable") if seen[i]]
     kinds = ["told" if told else "cannot be told" for told in query.told.values]
-    name = str(query["query"].values)
-    return [_row("gain", name, str(query.token.values[i]), rank, float(gain[i]), kinds[i]) for rank, i in enumerate(order, start=1)]
+    name, has_ranks = str(query["query"].values), float(query.gain_agreement) >= HALVES
+    ranks = range(1, len(order) + 1) if has_ranks else [""] * len(order)
+    rows = [
+        _row("gain", name, str(query.token.values[i]), rank, float(gain[i]), kinds[i]) for rank, i in zip(ranks, order, strict=True)
+    ]
+    return [*rows, *(_row("agreement", name, "", "", float(query[kind]), kind) for kind in _AGREEMENT)]
 
 
 def _times(record: xr.Dataset) -> list[dict[str, Any]]:

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from saccade.data.csv_files import csv_rows
 from saccade.data.markov import MarkovChain
 from saccade.data.sequence_classes import SequenceClasses
+from saccade.data.text.library_tokenisers import UNKNOWN
 from saccade.errors import InputError, checked_count, shortened
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ class Statistics:
     classes: SequenceClasses | None = None
     chain: MarkovChain | None = None
     identity: str = ""
+    corpus: Corpus | None = None
 
 
 def statistics(source: Any, *, window: int, n_windows: int, n_tokens: int, n_chain: int) -> Statistics:
@@ -51,7 +55,23 @@ def statistics(source: Any, *, window: int, n_windows: int, n_tokens: int, n_cha
         windows=_windows(corpus, window, n_windows).of_frequent(n_tokens),
         chain=corpus.chain(checked_count("n_chain", n_chain, low=2)),
         identity=corpus.hash,
+        corpus=corpus,
     )
+
+
+def check_words(corpus: Corpus, queries: Sequence[str | int]) -> None:
+    """Refuse a query that is no word of the text."""
+    for query in queries:
+        if isinstance(query, int) or query in corpus.vocabulary:
+            continue
+        rare = ", or only among the rare words that became one (`n_vocab`, `--n-vocab`)" if _has_unknown(corpus) else ""
+        near = difflib.get_close_matches(query, corpus.vocabulary[:5000], n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"`queries`: {shortened(query)} is not in the text {corpus.name}{rare}.{hint}")
+
+
+def _has_unknown(corpus: Corpus) -> bool:
+    return UNKNOWN in corpus.vocabulary and corpus.frequencies[corpus.vocabulary.index(UNKNOWN)] > 0
 
 
 def _windows(corpus: Corpus, window: int, n_windows: int) -> Windows:

@@ -5,20 +5,27 @@ Contexts are finite windows of the text, and any token may follow any query. It 
 | left out                                        | because                                                                 |
 |-------------------------------------------------|-------------------------------------------------------------------------|
 | words seen at most 20 times before the query    | too few for a prediction                                                |
+| `<unk>` and `<other>`                           | each is many words: what they gain says nothing of any one of them      |
 | words whose first change of attention is noise  | another sample of the text might give it the other sign                 |
+| words that go the other way in half of the text | the same, at the last step whose sizes are told                         |
+| orders on which halves of the text disagree     | who gains most is noise, though who gains is not: below .5              |
 | steps where both paths order words differently  | attention has moved the decoder: rank correlation below .95             |
 | sizes where both paths differ by more than 10 % | the same, earlier; who gains is still predicted, how much is not        |
 
-The noise of a word is the standard error of its first change of attention, from leaving out each tenth of the windows in turn
-(jackknife). A word is kept if its interval excludes zero; the intervals of all words and queries hold at once, with 95 %.
-Both paths need no training, and while they are close their distance estimates the error of the forecast. Steps are
-those of plain descent without noise, at the given rates.
+The noise of a word is the standard error of its first change of attention, from leaving out each tenth of the text in turn
+(jackknife). A word is kept if its interval excludes zero; the intervals of all words and queries hold at once, with 95 %. Tenths
+are stretches of the text, so that windows that overlap or tell the same story stand on one side; halves are every other tenth.
+Both paths need no training, and while they are close their distance estimates the error of the forecast. It takes the place of the
+decoder's own clock (`first_force_clock`), which is kept beside it: that says when the closed form of the first force ends because
+the decoder's logits have left zero, and these paths follow the decoder beyond. Steps are those of plain descent without noise, at
+the given rates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +42,9 @@ Array = NDArray[np.float64]
 LEAST_COUNT = 20
 TENTHS = 10
 CONFIDENCE = 0.95
+POOLED = (UNKNOWN, OTHER)
 ORDER, SIZE = 0.95, 0.1  # rank correlation of both paths that the order needs, and their distance that sizes may have
+HALVES = 0.5  # rank correlation of two halves that an order needs: what claims on text ask of a forecast (`experiments/real_text`)
 # Widths of steps, in units of 1 / decoder rate: half, then a tenth of the time, at most ten; but never below a step of descent.
 _FIRST, _GROWTH, _LARGEST = 0.5, 0.1, 10.0
 _MOST = 120  # moments: with the widths above, 700 units of time
@@ -51,92 +60,166 @@ def text_order(
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> dict[str, Any]:
     """Variables of the record, up to the last step whose order can be told, or `steps` if that is earlier."""
-    rows = query_rows(windows, queries)
-    count = np.stack([windows.token_count(row) for row in rows])
-    told = _clear(windows, rows, count > LEAST_COUNT)
-    time, logits, second = _path(windows, rows, told, lr_decoder, lr_attention, steps, on_progress)
-    order = np.array([_order(*pair, told) for pair in zip(logits, second, strict=True)])
+    rows, rates = query_rows(windows, queries), Rates(lr_decoder, lr_attention, np.inf if steps is None else steps)
+    count, words = np.stack([windows.token_count(row) for row in rows]), ~pooled(windows)
+    force = _force(windows, slice(None))
+    clear = _clear(windows, rows, words & (count > LEAST_COUNT), force.force)
+    time, logits, second = _path(windows, rows, clear, rates, on_progress)
     error = _distance(logits, second)
     sized = int(np.argmax(error > SIZE)) - 1 if (error > SIZE).any() else len(error) - 1
-    own = [windows.query == row for row in rows]
-    attention = [window_attention(windows.counts[mine], windows.weight[mine], logits[:, i]) for i, mine in enumerate(own)]
+    attention = _attention(windows, rows, logits)
+    halves = [_half(windows, rows, tenth, rates, len(time)) for tenth in (_tenths(windows) % 2 == side for side in (0, 1))]
+    change, *others = ((path[sized] - path[0]) for path in (attention, *(half.attention for half in halves)))
+    told = clear & np.all([np.sign(other) == np.sign(change) for other in others], axis=0)
     names = windows.token_names
     return {
         "time": time,
         "query": [names[row] for row in rows],
         "token": list(names),
-        "query_weight": (("query",), np.array([windows.weight[mine].sum() for mine in own])),
+        "query_weight": (("query",), np.array([windows.weight[windows.query == row].sum() for row in rows])),
         "gain_path": (("time", "query", "token"), logits),
         "gain": (("query", "token"), logits[-1]),
-        "attention_path": (("time", "query", "token"), np.stack(attention, axis=1)),
+        "attention_path": (("time", "query", "token"), attention),
         "told": (("query", "token"), told),
-        "seen": (("query", "token"), count > 0),
-        "order_agreement": (("time",), order),
+        "seen": (("query", "token"), words & (count > 0)),
+        "pooled": (("token",), ~words),
+        "gain_agreement": (("query",), agreement([half.logits[-1] for half in halves], told)),
+        "gaining_agreement": (("query",), agreement(others, told & (change > 0))),
+        "losing_agreement": (("query",), agreement(others, told & (change < 0))),
+        "order_agreement": (("time",), np.array([_order(*pair, clear) for pair in zip(logits, second, strict=True)])),
         "size_error": (("time",), error),
         "order_until": time[-1],
-        "size_until": time[max(sized, 0)],
+        "size_until": time[sized],
+        "clock": theory.first_force_clock(force, lr_decoder=lr_decoder, tolerance=SIZE, queries=rows),
         "n_windows": len(windows.query),
     }
+
+
+class Rates(NamedTuple):
+    """Of descent, and until which step it is asked for."""
+
+    decoder: float
+    attention: float
+    end: float
+
+
+class Half(NamedTuple):
+    """Logits and attention (time, query, token) as half of the windows have them."""
+
+    logits: Array
+    attention: Array
+
+
+def pooled(windows: Windows) -> NDArray[np.bool_]:
+    """Which tokens are many words counted as one (token)."""
+    return np.isin(windows.token_names, POOLED)
+
+
+def agreement(two: Sequence[Array], among: NDArray[np.bool_]) -> Array:
+    """Rank correlation of two repetitions among some words of each query (query); NaN for fewer than two words."""
+    return np.array([_same_order(a[own], b[own]) for a, b, own in zip(*two, among, strict=True)])
+
+
+def _same_order(one: Array, other: Array) -> float:
+    return float(np.sign(np.diff(one) * np.diff(other))[0]) if len(one) == 2 else rank_correlation(one, other)
 
 
 def query_rows(windows: Windows, queries: int | Sequence[str | int]) -> list[int]:
     """Ids of the queries: how many of the most frequent, or which. `<unk>` and `<other>` are many words and therefore none."""
     if isinstance(queries, int):
-        words = [row for row in windows.frequent_queries.tolist() if windows.token_names[row] not in (UNKNOWN, OTHER)]
-        return words[: checked_count("queries", queries)]
+        many = pooled(windows)
+        return [row for row in windows.frequent_queries.tolist() if not many[row]][: checked_count("queries", queries)]
     number = {name: token for token, name in enumerate(windows.token_names)}
     rows = [query if isinstance(query, int) else number.get(query, -1) for query in queries]
     met = set(windows.frequent_queries.tolist())
     for query, row in zip(queries, rows, strict=True):
         if row not in met:
-            raise InputError(f"`queries`: {shortened(query)} is not the query of any window; raise `n_tokens` if the word is rare.")
+            more = "n_tokens` (`--n-tokens" if row < 0 else "n_windows` (`--n-windows"
+            raise InputError(f"`queries`: {shortened(query)} is too rare to be the query of any window counted; raise `{more}`).")
     return rows
 
 
-def _clear(windows: Windows, rows: list[int], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _clear(windows: Windows, rows: list[int], known: NDArray[np.bool_], force: Array) -> NDArray[np.bool_]:
     """Which of the known words (query, token) gain or lose attention beyond the noise of the sample."""
-    tenth = np.arange(len(windows.query)) % TENTHS  # windows come in random order
-    without = np.stack([_first_change(windows, rows, tenth != left_out) for left_out in range(TENTHS)])
+    tenth = _tenths(windows)
+    parts = (_force(windows, tenth != left_out).force for left_out in range(TENTHS))
+    without = np.stack([_first_change(windows, rows, part) for part in parts])
     error = np.sqrt((TENTHS - 1) * without.var(axis=0))
     reach = standard_errors(TENTHS, 1 - (1 - CONFIDENCE) / max(1, known.sum()))
-    return known & (np.abs(_first_change(windows, rows, slice(None))) > reach * error)
+    return known & (np.abs(_first_change(windows, rows, force)) > reach * error)
 
 
-def _first_change(windows: Windows, rows: list[int], part: Any) -> Array:
-    """Change of mean attention (query, token) under the first force of some of the windows, up to a factor: a (F - a . F)."""
-    force = theory.first_force(windows.counts[part], windows.query[part], windows.next_token[part]).force[rows]
-    found = np.empty_like(force)
+def _tenths(windows: Windows) -> NDArray[np.int64]:
+    """The tenth of the text that each window is from; windows that are from no text are independent, in any order (window)."""
+    n = len(windows.query)
+    if windows.start is None:
+        return np.arange(n) % TENTHS
+    return np.argsort(np.argsort(windows.start, kind="stable"), kind="stable") * TENTHS // n
+
+
+def _force(windows: Windows, part: Any) -> theory.FirstForce:
+    return theory.first_force(
+        windows.counts[part],
+        windows.query[part],
+        windows.next_token[part],
+        windows.weight[part] / windows.weight[part].sum(),
+    )
+
+
+def _first_change(windows: Windows, rows: list[int], force: Array) -> Array:
+    """Change of mean attention (query, token) under a force, up to a factor: a (F - a . F)."""
+    found = np.empty((len(rows), windows.n_vocab))
     for i, row in enumerate(rows):
         own = windows.query == row
         counts, weight = windows.counts[own], windows.weight[own]
         length = counts.sum(axis=1)
-        found[i] = force[i] * (counts.T @ (weight / length)) - counts.T @ (weight * (counts @ force[i]) / length**2)
+        found[i] = force[row] * (counts.T @ (weight / length)) - counts.T @ (weight * (counts @ force[row]) / length**2)
     return found
 
 
-def _path(
-    windows: Windows, rows: list[int], told: NDArray, lr_decoder: float, lr_attention: float, steps: float | None, on_progress: Any
-) -> tuple[Array, Array, Array]:
-    """Times and the logits of both paths, until their orders differ or `steps` are over."""
-    end = np.inf if steps is None else steps
-    moments = theory.decoder_first_path(
+def _attention(windows: Windows, rows: list[int], logits: Array) -> Array:
+    """Mean attention of each query (time, query, token); NaN for one that is in no window."""
+    found = np.full(logits.shape, np.nan)
+    for i, row in enumerate(rows):
+        own = windows.query == row
+        if own.any():
+            found[:, i] = window_attention(windows.counts[own], windows.weight[own], logits[:, i])
+    return found
+
+
+def _moments(windows: Windows, rows: list[int], rates: Rates, *, with_error: bool) -> Iterator[theory.Moment]:
+    return theory.decoder_first_path(
         windows.counts,
         windows.query,
         windows.next_token,
         windows.weight,
-        widths=_widths(lr_decoder, end),
+        widths=_widths(rates.decoder, rates.end),
         queries=rows,
-        lr_decoder=lr_decoder,
-        lr_attention=lr_attention,
+        lr_decoder=rates.decoder,
+        lr_attention=rates.attention,
+        with_error=with_error,
     )
+
+
+def _path(
+    windows: Windows, rows: list[int], clear: NDArray, rates: Rates, on_progress: Callable[[float], None]
+) -> tuple[Array, Array, Array]:
+    """Times and the logits of both paths, until their orders differ or the steps asked for are over."""
     found = []
-    for number, moment in enumerate(moments):
-        if number > 2 and _order(moment.attention_logits, moment.second_logits, told) < ORDER:
+    for number, moment in enumerate(_moments(windows, rows, rates, with_error=True)):
+        if number > 2 and _order(moment.attention_logits, moment.second_logits, clear) < ORDER:
             break
         found.append((moment.time, moment.attention_logits, moment.second_logits))
         on_progress((number + 1) / _MOST)
     time, logits, second = (np.array(each) for each in zip(*found, strict=True))
     return time, logits, second
+
+
+def _half(windows: Windows, rows: list[int], part: NDArray[np.bool_], rates: Rates, n_times: int) -> Half:
+    """The forecast from half of the windows, as long as that from all."""
+    half = windows.part(part)
+    logits = np.stack([moment.attention_logits for moment in islice(_moments(half, rows, rates, with_error=False), n_times)])
+    return Half(logits, _attention(half, rows, logits))
 
 
 def _widths(lr_decoder: float, end: float) -> Iterator[float]:

@@ -244,6 +244,14 @@ def test_a_full_disk_is_said_in_a_sentence(book, tmp_path, monkeypatch):
     assert list((tmp_path / "c").iterdir()) == []
 
 
+@pytest.mark.parametrize("content", [b"", b"hello", bytes(range(256))])
+def test_a_text_that_cannot_be_used_is_not_blamed_on_the_cache(tmp_path, content):
+    (tmp_path / "book.txt").write_bytes(content)
+    with pytest.raises(InputError, match=r"book\.txt") as refused:
+        corpus(tmp_path / "book.txt", cache=tmp_path / "c")
+    assert "cache" not in str(refused.value).replace(str(tmp_path), "")
+
+
 @pytest.mark.parametrize("tokenizer", ["word", "character", "bpe"])
 def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch, tokenizer):
     for module, name in ((corpus_build, "_BATCH"), (corpus_build, "_BLOCK"), (text_files, "_READ"), (text_files, "PIECE")):

@@ -134,7 +134,7 @@ def test_a_folder_is_its_files_in_order_without_hidden_ones(tmp_path):
 BAD = [
     ("empty.txt", b"", "is empty"),
     ("blank.txt", b" \n\r\n\t", "is empty"),
-    ("one.txt", b"word word word", "only one kind of token, 'word'"),
+    ("one.txt", b"word word word", "one.txt leaves nothing to predict: the part to train on is 'word', 2 times"),
     ("nul.txt", b"some text\0 and more", "NUL byte at offset 9"),
     ("image.txt", b"\x89PNG\r\n\x1a\n\0\0", "NUL byte at offset 8"),
     ("latin.txt", "Der Käuzchenruf".encode("latin1"), "byte 0xe4 at offset 5"),

@@ -32,6 +32,7 @@ def test_a_window_is_the_tokens_before_a_query_and_the_token_after_it(text):
         query = place(text, windows.query[row])
         assert before == list(range(query - 5, query))
         assert place(text, windows.next_token[row]) == query + 1
+        assert windows.start[row] == query - 5
     np.testing.assert_allclose(windows.weight.sum(), 1)
 
 
@@ -63,9 +64,29 @@ def test_under_a_prior_a_token_counts_by_its_distance_from_the_query_the_nearest
         text.windows(5, n_windows=None, prior=[0.0, 1.0, 2.0, 3.0, math.nan])
 
 
+def test_windows_nobody_counted_are_as_many_as_the_text_has(text):
+    assert set(text.windows(5).query) == set(text.windows(5, n_windows=None).query)
+    assert len(text.windows().query) == (1000 - 18) // 18 + 1
+
+
+def test_a_long_text_gives_forty_thousand_windows_unless_told_otherwise(text, monkeypatch):
+    from saccade.data.text import windows
+
+    monkeypatch.setattr(windows, "_USUAL", 37)
+    one, other = (set(text.windows(5, sample=sample).query) for sample in (0, 1))
+    assert len(one) == len(other) == 37
+    assert not one & other
+
+
 def test_more_windows_than_the_text_has_are_refused(text):
-    with pytest.raises(InputError, match="Lower `n_windows`"):
+    with pytest.raises(
+        InputError, match=r"too short: it has 142 windows with 5 .* `n_windows` asks for 40,000\. Lower `n_windows`"
+    ):
+        text.windows(5, n_windows=40_000)
+    with pytest.raises(InputError, match="100 go to the samples before sample 1, which takes 100"):
         text.windows(5, n_windows=100, sample=1)
+    with pytest.raises(InputError, match="n_windows"):
+        text.windows(5, n_windows="all")
 
 
 def test_endless_contexts_of_classes_are_the_classes():

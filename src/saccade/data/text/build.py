@@ -162,5 +162,5 @@ def _refuse(source: Source, tally: Tally, ranked: Ranked) -> None:
     where = source.files[0] if len(source.files) == 1 else source.files[0].parent
     if tally.total == 0:
         raise InputError(f"{where} is empty: there is no text in it.")
-    only = shortened(ranked.vocabulary[0])
-    raise InputError(f"{where} has only one kind of token, {only}, {tally.total} times; there is nothing to predict.")
+    only, times = shortened(ranked.vocabulary[0]), f"{tally.total:,} times" if tally.total > 1 else "once"
+    raise InputError(f"{where} leaves nothing to predict: the part to train on is {only}, {times}, and nothing else.")

@@ -75,12 +75,23 @@ def kept_folder(folder: Path, make: Callable[[Path], dict[str, Any]]) -> dict[st
     about = _read_about(folder)
     if about is not None:
         return about
+    unusable: list[InputError] = []  # what is wrong with the text: no other folder would help
+
+    def made(draft: Path) -> dict[str, Any]:
+        try:
+            return make(draft)
+        except InputError as error:
+            unusable.append(error)
+            raise
+
     try:
         with sealed_folder(folder, any_folder=True) as draft:
-            about = make(draft)
+            about = made(draft)
             write_json(draft / "about.json", about)
         return about
     except InputError as error:
+        if error in unusable:
+            raise
         raise InputError(f"{error} Name another folder with `cache`.") from None
 
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -177,7 +177,7 @@ class Corpus:
         self,
         n_context: int = 16,
         *,
-        n_windows: int | None = 40_000,
+        n_windows: int | Literal["auto"] | None = "auto",
         seed: int = 0,
         sample: int = 0,
         stride: int | None = None,
@@ -187,7 +187,7 @@ class Corpus:
 
         | argument    | meaning                                                                                      |
         |-------------|----------------------------------------------------------------------------------------------|
-        | `n_windows` | how many, picked at random; None: all of them                                                |
+        | `n_windows` | how many, picked at random; None: all of them; "auto": 40,000, or all of a shorter text      |
         | `seed`      | names the random order they are picked in                                                    |
         | `sample`    | 0 takes the first `n_windows` of that order, 1 the next: samples of one seed share no window |
         | `stride`    | tokens from one window to the next; default: `n_context` + 2, windows that share no token    |

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from saccade.data.sequence_classes import SequenceClasses
     from saccade.data.text.corpus import Corpus
 
+_USUAL = 40_000  # windows that "auto" takes of a long text
 _MOST_WINDOWS = 10_000_000  # beyond it is a typing error: their counts alone would take gigabytes
 
 
@@ -39,6 +40,7 @@ class Windows:
     | `next_token`  | window        | the token to predict, right after the query                                |
     | `weight`      | window        | share of the window in the loss; they sum to one                           |
     | `token_names` | token         |                                                                            |
+    | `start`       | window        | where it begins in the text; None if it was not cut from one               |
     """
 
     counts: sparse.csr_array
@@ -47,6 +49,7 @@ class Windows:
     weight: NDArray[np.float64]
     token_names: tuple[str, ...]
     name: str
+    start: NDArray[np.int64] | None = None
 
     def __repr__(self) -> str:
         return f"Windows({self.name!r}: {len(self.query):,} windows of {self.n_vocab:,} kinds of tokens)"
@@ -76,6 +79,12 @@ class Windows:
             self, counts=self.counts @ kept, query=query, next_token=following, token_names=(*self.token_names[:cut], OTHER)
         )
 
+    def part(self, which: NDArray[np.bool_]) -> Windows:
+        """Some of the windows, as if there were no others."""
+        weight, start = self.weight[which], None if self.start is None else self.start[which]
+        counts, query, following = self.counts[which], self.query[which], self.next_token[which]
+        return replace(self, counts=counts, query=query, next_token=following, weight=weight / weight.sum(), start=start)
+
     @classmethod
     def of_classes(
         cls, classes: SequenceClasses, *, n_context: float = math.inf, n_windows: int = 10_000, seed: int = 0
@@ -101,7 +110,7 @@ def windows_of_corpus(
     corpus: Corpus,
     *,
     n_context: int,
-    n_windows: int | None,
+    n_windows: int | Literal["auto"] | None,
     seed: int,
     sample: int,
     stride: int | None,
@@ -111,12 +120,13 @@ def windows_of_corpus(
     n_context = checked_count("n_context", n_context, high=len(corpus.train) - 2)
     stride = n_context + 2 if stride is None else checked_count("stride", stride)
     starts = np.arange(0, len(corpus.train) - n_context - 1, stride)
-    n_windows = len(starts) if n_windows is None else checked_count("n_windows", n_windows, high=_MOST_WINDOWS)
+    n_windows = _how_many(n_windows, len(starts))
     first = n_windows * checked_count("sample", sample, low=0)
     if first + n_windows > len(starts):
+        before = f"{first:,} go to the samples before sample {sample}, which takes" if first else "`n_windows` asks for"
         raise InputError(
-            f"{corpus.name} has {len(starts):,} windows of {n_context} tokens that start {stride} tokens apart; sample {sample} of "
-            f"{n_windows:,} needs {first + n_windows:,}. Lower `n_windows`, `n_context` or `stride`."
+            f"{corpus.name} is too short: it has {len(starts):,} windows with {n_context} tokens of context, one every {stride} "
+            f"tokens; {before} {n_windows:,}. Lower `n_windows`, `n_context` or `stride`."
         )
     starts = np.random.default_rng(checked_seed("seed", seed)).permutation(starts)[first : first + n_windows]
     ids = np.asarray(corpus.train, np.int64)
@@ -131,7 +141,16 @@ def windows_of_corpus(
         np.full(n_windows, 1 / n_windows),
         corpus.vocabulary,
         f"{corpus.name}-windows",
+        starts,
     )
+
+
+def _how_many(n_windows: int | Literal["auto"] | None, n_there: int) -> int:
+    if n_windows is None:
+        return n_there
+    if isinstance(n_windows, str) and n_windows == "auto":
+        return min(_USUAL, n_there)
+    return checked_count("n_windows", n_windows, high=_MOST_WINDOWS)
 
 
 def _place_weights(prior: ArrayLike | None, n_context: int) -> NDArray[np.float64]:

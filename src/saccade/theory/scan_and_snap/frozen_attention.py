@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-__all__ = ["DecoderFirst", "Moment", "decoder_first", "decoder_first_path", "trusted_until"]
+__all__ = ["DecoderFirst", "Moment", "decoder_first", "decoder_first_path"]
 
 _ROWS = 1024  # windows at once: their logits fit a core's cache
 
@@ -145,21 +145,6 @@ def decoder_first_path(
             _, second_Y_dot, second_z_dot = _velocity(blocks, Y_second, z, dtype)
             Y_second, z_second = Y_second + width * lr_decoder * second_Y_dot, z_second + width * lr_attention * second_z_dot
         Y, z, time = Y + width * lr_decoder * Y_dot, z + width * lr_attention * z_dot, time + width
-
-
-def trusted_until(forecast: DecoderFirst, tolerance: float = 0.1) -> int:
-    """The last step before the error first exceeds a `tolerance`.
-
-    Ours.
-
-    | ours      | theirs                     |
-    |-----------|----------------------------|
-    | forecast  | what `decoder_first` gave  |
-    | tolerance | largest error allowed      |
-    """
-    beyond = ~(forecast.error <= tolerance)
-    last = int(np.argmax(beyond)) - 1 if beyond.any() else len(beyond) - 1
-    return int(forecast.steps[max(last, 0)])
 
 
 @dataclass(frozen=True, eq=False)
