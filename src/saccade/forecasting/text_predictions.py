@@ -79,8 +79,8 @@ def _reach(record: xr.Dataset) -> str:
         f"the forecast says who gains and who loses until step {last:.3g}, and by how much until step {sized:.3g} (to {SIZE:.0%}); "
         "after that attention changes what the decoder learns. By the decoder's own clock, the closed form of the first force, "
         f"which takes the decoder's logits for small, is off by as much at step {clock:.2g}; the forecast follows the decoder "
-        f"further. It covers {told} of {seen} pairs of query and word; the others are too rare, or their change is within the noise "
-        f"of the text{_ranks(record)}"
+        f"further. It covers {told} of {seen} pairs of query and word; the others are too rare, or their change is within the "
+        f"noise of the text{_ranks(record)}"
     )
 
 
