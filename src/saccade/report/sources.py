@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -85,6 +86,12 @@ class Result:
     unread: list[str] = field(default_factory=list)  # what lies there but cannot be read, and is not shown; in sentences
     folder: Path | None = None  # where it lies; None in memory
     title: str = ""  # what a menu calls it, if not by its name
+
+    @property
+    def heading(self) -> str:
+        """What a page of it is called: a label alone may be that of several runs."""
+        is_label = self.folder is not None and self.name == _label(self.about) != self.folder.name
+        return f"{self.name} ({self.folder.name})" if self.folder is not None and is_label else self.title or self.name
 
     def rows(self, table: str) -> list[dict[str, str]]:
         """Rows of a table; none if there is no such table, or it is none."""
@@ -300,6 +307,7 @@ def _about_record(record: xr.Dataset) -> dict[str, Any]:
     """What a record says of itself, in the words of `about.json`."""
     task = _config(record.attrs).get("task", "a record")
     dynamics = str(record.attrs.get("dynamics", "a record")).removesuffix(f", {task}")  # a system of one's own is its task
+    dynamics = re.sub(r"^(\([A-C]\)|[A-C]:) ", "", dynamics)  # which engine; the settings have it
     return {"statement": f"{task}: {dynamics}.", "caption": "", "command": "", **record.attrs}
 
 
