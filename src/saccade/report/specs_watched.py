@@ -216,5 +216,5 @@ def _some_times(record: xr.Dataset, name: str) -> Figure | None:
     if figure is None:
         return None
     if figure["kind"] == "bars":  # more directions than lines can tell apart
-        figure["caption"] = f"{figure['caption']} Of the step chosen.".strip()
+        figure["caption"] = f"{figure['caption']} The bars are those of the step chosen.".strip()
     return figure | {"time_label": _about(record, name, "")["time_label"]}

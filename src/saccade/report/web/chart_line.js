@@ -31,7 +31,7 @@ const ChartLine = (() => {
     const one = (axis, tight) => {
       const found = spec.series.some(ChartFrame.isCloud) ? roomy(tight, axis.log) : tight;
       const [low, high] = [axis.min ?? found[0], axis.max ?? found[1]];
-      return high > low && (!axis.log || low > 0) ? [low, high] : found;
+      return high > low && (axis.log !== true || low > 0) ? [low, high] : found;
     };
     return { x: one(spec.x, across), y: one(spec.y, up) };
   }
