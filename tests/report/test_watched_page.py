@@ -180,7 +180,7 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
     last = {name: max(float(row["step, updates"]) for row in rows if row["series"] == name) for name in ("fast", "slow")}
     assert last == {"fast": 2000, "slow": 4000}
     expect(page.locator(".view")).to_have_count(2)
-    assert [one.input_value() for one in page.locator(".view .controls:first-child select").all()] == ["0", "1"]
+    assert [one.input_value() for one in page.locator(".view > .controls:first-child select").all()] == ["0", "1"]
     for name in ("relative_entropy", "qk_effective_rank", "loss"):
         beside = page.locator(f'.view [data-figure="{name}"]')
         beside.first.scroll_into_view_if_needed()

@@ -72,5 +72,5 @@ def test_the_page_says_in_sentences_what_it_shows_and_shows_it_once(visit, recor
     said = page.locator('[data-figure="loss"] .chart-caption').inner_text()
     assert said == "Loss of the batch about to be learned from; without batches, of the population. A cross-entropy if in nats."
     before = page.locator('[data-figure="word_gain"] path.chart-line').nth(9).get_attribute("d")
-    page.get_by_label("query").select_option(label="word2")
+    page.locator(".controls select").first.select_option(label="word2")
     expect(page.locator('[data-figure="word_gain"] path.chart-line').nth(9)).not_to_have_attribute("d", before)
