@@ -46,7 +46,7 @@ def dots_off_their_lines(plot):
 
 
 def test_of_a_short_run_the_page_draws_the_loss_of_every_step_and_the_player_stays_on_looks(visit, tmp_path):
-    record = with_losses(small_run().isel(time=slice(0, 12)), known)  # until step 800
+    record = with_losses(small_run().isel(time=slice(0, 10)), known)
     page = visit(show(record).save(tmp_path / "page.html"), **STILL)
     plot = page.locator('[data-figure="loss"]')
     plot.scroll_into_view_if_needed()
@@ -54,7 +54,7 @@ def test_of_a_short_run_the_page_draws_the_loss_of_every_step_and_the_player_sta
         plot.locator(".chart-save-button", has_text="CSV").click()
     rows = list(csv.DictReader(io.StringIO(Path(found.value.path()).read_text())))
     steps, losses = (np.array([float(row[key]) for row in rows]) for key in ("step, updates", list(rows[0])[-1]))
-    assert 512 < steps.max() <= 800
+    assert steps.tolist() == list(range(257))
     np.testing.assert_allclose(losses, known(steps), atol=1e-3)
     assert losses[steps == 37] == pytest.approx(known(np.array([37])), abs=1e-3)  # between two looks
     last = page.locator('[data-player="slider"]').get_attribute("max")
@@ -90,7 +90,7 @@ def test_the_losses_of_a_hundred_thousand_steps_cost_a_page_little():
 
 
 def test_the_figure_for_print_has_the_axis_of_the_looks():
-    record = with_losses(small_run(), known)
+    record = with_losses(small_run().isel(time=slice(0, 10)), known)
     (ticks,) = (axes.get_xscale() for axes in record.saccade.figure("loss").axes)
     assert ticks == "symlog"
 
