@@ -170,10 +170,14 @@ def _runs(results: list[Result]) -> dict[str, xr.Dataset]:
 def _title(results: list[Result]) -> str:
     n_claims = sum(len(result.claims) for result in results)
     if runs := _runs(results):
-        return f"{len(runs)} runs" + (f": {', '.join(one.heading for one in results)}" if len(runs) <= _MOST_NAMED else "")
+        return f"{len(runs)} runs" + (f": {', '.join(map(_heading, results))}" if len(runs) <= _MOST_NAMED else "")
     if len(results) == 1:
-        return results[0].heading
+        return _heading(results[0])
     return f"How attention learns: {len(results)} results" + (f", {n_claims} claims" if n_claims else "")
+
+
+def _heading(result: Result) -> str:
+    return result.heading or result.title or result.name
 
 
 def _unread(results: list[Result]) -> str:

@@ -86,12 +86,7 @@ class Result:
     unread: list[str] = field(default_factory=list)  # what lies there but cannot be read, and is not shown; in sentences
     folder: Path | None = None  # where it lies; None in memory
     title: str = ""  # what a menu calls it, if not by its name
-
-    @property
-    def heading(self) -> str:
-        """What a page of it is called: a label alone may be that of several runs."""
-        is_label = self.folder is not None and self.name == _label(self.about) != self.folder.name
-        return f"{self.name} ({self.folder.name})" if self.folder is not None and is_label else self.title or self.name
+    heading: str = ""  # what a page calls it, if not so
 
     def rows(self, table: str) -> list[dict[str, str]]:
         """Rows of a table; none if there is no such table, or it is none."""
@@ -170,7 +165,13 @@ def _read(folder: Path) -> Result | None:
     except InputError as error:
         result = Result(folder.resolve().name, {"statement": _NOTHING}, unread=[str(error).removesuffix(".")])
     place = folder.resolve()
-    return replace(result, folder=place, title=_title(result), unread=[f"{place}: {what}" for what in result.unread])
+    unread = [f"{place}: {what}" for what in result.unread]
+    return replace(result, folder=place, title=_title(result), heading=heading_of(_label(result.about), place), unread=unread)
+
+
+def heading_of(label: str, folder: Path) -> str:
+    """A label with the name of its folder: a label alone may be that of several runs. Nothing without a label."""
+    return f"{label} ({folder.name})" if label not in ("", folder.name) else label
 
 
 def _title(result: Result) -> str:
@@ -336,7 +337,7 @@ def _named_apart(results: list[Result]) -> list[Result]:
     once = list({result.folder: result for result in results}.values())
     names = [_name_among([other for other in once if other.name == result.name], result) for result in once]
     pairs = zip(once, names, strict=True)
-    return [result if result.name == name else replace(result, name=name, title=name) for result, name in pairs]
+    return [result if result.name == name else replace(result, name=name, title=name, heading="") for result, name in pairs]
 
 
 def _name_among(same: list[Result], result: Result) -> str:

@@ -83,7 +83,7 @@ def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
     shown = {name: found for name in named if (found := _figures_of(whole, name, whole[name].dims[-2:] in laws))}
     drawn = {other for name, found in shown.items() for other in theories_of(whole, name) if found[0]["theory"]}
     kept = sorted((one for name, found in shown.items() if name not in drawn for one in found), key=lambda one: _rank(one["name"]))
-    return word_gains(record) + kept
+    return [*(word_gains(record) if "token_count" in record else ()), *kept]  # which words gain is what a text is asked first
 
 
 def _figures_of(record: xr.Dataset, name: str, each_class: bool) -> list[Figure]:

@@ -18,8 +18,8 @@ _MOST_WORDS = 8  # lines that colours tell apart
 
 
 def word_gains(record: xr.Dataset) -> list[Figure]:
-    """A line for each word, a choice of query; nothing of a record that counts no words, or has one moment."""
-    if "attention" not in record or "token_count" not in record or record.attention.dims[-3:] != ("time", "query", "token"):
+    """A line for each word, a choice of query; nothing of a record without such attention, or of one moment."""
+    if "attention" not in record or record.attention.dims[-3:] != ("time", "query", "token"):
         return []
     if record.sizes["token"] < 2 or record.sizes["time"] < 2:
         return []
