@@ -163,7 +163,8 @@ def test_a_page_of_findings_answers_its_question_with_the_numbers_it_names_and_h
         (r"sum of P(a\|b)", HOLDS),
         ("gain", "cannot be told at this size"),
     ]
-    assert len(picture(outcome, asked).axes) == 1
+    (alone,) = picture(outcome, asked).axes
+    assert alone.get_title(loc="left") == "growth"  # among the others it was panel 1
 
 
 def test_experiments_with_the_same_question_answer_it_together_under_the_picture_of_the_first():

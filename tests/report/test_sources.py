@@ -235,7 +235,7 @@ def test_the_page_of_a_system_of_ones_own_says_its_name_once_and_numbers_its_par
             return (parameters["height"] ** 2).sum()
 
     record = saccade.flow(Slope(), t1=2.0, n_times=3)
-    assert result_of_record(record).about["statement"] == "Slope: B: population gradient flow."
+    assert result_of_record(record).about["statement"] == "Slope: population gradient flow."
     [heights] = [figure for figure in figures(record) if figure["name"] == "parameter_height"]
     assert heights["names"] == [["height 0", "height 1", "height 2"]]
     assert heights["title"] == "Height, a parameter of the system"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import saccade
+from saccade.records.json_files import parsed_json
 from saccade.records.store import save_record
 from saccade.report.column import write_figure
 from saccade.report.maps import ROOM, text_map
@@ -18,6 +21,7 @@ from saccade.report.notebook import show
 from saccade.report.page import write_report
 from saccade.report.specs_watched import watched_figures
 from saccade.report.timeline import unseen
+from saccade.report.watched_files import write_watched
 from tests.browser import expect, until_it_moves
 from tests.report.watched_records import N_HEADS, N_LAYERS, N_TOKENS, small_run, watched_record
 
@@ -142,6 +146,8 @@ def test_step_0_has_its_place_on_a_logarithmic_axis(visit, watched):
 def test_no_figure_is_empty_and_tied_embeddings_are_drawn_once(small_record):
     names = [figure["name"] for figure in watched_figures(small_record)]
     assert "masses" in names
+    common_only = small_record.assign(distinct_mass=0 * small_record.distinct_mass)
+    assert "masses" not in {figure["name"] for figure in watched_figures(common_only)}  # nothing to compare
     values = np.exp(-np.arange(12.0))[None] * np.linspace(1, 2, 17)[:, None]
     tied = small_record.assign(
         {f"{name}_singular_values": (("time", "rank"), values) for name in ("embedding", "unembedding")}
@@ -158,13 +164,14 @@ def test_no_figure_is_empty_and_tied_embeddings_are_drawn_once(small_record):
     assert "unembedding_singular_values" in {figure["name"] for figure in watched_figures(apart)}
 
 
-def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_beside_the_first(visit, two):
+def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_beside_the_first(visit, two, small_record):
     page = visit(two, **STILL)
     assert page.locator("h1").inner_text() == "2 runs: fast, slow"
     expect(page.locator("#story .panel-timeline")).to_have_count(2)
-    said = page.locator(".told .caption").first.inner_text().split("\n")
-    assert [line[:6] for line in said] == [("fast: ", "slow: ")[place % 2] for place in range(len(said))]  # in turn
-    assert len(said) > 1
+    said = page.locator(".told .caption-place > .caption").all_inner_texts()
+    assert [one[:6] for one in said] == ["fast: ", "slow: "]  # a block each
+    for one, record in zip(said, (small_record, small_run(1)), strict=True):
+        assert one.endswith(saccade.when(record).sentences[-1])  # how it ended is not folded away
     loss = page.locator("#overlay figure", has_text="Loss")
     assert {"fast", "slow"} <= set(loss.locator("svg text").all_text_contents())
     with page.expect_download() as found:
@@ -173,7 +180,17 @@ def test_two_runs_are_in_one_picture_with_shared_axes_and_the_second_stands_besi
     last = {name: max(float(row["step, updates"]) for row in rows if row["series"] == name) for name in ("fast", "slow")}
     assert last == {"fast": 2000, "slow": 4000}
     expect(page.locator(".view")).to_have_count(2)
-    assert [one.input_value() for one in page.locator(".view .controls:first-child select").all()] == ["0", "1"]
+    assert [one.input_value() for one in page.locator(".view > .controls:first-child select").all()] == ["0", "1"]
+    for name in ("relative_entropy", "qk_effective_rank", "loss"):
+        beside = page.locator(f'.view [data-figure="{name}"]')
+        beside.first.scroll_into_view_if_needed()
+        beside.nth(1).locator(".chart-save-button").first.wait_for()
+        words = [set(plot.locator("svg text").all_text_contents()) for plot in beside.all()]
+        assert words[0] == words[1]
+        axis = beside.first.locator("path.chart-axis").first.bounding_box()
+        line = beside.first.locator("path.chart-line").last.bounding_box()
+        assert line["x"] + line["width"] < axis["x"] + axis["width"] - 10  # the first run ends before the second
+    assert page.locator('[data-player="readout"]').inner_text() == "4000"  # the longer run is played to its end
     page.locator("#overlay select").first.select_option(label="layer 1")
     expect(page.locator("#compare")).to_have_attribute("aria-pressed", "true")
 
@@ -223,6 +240,51 @@ def test_the_player_moves_a_line_through_the_timeline_and_tells_whole_steps(visi
     assert [step for step in told if not step.isdigit()] == []
     assert places == sorted(places)
     assert places[-1] > places[0]
+
+
+def test_the_words_under_the_pointer_and_the_text_are_seen_without_scrolling(visit, watched):
+    page = visit(watched, **STILL, viewport={"width": 1440, "height": 900})
+    fold = page.locator("#player").bounding_box()["y"]
+    canvas = page.locator(".head-large canvas").bounding_box()
+    words = page.locator(".tokens").bounding_box()
+    assert words["y"] + words["height"] < fold
+    lowest = min(0.9, (fold - 12 - canvas["y"]) / canvas["height"])  # of the map that is seen
+    for x, y in ((0.2, 0.3), (0.8, 0.3), (0.2, lowest), (0.8, lowest)):
+        at = canvas["x"] + x * canvas["width"], canvas["y"] + y * canvas["height"]
+        page.mouse.move(*at)
+        tip = page.locator(".head-under").bounding_box()
+        assert tip["y"] > 0
+        assert tip["y"] + tip["height"] < fold
+        sides = zip(at, (tip["x"], tip["y"]), (tip["width"], tip["height"]), strict=True)
+        gaps = [max(low - one, one - low - size, 0) for one, low, size in sides]
+        assert 0 < max(gaps) < 20  # beside it, never under it
+    page.mouse.move(5, 5)
+    expect(page.locator(".head-under")).to_be_hidden()
+    assert page.evaluate("scrollY") == 0
+
+
+def test_a_run_is_called_by_its_label_and_its_folder(small_record, tmp_path):
+    config = parsed_json(small_record.attrs["config"]) | {"label": "lr 0.1"}
+    labelled = small_record.assign_attrs(config=json.dumps(config))
+    titles = []
+    for name in ("first", "second"):
+        save_record(labelled, tmp_path / name / "record.zarr")
+        page = write_watched(tmp_path / name, labelled)
+        titles.append(re.search("<h1>(.*)</h1>", page.read_text("utf-8"))[1])
+    assert titles == ["lr 0.1 (first)", "lr 0.1 (second)"]
+    read_again = write_report(tmp_path / "first", tmp_path / "page.html").read_text("utf-8")
+    assert "<title>Saccade report: lr 0.1 (first)</title>" in read_again
+
+
+def test_what_a_statistic_means_is_a_sentence(visit, tmp_path):
+    record = small_run()
+    record.relative_entropy.attrs["definition"] = "entropy over the log of the visible keys"
+    page = visit(show(record).save(tmp_path / "page.html"), **STILL)
+    heads = page.locator(".plot-heads")
+    heads.scroll_into_view_if_needed()
+    expect(heads.locator(".chart-readout")).to_contain_text(
+        "(light). Entropy over the log of the visible keys.", use_inner_text=True
+    )
 
 
 @pytest.fixture(scope="module")

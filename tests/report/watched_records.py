@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,16 @@ def small_run(slower: int = 0) -> xr.Dataset:
     steps = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 800, 1000, 1300, 1600, 1800, 2000]) * (1 + slower)
     sinks = record.assign(sink_mass=0.1 * record.sink_mass)  # so that heads take one place, and not two in turn
     return sinks.assign_coords(time=("time", steps, record.time.attrs))
+
+
+def with_losses(record: xr.Dataset, loss: Callable[[np.ndarray], np.ndarray]) -> xr.Dataset:
+    """The same run with the loss of every step, kept as a recorder keeps it: with the observation after it, by steps back."""
+    looks = record.time.values
+    back = np.diff(looks, prepend=looks[0] - 1)  # steps since the observation before
+    kept = np.full((len(looks), back.max()), np.nan)
+    for row, (look, count) in enumerate(zip(looks, back, strict=True)):
+        kept[row, :count] = loss(look - np.arange(count))
+    return record.assign(step_loss=(("time", "steps_back"), kept), loss=("time", loss(looks)))
 
 
 def watched_record(n_times: int, n_layers: int, n_heads: int, n_keys: int, n_rows: int = 32, words: Any = None) -> xr.Dataset:

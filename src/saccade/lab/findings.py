@@ -108,8 +108,9 @@ def _row(*cells: str) -> str:
 
 
 def picture(outcome: Outcome, asked: Experiment) -> Figure:
-    """One panel of the first row, small."""
-    return draw_panels([[asked.specs(outcome.record)[0][asked.picture]]], _WIDTH, _HEIGHT)
+    """One panel of the first row, small; alone it has no number."""
+    panel = asked.specs(outcome.record)[0][asked.picture]
+    return draw_panels([[panel | {"title": re.sub(r"^\d+\. ", "", panel["title"])}]], _WIDTH, _HEIGHT)
 
 
 def fields(template: str) -> list[str]:

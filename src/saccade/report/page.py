@@ -116,7 +116,7 @@ def page_of(results: list[Result]) -> str:
         "style": "\n".join(_web(name) for name in _STYLES),
         "asked": _asked(results[0]) if len(results) == 1 else "",
         "unread": _unread(results),
-        "caption": _caption(results[0].about if len(results) == 1 else {"caption": caption}),
+        "caption": _caption(results[0].about) if len(results) == 1 else _caption_of_runs(caption),
         **of_claims,
         "claims": filled(_web("claims.html"), of_claims) if of_claims["table"] else "",
         "cards": "" if runs else shown,
@@ -170,10 +170,14 @@ def _runs(results: list[Result]) -> dict[str, xr.Dataset]:
 def _title(results: list[Result]) -> str:
     n_claims = sum(len(result.claims) for result in results)
     if runs := _runs(results):
-        return f"{len(runs)} runs" + (f": {', '.join(runs)}" if len(runs) <= _MOST_NAMED else "")
+        return f"{len(runs)} runs" + (f": {', '.join(map(_heading, results))}" if len(runs) <= _MOST_NAMED else "")
     if len(results) == 1:
-        return results[0].title or results[0].name
+        return _heading(results[0])
     return f"How attention learns: {len(results)} results" + (f", {n_claims} claims" if n_claims else "")
+
+
+def _heading(result: Result) -> str:
+    return result.heading or result.title or result.name
 
 
 def _unread(results: list[Result]) -> str:
@@ -216,6 +220,14 @@ def _caption(about: Mapping[str, Any]) -> str:
     summary = "<summary>More, and what the colours mean</summary>" if rest else "<summary>What the colours mean</summary>"
     details = f'<details>{summary}<p class="caption">{escape(folded)}</p></details>' if folded else ""
     return f'<div class="caption-place"><p class="caption">{escape(chr(10).join(shown))}</p>{details}</div>\n'
+
+
+def _caption_of_runs(caption: str) -> str:
+    """A paragraph for each run, all of them shown: the end of one run must not be hidden where that of another is seen."""
+    said, _, legend = caption.partition("\n\n")
+    runs = "".join(f'<p class="caption">{escape(run)}</p>' for run in said.split("\n") if run)
+    details = f'<details><summary>What the colours mean</summary><p class="caption">{escape(legend)}</p></details>'
+    return f'<div class="caption-place">{runs}{details}</div>\n' if runs else ""
 
 
 def _facts(about: dict[str, Any]) -> str:

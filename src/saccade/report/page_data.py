@@ -155,7 +155,8 @@ def _clocked(
 ) -> dict[str, Any]:
     """What moves by one clock."""
     label = found[0]["time_label"] if found else "step"
-    clock, axes = _main_clock(found) if found else (record.time.values.astype(np.float64), [])
+    by_looks = is_watched(record) or not found  # not by the many steps whose losses alone are known
+    clock, axes = (record.time.values.astype(np.float64), []) if by_looks else _main_clock(found)
     return {
         "result": place,
         "name": result.name,
@@ -197,10 +198,11 @@ def _pace(found: list[Figure], clock: np.ndarray, axes: list[str]) -> np.ndarray
 
 def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
     """A figure with its arrays packed."""
-    plain = {key: value for key, value in figure.items() if key not in ("values", "time")}
+    plain = {key: value for key, value in figure.items() if key not in ("values", "time", "log")}
+    times = blobs.times(figure["time"])
     return plain | {
         "values": blobs.add(packed(figure["values"], len(figure["choices"]), log=bool(figure["y"].get("log")))),
-        "time": blobs.times(figure["time"]),
+        "time": times | {"log": figure.get("log", times["log"])},
     }
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -85,6 +86,7 @@ class Result:
     unread: list[str] = field(default_factory=list)  # what lies there but cannot be read, and is not shown; in sentences
     folder: Path | None = None  # where it lies; None in memory
     title: str = ""  # what a menu calls it, if not by its name
+    heading: str = ""  # what a page calls it, if not so
 
     def rows(self, table: str) -> list[dict[str, str]]:
         """Rows of a table; none if there is no such table, or it is none."""
@@ -163,7 +165,13 @@ def _read(folder: Path) -> Result | None:
     except InputError as error:
         result = Result(folder.resolve().name, {"statement": _NOTHING}, unread=[str(error).removesuffix(".")])
     place = folder.resolve()
-    return replace(result, folder=place, title=_title(result), unread=[f"{place}: {what}" for what in result.unread])
+    unread = [f"{place}: {what}" for what in result.unread]
+    return replace(result, folder=place, title=_title(result), heading=heading_of(_label(result.about), place), unread=unread)
+
+
+def heading_of(label: str, folder: Path) -> str:
+    """A label with the name of its folder: a label alone may be that of several runs. Nothing without a label."""
+    return f"{label} ({folder.name})" if label not in ("", folder.name) else label
 
 
 def _title(result: Result) -> str:
@@ -300,6 +308,7 @@ def _about_record(record: xr.Dataset) -> dict[str, Any]:
     """What a record says of itself, in the words of `about.json`."""
     task = _config(record.attrs).get("task", "a record")
     dynamics = str(record.attrs.get("dynamics", "a record")).removesuffix(f", {task}")  # a system of one's own is its task
+    dynamics = re.sub(r"^(\([A-C]\)|[A-C]:) ", "", dynamics)  # which engine; the settings have it
     return {"statement": f"{task}: {dynamics}.", "caption": "", "command": "", **record.attrs}
 
 
@@ -328,7 +337,7 @@ def _named_apart(results: list[Result]) -> list[Result]:
     once = list({result.folder: result for result in results}.values())
     names = [_name_among([other for other in once if other.name == result.name], result) for result in once]
     pairs = zip(once, names, strict=True)
-    return [result if result.name == name else replace(result, name=name, title=name) for result, name in pairs]
+    return [result if result.name == name else replace(result, name=name, title=name, heading="") for result, name in pairs]
 
 
 def _name_among(same: list[Result], result: Result) -> str:

@@ -11,6 +11,7 @@ A figure holds every moment and every run; `still` takes one of each and gives w
 | `values`  | (choices..., time, ...)                                                                                      |
 | `theory`  | names of predictions: their values follow the run's own along the first axis after time                      |
 | `tones`   | colours of the labels by role (`roles.py`), where roles are known                                            |
+| `log`     | whether the axis of time has powers of ten, where its moments do not tell                                    |
 
 Which axes are which follows from their order: records have runs before time, and what is looked at after it.
 Limits: of more than 60 labels the largest are kept and the others added up; of very long records some moments are left out.
@@ -72,6 +73,7 @@ _MEANINGS = {  # what is shown of the embedded model instead of its raw matrices
 def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
     """Every numeric variable that has a time axis, the most telling first; on request a chart for each class."""
     from saccade.report.specs_watched import watched_figures
+    from saccade.report.word_gains import word_gains
 
     if is_watched(record):
         return watched_figures(record)
@@ -80,7 +82,8 @@ def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
     laws = {law.dims for name, law in whole.data_vars.items() if str(name).endswith("_prob")} if each_class else set()
     shown = {name: found for name in named if (found := _figures_of(whole, name, whole[name].dims[-2:] in laws))}
     drawn = {other for name, found in shown.items() for other in theories_of(whole, name) if found[0]["theory"]}
-    return sorted((one for name, found in shown.items() if name not in drawn for one in found), key=lambda one: _rank(one["name"]))
+    kept = sorted((one for name, found in shown.items() if name not in drawn for one in found), key=lambda one: _rank(one["name"]))
+    return [*(word_gains(record) if "token_count" in record else ()), *kept]  # which words gain is what a text is asked first
 
 
 def _figures_of(record: xr.Dataset, name: str, each_class: bool) -> list[Figure]:
@@ -137,7 +140,7 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
     )
     told = str(variable.attrs.get("definition", ""))
     short = "" if len(told) > _LONGEST_TITLE or told.startswith("the same") else told  # as what, the chart before it need not say
-    caption = "" if short else told
+    caption = "" if short else _named(name, told)
     if "token" in shown and _is_by_role(record):
         caption = _with(caption, _TOKENS)
     times, unit = times_of(record, clock, runs), str(variable.attrs.get("units", ""))
@@ -155,7 +158,8 @@ def figure_of(record: xr.Dataset, name: str) -> Figure | None:
         "theory": [str(record[one].attrs.get("called") or one.replace("_", " ")) for one in theories_of(record, name)],
         "tones": _tones(record, shown),
     }
-    return _thinned_times(_shaped(figure, [values, *theory]))
+    whole = _thinned_times(_shaped(figure, [values, *theory]))
+    return whole | {"caption": sentence(whole["caption"])}
 
 
 def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figure:
@@ -168,7 +172,7 @@ def still(figure: Figure, choice: Sequence[int] = (), moment: int = -1) -> Figur
         looks = _series_looks(figure["names"][0], figure.get("theory", []), figure.get("tones"))
         series = [look | {"x": times, "y": values[:, index]} for index, look in enumerate(looks)]
         y = _fitted(figure["y"], values)
-        return told | {"x": {"label": figure["time_label"], "log": time_scale(times)}, "y": y, "series": series}
+        return told | {"x": {"label": figure["time_label"], "log": figure.get("log", time_scale(times))}, "y": y, "series": series}
     if figure["kind"] == "bars":
         names, tones = figure["names"][0], figure.get("tones")
         ghosts: Figure = {"roles": figure["roles"]} if tones else {}
@@ -277,6 +281,16 @@ def label(value: Any) -> str:
 def _capital(words: str) -> str:
     """With a capital, unless the first word is a letter of a formula."""
     return words[:1].upper() + words[1:] if re.match(r"a |[a-z]{2}", words) else words
+
+
+def sentence(words: str) -> str:
+    """A definition as it stands on a page."""
+    return f"{_capital(words)}." if words and words[-1] not in ".!?" else _capital(words)
+
+
+def _named(name: str, definition: str) -> str:
+    """A definition that can stand alone: `of the batch` says nothing without `loss`."""
+    return f"{name.replace('_', ' ')} {definition}" if definition.startswith("of ") else definition
 
 
 def _without_curve(name: str, definition: str) -> str:

@@ -6,27 +6,28 @@ A record is that of a watched model if it has relative entropies by layer and he
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from saccade.later import xr
 from saccade.records.layer_names import short_names
+from saccade.records.step_losses import step_losses
 from saccade.records.when import FROZEN, freezing_steps
-from saccade.report.specs import Figure, figure_of, labels_of, scale_of
-
-if TYPE_CHECKING:
-    import xarray as xr
+from saccade.report.packing import time_scale
+from saccade.report.specs import Figure, figure_of, labels_of, scale_of, sentence
 
 _LEAST_FOCUS = 2.0**-6  # of a decile that is hardly ever attended to, so that it has a logarithm
 
 _FIRST = ("relative_entropy", "sink_mass", "previous_mass", "self_mass", "top_mass", "distinct_mass", "common_mass", "moved")
 _EMBEDDINGS = ("embedding_singular_values", "unembedding_singular_values")
+_STRETCHES = 400  # of the axis of a loss: one or two pixels each
 _RANKS = ("qk_effective_rank", "ov_effective_rank")
 
 
 def watched_figures(record: xr.Dataset) -> list[Figure]:
     """Every figure that the record has the numbers for; none that would show nothing but zeros."""
-    found = [heads(record), _entropy(record), _some_times(record, "loss"), _deciles(record), _masses(record), frozen(record)]
+    found = [heads(record), _entropy(record), _losses(record), _deciles(record), _masses(record), frozen(record)]
     found += [_by_layer(record, name) for name in _RANKS]
     found += [_some_times(record, name) for name in ("sink_share", *_EMBEDDINGS)]
     shown = [figure for figure in found if figure is not None and (np.nan_to_num(figure["values"]) != 0).any()]
@@ -96,9 +97,41 @@ def _about(record: xr.Dataset, name: str, title: str) -> Figure:
     }
 
 
+def _losses(record: xr.Dataset) -> Figure | None:
+    """The loss of every step; of a long run, real losses that show how far it goes up and down."""
+    every = step_losses(record) if {"step_loss", "later_loss"} & set(record.data_vars) else xr.DataArray([], dims="step")
+    if every.size == 0:
+        return _some_times(record, "loss")
+    log = time_scale(record.time.values.astype(np.float64))
+    kept = _telling_steps(every, record.time.values, bool(log))
+    told = {"definition": "loss of every step, as given to `recorder.step`"}
+    shown = every[kept].rename(step="time").assign_attrs(told).to_dataset(name="loss")
+    figure = figure_of(shown, "loss")
+    if figure is None:
+        return None
+    note = f"{len(kept)} of {every.size} steps: of each short stretch the lowest and the highest; all are in the record."
+    label = _about(record, "loss", "")["time_label"]
+    return figure | {"time_label": label, "log": log, "caption": note if len(kept) < every.size else ""}
+
+
+def _telling_steps(losses: xr.DataArray, looks: np.ndarray, log: bool) -> np.ndarray:
+    """Places of the first and last step, of those looked at, and of the lowest and highest loss in each stretch of the axis. Some
+    draw means and a band; we draw real losses, so that each point is one that was told.
+    """
+    steps, size = losses.step.values, losses.size
+    if size <= 2 * _STRETCHES:
+        return np.arange(size)
+    along = np.log10(np.maximum(steps, 1)) if log else steps
+    stretch = np.digitize(along, np.linspace(along[0], along[-1], _STRETCHES + 1))
+    rising = np.lexsort((losses.values, stretch))  # within each stretch
+    lowest = np.flatnonzero(np.diff(stretch[rising], prepend=-1))
+    extremes = rising[np.concatenate([lowest, np.append(lowest[1:], size) - 1])]
+    return np.unique(np.concatenate([[0, size - 1], np.flatnonzero(np.isin(steps, looks)), extremes]))
+
+
 def _statistic(record: xr.Dataset, name: str) -> dict[str, Any]:
     scale = scale_of(record[name].values.astype(np.float64), name, "")
-    told = {"name": name, "title": name.replace("_", " "), "caption": str(record[name].attrs.get("definition", ""))}
+    told = {"name": name, "title": name.replace("_", " "), "caption": sentence(str(record[name].attrs.get("definition", "")))}
     return told | {"min": scale["min"], "max": scale["max"]}
 
 
@@ -146,8 +179,8 @@ def _deciles(record: xr.Dataset) -> Figure | None:
 
 def _masses(record: xr.Dataset) -> Figure | None:
     names = [name for name in ("distinct_mass", "common_mass", "judged_mass") if name in record]
-    if not names:
-        return None
+    if not names or any(not np.nan_to_num(record[name].values).any() for name in names if name != "judged_mass"):
+        return None  # without tokens of one kind there is nothing to compare
     values = np.stack([_each_layer(record[name].values.astype(np.float64)) for name in names], axis=-1)
     caption = (
         "Attention on tokens that predict the next one well (distinct) or hardly (common), and on all that are frequent enough to "
@@ -170,7 +203,7 @@ def _by_layer(record: xr.Dataset, name: str) -> Figure | None:
     names = ["all layers", *layer_names(record, "weight_layer")]
     shown = {"axes": ["layer"], "names": [names], "values": means}
     title = f"Directions in {name[:2].upper()} circuits"
-    about = _about(record, name, title) | {"kind": "line", "caption": str(record[name].attrs.get("definition", ""))}
+    about = _about(record, name, title) | {"kind": "line", "caption": sentence(str(record[name].attrs.get("definition", "")))}
     return about | shown | {"time": record.time.values[taken].astype(np.float64), "y": scale_of(means, "effective rank", "")}
 
 
@@ -183,5 +216,5 @@ def _some_times(record: xr.Dataset, name: str) -> Figure | None:
     if figure is None:
         return None
     if figure["kind"] == "bars":  # more directions than lines can tell apart
-        figure["caption"] = f"At the step chosen: {figure['caption']}".removesuffix(": ")
+        figure["caption"] = f"{figure['caption']} The bars are those of the step chosen.".strip()
     return figure | {"time_label": _about(record, name, "")["time_label"]}

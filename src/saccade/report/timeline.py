@@ -7,7 +7,7 @@ What it shows, and from which numbers, is in `records/when.py`; the page draws i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ LEGEND = (
 )
 _TITLE = "What heads do, and since when"
 _MOST_SENTENCES = 12  # on the page; `saccade.when(record)` has all
+_MOST_OF_RUNS = 4  # before the ends of several runs that are compared; below, each run has its own page
 
 
 def shown_timelines(*records: xr.Dataset, names: Sequence[str] = ("",)) -> tuple[list[list[dict[str, Any]]], str]:
@@ -38,19 +39,23 @@ def shown_timelines(*records: xr.Dataset, names: Sequence[str] = ("",)) -> tuple
 
 
 def sentences_of(*timelines: Timeline, names: Sequence[str] = ("",)) -> str:
-    """The sentences, a line each, and what the colours mean; of many the first, and the last. Of several runs each by its name, and
-    in turn: a page may have room for the first lines only.
+    """The sentences, a line each, and what the colours mean; of many the first, and the last. Of several runs a line each, by its
+    name.
     """
-    runs: list[list[str]] = []
-    most = _MOST_SENTENCES // len(timelines)
-    for name, timeline in zip(names, timelines, strict=True):
-        told = timeline.sentences
-        if len(told) > most + 3:
-            left = len(told) - most - 2
-            told = [*told[:most], f"… and {left} more sentences: print(saccade.when(record)).", *told[-2:]]
-        runs.append([f"{name}: {sentence}" if name else sentence for sentence in told])
-    lines = [line for lines in zip_longest(*runs) for line in lines if line is not None]
+    if len(timelines) == 1:
+        lines = _shortened(timelines[0].sentences, _MOST_SENTENCES)
+    else:
+        most = max(1, _MOST_OF_RUNS // len(timelines))
+        told = (" ".join(_shortened(timeline.sentences, most)) for timeline in timelines)
+        lines = [f"{name}: {said}" for name, said in zip(names, told, strict=True)]
     return "\n".join([*lines, "", LEGEND])
+
+
+def _shortened(sentences: Sequence[str], most: int) -> Sequence[str]:
+    left = len(sentences) - most - 2
+    if left < 2:
+        return sentences
+    return [*sentences[:most], f"… and {left} more sentences: print(saccade.when(record)).", *sentences[-2:]]
 
 
 def _panel(timeline: Timeline, name: str, span: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from saccade.records.checksums import seal
 from saccade.records.json_files import json_ready, parsed_json, write_json
 from saccade.records.when import is_watched
 from saccade.report.page import write_page
-from saccade.report.sources import Result
+from saccade.report.sources import Result, heading_of
 from saccade.report.timeline import shown_timelines
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def write_shown(folder: Path, record: xr.Dataset, command: str = "") -> Result:
     about = json_ready({"statement": statement, "caption": caption, "command": command, **shown})
     write_json(folder / "about.json", about)
     write_json(folder / "claims.json", [])
-    return Result(str(config.get("label") or folder.resolve().name), about, [], record, panels, folder=folder.resolve())
+    label, place = str(config.get("label") or ""), folder.resolve()
+    return Result(label or place.name, about, [], record, panels, folder=place, heading=heading_of(label, place))
 
 
 def _shown(record: xr.Dataset) -> tuple[list[list[dict[str, Any]]], str]:

@@ -31,7 +31,7 @@ const ChartLine = (() => {
     const one = (axis, tight) => {
       const found = spec.series.some(ChartFrame.isCloud) ? roomy(tight, axis.log) : tight;
       const [low, high] = [axis.min ?? found[0], axis.max ?? found[1]];
-      return high > low && (!axis.log || low > 0) ? [low, high] : found;
+      return high > low && (axis.log !== true || low > 0) ? [low, high] : found;
     };
     return { x: one(spec.x, across), y: one(spec.y, up) };
   }
@@ -94,6 +94,29 @@ const ChartLine = (() => {
       if (isShown(series.x[at], log) && (best < 0 || gap(series.x[at]) < gap(series.x[best]))) best = at;
     }
     return best < 0 || !Number.isFinite(series.y[best]) ? null : { x: series.x[best], y: series.y[best] };
+  }
+
+  /** Where the marker of a series stands at x, in pixels: on its line, at the line's end where x is beyond it; of a cloud on the
+   * nearest point. @returns {[number, number] | null} null where a value is missing
+   */
+  function markerAt(series, at, { x, y }, spec) {
+    const place = (one) => (one >= 0 && isShown(series.y[one], spec.y.log) ? [x(series.x[one]), y(series.y[one])] : null);
+    let [before, after, nearest] = [-1, -1, -1];
+    for (let one = 0; one < series.x.length; one += 1) {
+      const value = series.x[one];
+      if (!isShown(value, spec.x.log)) continue;
+      if (value <= at && (before < 0 || value >= series.x[before])) before = one;
+      if (value > at && (after < 0 || value < series.x[after])) after = one;
+    }
+    if (ChartFrame.isCloud(series)) {
+      nearest = before < 0 || (after >= 0 && x(series.x[after]) - x(at) < x(at) - x(series.x[before])) ? after : before;
+      return place(nearest);
+    }
+    if (before < 0 || after < 0 || series.x[before] === at) return place(before < 0 ? after : before);
+    const [left, right] = [place(before), place(after)];
+    if (!left || !right) return null;
+    const share = (x(at) - left[0]) / (right[0] - left[0] || 1);
+    return [x(at), left[1] + share * (right[1] - left[1])];
   }
 
   /** @param {Element} container @param {Object} given see charts.js */
@@ -266,11 +289,11 @@ const ChartLine = (() => {
       svg("path", { d: `M${at.toFixed(1)} ${box.top}V${box.bottom}`, class: "chart-cursor" }, cursor);
       nameBand(at);
       spec.series.forEach((series, index) => {
-        const point = series.quiet ? null : valueAt(series, cursorAt, spec.x.log);
-        if (!point || !isShown(point.y, spec.y.log)) return;
-        const height = Math.min(box.bottom, Math.max(box.top, y(point.y)));
+        const point = series.quiet ? null : markerAt(series, cursorAt, drawn, spec);
+        if (!point || point[0] < box.left - 0.5 || point[0] > box.right + 0.5) return;
+        const height = Math.min(box.bottom, Math.max(box.top, point[1]));
         const { index: colour, colour: own } = ChartFrame.looks(series, index);
-        const dot = svg("circle", { cx: at, cy: height, r: 4, class: `chart-fill-${colour % 8} chart-dot` }, cursor);
+        const dot = svg("circle", { cx: point[0], cy: height, r: 4, class: `chart-fill-${colour % 8} chart-dot` }, cursor);
         if (own) dot.style.fill = own;
       });
     }

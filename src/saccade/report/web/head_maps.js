@@ -7,6 +7,7 @@ const HeadMaps = (() => {
   "use strict";
   const { html } = ChartFrame;
   const MOST = 64; // pixels of a thumbnail's side
+  const GAP = 10; // pixels between the pointer and the words
   const TABLE = ChartScales.colourTable("sequential");
 
   /** A pixel for the square root of a weight, which tells small weights from none. */
@@ -31,10 +32,13 @@ const HeadMaps = (() => {
     }
     const large = html("figure", "head-large", undefined, holder);
     const title = html("figcaption", "", "", large);
-    const canvas = html("canvas", "", undefined, html("div", "head-stage", undefined, large));
+    const stage = html("div", "head-stage", undefined, large);
+    const canvas = html("canvas", "", undefined, stage);
     [canvas.width, canvas.height] = [nKeys, nQueries];
     const scale = html("p", "head-scale", "", large);
-    const under = html("p", "head-under", "", large);
+    const under = html("p", "chart-tip head-under", "", stage);
+    under.hidden = true;
+    const words = html("div", "head-words", undefined, holder); // beside the maps where there is room
 
     function thumbnail(layer, head) {
       const button = html("button", "head-thumbnail", undefined, grid);
@@ -97,10 +101,21 @@ const HeadMaps = (() => {
       const place = (value, count) => Math.min(count - 1, Math.max(0, Math.floor(value * count)));
       return [place((event.clientY - box.top) / box.height, nQueries), place((event.clientX - box.left) / box.width, nKeys)];
     }
-    canvas.addEventListener("pointermove", (event) => { under.textContent = say(...cellAt(event)); });
-    canvas.addEventListener("pointerleave", () => { under.textContent = ""; });
+
+    /** Words beside the pointer, on the side where there is more of the map: they are seen wherever the map is. */
+    function tell(event) {
+      under.textContent = say(...cellAt(event));
+      under.hidden = false;
+      const box = stage.getBoundingClientRect();
+      const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+      const [isRight, isLow] = [x > box.width / 2, y > box.height / 2];
+      const at = (isHere, pixels) => (isHere ? `${pixels + GAP}px` : "auto");
+      Object.assign(under.style, { left: at(!isRight, x), right: at(isRight, box.width - x), top: at(!isLow, y), bottom: at(isLow, box.height - y) });
+    }
+    canvas.addEventListener("pointermove", tell);
+    canvas.addEventListener("pointerleave", () => { under.hidden = true; });
     canvas.addEventListener("click", (event) => onRow(cellAt(event)[0]));
-    return { draw, enlarge };
+    return { draw, enlarge, words };
   }
 
   return Object.freeze({ create });

@@ -19,7 +19,7 @@ const Overlay = (() => {
     const series = (line) => stills.map((still, run) => ({ ...still.series.find(({ name }) => name === line), name: records[run].name, colour: undefined }));
     const names = lines(figures);
     const spec = (line) => ({
-      ...stills[0], y: { label: stills[0].y.label, log: stills.every((still) => still.y.log), ...(figures[0].y.fixed && { min: 0, max: 1 }) }, series: series(line),
+      ...stills[0], x: Stills.sharedAxes(stills).x, y: { label: stills[0].y.label, log: stills.every((still) => still.y.log), ...(figures[0].y.fixed && { min: 0, max: 1 }) }, series: series(line),
     });
     const handle = Charts.line(place, spec(names[0]));
     if (names.length > 1) {

@@ -30,18 +30,14 @@
       Claims.follow(all.only);
     } else if (first.panels || first.svg) {
       await Figures.own(place("story"), first);
-    } else if (data.records.length) {
-      await firstCurve(data.records[0]);
     }
   }
 
-  async function firstCurve(record) {
-    const figure = record.figures.find((other) => other.kind === "line");
-    if (!figure) return;
-    const loaded = await Stills.load(figure);
-    const chart = Charts.line(place("story"), Stills.still(loaded, [], 0, Stills.bandsOf(record, {})));
-    Charts.saveMenu(chart, `${record.name}-${figure.name}`);
-    Figures.follow(chart);
+  /** The record that goes on longest: with its clock every run is seen to its end. */
+  async function longest() {
+    const clocks = await Promise.all(data.records.map((record) => Packed.array(record.clock)));
+    const ends = clocks.map((clock) => clock.at(-1));
+    return data.records[ends.indexOf(Math.max(...ends))];
   }
 
   /** The clock of a run: all runs of a record have one, or each has its own, perhaps with fewer moments than others. */
@@ -72,18 +68,19 @@
     if (!data.records.length) return undefined;
     place("over-time").hidden = !isAlone && data.claims.length > 0;
     Player.attach(place("player"));
-    await useClock(data.records[0]);
-    const first = View.create(place("views"), data.records, { record: 0, choice: {} }, useClock);
+    const isRuns = Boolean(data.story); // several that are compared keep one clock
+    await useClock(isRuns ? await longest() : data.records[0]);
+    const first = View.create(place("views"), data.records, { record: 0, choice: {} }, isRuns ? undefined : useClock, isRuns);
     let second = null;
     const button = place("compare");
     function compare(on) {
       if (second) second = second.destroy() ?? null;
-      if (on) second = View.create(place("views"), data.records, other(first.state));
+      if (on) second = View.create(place("views"), data.records, other(first.state), undefined, isRuns);
       place("views").classList.toggle("two", second !== null);
       button.setAttribute("aria-pressed", String(second !== null));
     }
     button.addEventListener("click", () => compare(second === null));
-    if (data.story) compare(true);
+    if (isRuns) compare(true);
     return { show(index) { compare(false); first.show(index); } };
   }
 

@@ -141,5 +141,18 @@ const Stills = (() => {
     return { ...told, ...axes, ...size, ...shown, ...moving(loaded, choice, moment) };
   }
 
-  return Object.freeze({ load, still, bandsOf, moving, momentAt, shareOf, timesOf, rounded });
+  /** Axes that hold all of several charts. @param {Object[]} stills of one kind, as `still` gives them */
+  function sharedAxes(stills) {
+    const ends = (axes) => ({ min: Math.min(...axes.map(({ min }) => min)), max: Math.max(...axes.map(({ max }) => max)) });
+    const [first] = stills;
+    const heights = stills.map(({ y }) => y);
+    const y = { ...first.y, ...ends(heights), log: heights.every(({ log }) => log) };
+    if (!first.series) return { y };
+    const logs = stills.map(({ x }) => x.log);
+    const log = logs.includes("zero") ? "zero" : logs.every(Boolean);
+    const [min, max] = ChartScales.extent(stills.flatMap(({ series }) => series.map((one) => one.x)), log);
+    return { x: { ...first.x, log, min, max }, y };
+  }
+
+  return Object.freeze({ load, still, sharedAxes, bandsOf, moving, momentAt, shareOf, timesOf, rounded });
 })();

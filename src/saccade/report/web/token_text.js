@@ -42,7 +42,7 @@ const TokenText = (() => {
     const maps = HeadMaps.create(figure, { names: text.names, nLayers, nHeads, nQueries, nKeys }, {
       onHead: choose, onRow: chooseRow, say: (row, key) => `${named(text.queries[row])} on ${named(key)}: ${Charts.format(weight(row, key))}`,
     });
-    const controls = html("div", "controls", undefined, figure);
+    const controls = html("div", "controls", undefined, maps.words);
     const selects = {};
     for (const name of ["sequence", "layer", "head"]) {
       selects[name] = chooser(controls, name, text.names[name], (place) => {
@@ -54,11 +54,11 @@ const TokenText = (() => {
     const own = html("input", "", undefined, html("label", "inline", "each row on its own scale ", controls));
     own.type = "checkbox";
     own.addEventListener("change", () => { state.own = own.checked; mark(); });
-    const page = html("div", "tokens", undefined, figure);
+    const page = html("div", "tokens", undefined, maps.words);
     page.tabIndex = 0;
     page.setAttribute("role", "group");
     page.setAttribute("aria-label", "Text; choose a token, or use the arrow keys, to see what it attends to");
-    const readout = html("p", "chart-readout", "", figure);
+    const readout = html("p", "chart-readout", "", maps.words);
     const speak = ChartFrame.speaker(figure);
     html("p", "chart-caption", text.caption, figure);
     let spans = [];

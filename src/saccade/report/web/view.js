@@ -25,8 +25,9 @@ const View = (() => {
    * @param {Element} container @param {Object[]} records @param {{record: number, choice: Object<string, number>}} start
    * @param {(record: Object, choice: Object<string, number>, stay: boolean) => void} onClock called when another clock is chosen: with a
    *   record, or with another run of it, and then the time may stay
+   * @param {boolean} isShared whether a chart has axes for all records
    */
-  function create(container, records, start, onClock = () => {}) {
+  function create(container, records, start, onClock = () => {}, isShared = false) {
     const element = html("div", "view", undefined, container);
     const controls = html("div", "controls", undefined, element);
     const choices = html("div", "controls"); // of lines; below the maps and heads of a watched run, which show all of them
@@ -36,6 +37,13 @@ const View = (() => {
     const stop = Player.listen((time) => shown.forEach((plot) => plot.at(time)));
 
     const places = (figure) => figure.choices.map((choice) => state.choice[choice.axis] ?? 0);
+
+    /** The same figure of every record, where they share axes; none where cells or nothing else is drawn. */
+    async function family({ name, kind }) {
+      if (!isShared || !["line", "bars"].includes(kind)) return [];
+      const found = records.flatMap((record) => record.figures.filter((other) => other.name === name && other.kind === kind));
+      return Promise.all(found.map(Stills.load));
+    }
 
     /** A record with several clocks is listed once for each. */
     const names = () => records.map(({ title, result, clockLabel }) => (records.filter((one) => one.result === result).length > 1
@@ -63,11 +71,12 @@ const View = (() => {
 
     /** A chart of lines, bars or cells that follows the time and the choice. */
     async function chart(place, figure, record) {
-      const loaded = await Stills.load(figure);
+      const [loaded, all] = await Promise.all([Stills.load(figure), family(figure)]);
       if (!place.isConnected) return;
+      const axes = () => (all.length > 1 ? Stills.sharedAxes(all.map((one) => Stills.still(one, places(one.figure), 0))) : {});
       const times = () => Stills.timesOf(loaded, places(figure));
       const moment = () => Stills.momentAt(times(), Player.time());
-      const spec = () => Stills.still(loaded, places(figure), moment(), Stills.bandsOf(record, state.choice));
+      const spec = () => ({ ...Stills.still(loaded, places(figure), moment(), Stills.bandsOf(record, state.choice)), ...axes() });
       const handle = Charts[figure.kind](place, spec());
       Charts.saveMenu(handle, `${record.name}-${figure.name}`);
       let last = -1;
