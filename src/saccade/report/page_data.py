@@ -155,8 +155,8 @@ def _clocked(
 ) -> dict[str, Any]:
     """What moves by one clock."""
     label = found[0]["time_label"] if found else "step"
-    by_looks = is_watched(record) or not found  # not by the many steps whose losses alone are known
-    clock, axes = (record.time.values.astype(np.float64), []) if by_looks else _main_clock(found)
+    by_looks = any(figure.get("by_looks") for figure in found)  # not by the many steps whose losses alone are known
+    clock, axes = (record.time.values.astype(np.float64), []) if by_looks or not found else _main_clock(found)
     return {
         "result": place,
         "name": result.name,
@@ -166,7 +166,7 @@ def _clocked(
         "clockLabel": label,
         "pace": blobs.times(_pace(found, clock, axes)),
         "events": _events_of(record, rows),
-        "unseen": unseen(clock) if is_watched(record) else [],
+        "unseen": unseen(clock) if by_looks else [],
         "bands": _bands_of(rows, float(np.nanmax(clock))),
         "figures": [_figure_data(figure, blobs) for figure in found],
         "text": None,
@@ -198,7 +198,7 @@ def _pace(found: list[Figure], clock: np.ndarray, axes: list[str]) -> np.ndarray
 
 def _figure_data(figure: Figure, blobs: _Blobs) -> dict[str, Any]:
     """A figure with its arrays packed."""
-    plain = {key: value for key, value in figure.items() if key not in ("values", "time", "log")}
+    plain = {key: value for key, value in figure.items() if key not in ("values", "time", "log", "by_looks")}
     times = blobs.times(figure["time"])
     return plain | {
         "values": blobs.add(packed(figure["values"], len(figure["choices"]), log=bool(figure["y"].get("log")))),

@@ -76,7 +76,7 @@ def figures(record: xr.Dataset, *, each_class: bool = False) -> list[Figure]:
     from saccade.report.word_gains import word_gains
 
     if is_watched(record):
-        return watched_figures(record)
+        return [figure | {"by_looks": True} for figure in watched_figures(record)]
     whole = record.assign(_derived(record))
     named = [str(name) for name in whole.data_vars if not _is_hidden(whole, str(name))]
     laws = {law.dims for name, law in whole.data_vars.items() if str(name).endswith("_prob")} if each_class else set()
