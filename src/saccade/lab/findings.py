@@ -49,6 +49,7 @@ _READING = (
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
 _VERDICTS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside its assumptions", CANNOT_TELL: "cannot be told at this size"}
+_WITHOUT_VERDICT = ("case", "interval", "ceiling")  # forms that say no number, or show themselves that it is unsure
 _SENTENCES = r"(?<=[.?!]) "  # between two
 _NOT_ON_TEXT = "Not on text: "  # how such a question begins
 _WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels high
@@ -138,11 +139,18 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
     `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field. `[0]` at its end
     picks the first of several, `[-1]` the last, `[max]` that with the largest number. A percentage of a claim that
     counts exceptions is the share without them, and `{...:count}` how many are none: `2 of 3`. In place of a number,
-    `{...:verdict}` is its verdict in words, `{...:case update}` what its case says of `update`, `{...:interval .0%}` the number with
-    its interval, `{...:points}` a difference of shares in percentage points, and `{...:ceiling .2f}` its first ceiling.
+    `{...:verdict}` is its verdict in words, `{...:case update}` what its case says of `update`, `{...:interval .0%}` the number
+    with its interval, `{...:points}` a difference of shares in percentage points, and `{...:ceiling .2f}` its first ceiling.
+    A number that cannot be told says so, unless its interval or its verdict is in the template as well.
     """
     parts = [(text, field, form or "") for text, field, form, _ in Formatter().parse(template)]
-    sentence = "".join(text + (_told(_claim_of(name, field, claims), form) if field else "") for text, field, form in parts)
+    judged = {field for _, field, form in parts if form == "verdict"}
+    sentence = ""
+    for text, field, form in parts:
+        claim = _claim_of(name, field, claims) if field else None
+        sentence += text + (_told(claim, form) if claim else "")
+        if claim and field not in judged and form.partition(" ")[0] not in _WITHOUT_VERDICT and claim["verdict"] == CANNOT_TELL:
+            sentence += f" ({_VERDICTS[CANNOT_TELL]})"
     return re.sub(r"(?<=\d)%", " %", sentence)  # as everywhere in the README
 
 
