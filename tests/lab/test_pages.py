@@ -15,9 +15,11 @@ from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Case, Claim
 from saccade.lab.errata import errata_page
 from saccade.lab.experiment import Experiment
-from saccade.lab.findings import by_question, findings_page, picture
+from saccade.lab.findings import by_question, filled, findings_page, picture
 from saccade.lab.outcome import Outcome
 from saccade.lab.panel import Line, Lines
+from saccade.observe.fits import Interval
+from saccade.theory.condition import met
 from saccade.theory.statement import Correction, Statement
 from saccade.theory.statements import DROPPED, STATEMENTS
 from tests.experiments.default_runs import record_of
@@ -154,9 +156,10 @@ def test_a_page_of_findings_answers_its_question_with_the_numbers_it_names_and_h
     outcome = Outcome("text-fates", "All is well.", Path("x"), xr.Dataset(attrs={"size": "quick"}), claims)
     page = findings_page([outcome], {"text-fates": asked})
     top, rest = page.split("# Every claim")
-    assert "## Is all well?\n\n**The gain is 0.1 of 1.05.**\n\n![Is all well?](figures/text-fates.svg)" in top
+    told = "The gain is 0.1 (cannot be told at this size) of 1.05."
+    assert f"## Is all well?\n\n**{told}**\n\n![{told}](figures/text-fates.svg)" in top
     assert "What would change the answer: More noise." in top
-    assert "1 holds, 1 fails, 0 are outside their assumptions, 1 cannot be told at this size" in top
+    assert "\nOf 3 claims on text, 1 holds, 1 fails, 1 cannot be told; 1 surprise among them.\n" in top
     assert [row[0] for row in rows(top)] == [r"sum of P(a\|b)", "gain"]
     assert [(row[0], row[3].partition(";")[0]) for row in rows(rest)] == [
         ("slope", FAILS),
@@ -180,13 +183,61 @@ def test_experiments_with_the_same_question_answer_it_together_under_the_picture
     assert [[outcome.name for outcome in together] for together in by_question(outcomes, asked)] == [["a", "b"], ["c"]]
     top = findings_page(outcomes, asked).split("# Every claim")[0]
     assert top.count("## Is all well?") == 1
-    assert "**Here 1.0. There 0.98.**\n\n![Is all well?](figures/a.svg)" in top
+    assert "**Here 1.0. There 0.98.**\n\n![Here 1.0.](figures/a.svg)" in top
     assert "What would change the answer: Noise. Time." in top
     assert top.index("[All 1 claims](#b)") < top.index("## What else?")
     asked["a"] = replace(asked["a"], answer="both say {one:.1f} and {two:.1f}")
     top = findings_page(outcomes, asked).split("# Every claim")[0]
     assert "**Both say 1.0 and 1.0.**" in top
     assert [row[0] for row in rows(top.split("## What else?")[0])] == ["one", "two"]
+
+
+def test_controls_and_what_is_not_on_text_are_counted_apart():
+    given = [met("one query", False)]
+    claims = [
+        Case().near(LEMMA, "gain", 1.0, 1.0, within=0.1),
+        Case(given=given).breaking("one query").near(LEMMA, "gain", 3.0, 1.0, within=0.1),
+    ]
+    asked = {
+        "a": replace(made(question="Is all well?", finding="{gain:.0f}"), name="a"),
+        "b": replace(made(question="Not on text: is it?", finding="{gain:.0f}"), name="b"),
+    }
+    outcomes = [Outcome(name, "", Path("x"), xr.Dataset(attrs={"size": "quick"}), claims) for name in asked]
+    tallies = findings_page(outcomes, asked).partition("\n## ")[0]
+    assert tallies.endswith("Of 2 claims on text, 1 holds, 1 control. Of 2 claims not on text, 1 holds, 1 control.\n")
+
+
+def answered(template, *claims):
+    return filled("a", template, [claim.as_dict() for claim in claims])
+
+
+def test_an_answer_counts_what_was_asked_of_every_run():
+    runs = Case().none(LEMMA, "runs", [True, False, False])
+    assert answered("{runs:count} runs", runs) == "2 of 3 runs"
+    assert answered("{runs:count} runs", Case().none(LEMMA, "runs", [])) == "0 of 0 runs"  # a rule that was never put to the test
+    with pytest.raises(ValueError, match="counts no exceptions"):
+        answered("{gain:count}", Case().near(LEMMA, "gain", 1.0, 1.0, within=0.1))
+
+
+def test_an_answer_tells_differences_of_shares_in_points_and_ceilings_as_numbers():
+    share = Case().under(Ceiling("two seeds", 0.637)).at_least(LEMMA, "share", 0.583, 0)
+    assert answered("{share:points} above, of {share:ceiling .2f}", share) == "58 percentage points above, of 0.64"
+
+
+def test_a_number_that_cannot_be_told_says_so_once():
+    unsure = Case().at_least(LEMMA, "gain", Interval(0.3, 0.1, 0.5), 0.2)
+    assert answered("{gain:.1f}", unsure) == "0.3 (cannot be told at this size)"
+    assert answered("{gain:.1f}: {gain:verdict}", unsure) == "0.3: cannot be told at this size"
+    assert answered("{gain:interval .1f}", unsure) == "0.3 [0.1, 0.5]"
+    assert answered("{gain:.1f}", Case().at_least(LEMMA, "gain", Interval(0.3, 0.25, 0.5), 0.2)) == "0.3"
+
+
+def test_a_size_that_nobody_could_run_is_not_named():
+    def says(high):
+        return Case().at_least(LEMMA, "gain", Interval(0.21, 0.42 - high, high), 0.2).verdict_says.partition("; ")[2]
+
+    assert says(0.3) == "about 81 times the repetitions would do"
+    assert says(0.32) == "more than 100 times the repetitions would be needed"
 
 
 def test_each_question_is_answered_in_one_or_two_sentences():

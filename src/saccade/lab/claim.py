@@ -40,8 +40,8 @@ from saccade.lab.relation import (
     Relation,
     Sources,
     Value,
+    enough,
     judged,
-    times,
 )
 from saccade.numerals import numerals_in
 from saccade.observe.fits import Interval, furthest
@@ -139,7 +139,7 @@ class Claim:
             return min(short, key=lambda ceiling: np.nan_to_num(ceiling.agreement, nan=-np.inf)).enough(self._judged.bounds)
         if isinstance(self.measured, Interval) and self._reaches_across(self.measured):
             factor = self.measured.enlargement(self._judged.bounds)
-            return f"about {times(factor)} the repetitions would do" if np.isfinite(factor) else "more repetitions would do"
+            return enough(factor, "repetitions") if np.isfinite(factor) else "more repetitions would do"
         return ""
 
     def _is_clear(self, ceiling: Ceiling) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Claim
 from saccade.lab.experiment import Experiment
-from saccade.lab.outcome import Outcome
+from saccade.lab.outcome import Outcome, tally
 from saccade.lab.relation import Exceptions
 from saccade.numerals import numeral
 from saccade.report.drawn import draw_panels
@@ -33,7 +33,8 @@ _READING = (
     "\n## How to read the numbers\n\n"
     "- A **ceiling** is how well two repetitions of one measurement agree: two seeds, or two samples of the text that share no "
     "window. A claim that asks for more than its ceiling **cannot be told at this size**, unless its whole interval is allowed or "
-    "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do. "
+    "lies on the wrong side of chance. Nor can it be told if its interval contains the bound. It says what size would do, "
+    "unless that is more than a hundred times ours. "
     "Where both sides of a claim were computed from the same windows, the agreement with other windows sets no limit; it is "
     "shown **for comparison**. So is the share of seeds that answer alike. "
     "Where nothing can be repeated, the row says why it has **no ceiling**: an exact count of a text, or a law and its own "
@@ -43,24 +44,35 @@ _READING = (
     "but shows whether the numbers agree.\n"
     "- Brackets are 95 % intervals over seeds or samples. They are simultaneous over the claims of one experiment (Bonferroni) in "
     "text-fates, text-cycle, positions, optimisers, depth, context-length and sparse-then-dense, and over the main claims of "
-    "forecast and forecast-transformer. All others are for single claims, and nothing is corrected across experiments.\n"
+    "first-force-text, forecast and forecast-transformer. All others are for single claims, and nothing is corrected across "
+    "experiments. Those of correlations and shares end where these do.\n"
+    "- **Controls** break an assumption on purpose and must fail; they are counted apart.\n"
     "- Failures **as expected** were known from earlier runs, some at the same settings and seeds: they are not predictions.\n"
 )
 _COLUMNS = "| claim | statement | result | verdict |\n|---|---|---|---|\n"
 _NUMBERS = "| number | result | verdict |\n|---|---|---|\n"
-_WORDS = {HOLDS: "hold", FAILS: "fail", OUTSIDE: "are outside their assumptions", CANNOT_TELL: "cannot be told at this size"}
-_ONE = {"hold": "holds", "fail": "fails", "are outside their assumptions": "is outside its assumptions"}
 _VERDICTS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside its assumptions", CANNOT_TELL: "cannot be told at this size"}
+_WITHOUT_VERDICT = ("case", "interval", "ceiling")  # forms that say no number, or show themselves that it is unsure
+_SENTENCES = r"(?<=[.?!]) "  # between two
+_NOT_ON_TEXT = "Not on text: "  # how such a question begins
 _WIDTH, _HEIGHT = 5.4, 3.4  # inches: on a phone the letters are still 8 pixels high
 
 
 def findings_page(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str:
     """Questions and answers, then all claims, experiment by experiment."""
-    counts = {word: sum(claim.verdict == verdict for o in outcomes for claim in o.claims) for verdict, word in _WORDS.items()}
-    tally = ", ".join(f"{count} {_ONE.get(word, word) if count == 1 else word}" for word, count in counts.items())
     answers = [_answer(together, asked) for together in by_question(outcomes, asked)]
     tables = [f"\n## {outcome.name}\n\n{_table(outcome.claims)}" for outcome in outcomes]
-    return "".join([_HEAD, f"Of all claims, {tally}.\n", *answers, _READING, "\n# Every claim\n", *tables])
+    return "".join([_HEAD, _tallies(outcomes, asked), *answers, _READING, "\n# Every claim\n", *tables])
+
+
+def _tallies(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str:
+    """How many claims have which verdict, in the words of the README; experiments that are not on text apart."""
+    apart = [asked[outcome.name].question.startswith(_NOT_ON_TEXT) for outcome in outcomes]
+    parts = []
+    for where, other in (("on text", False), ("not on text", True)):
+        claims = [claim for outcome, is_apart in zip(outcomes, apart, strict=True) if is_apart == other for claim in outcome.claims]
+        parts += [f"Of {len(claims)} claims {where}, {tally(claims)}."] if claims else []
+    return " ".join(parts) + "\n"
 
 
 def by_question(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> list[list[Outcome]]:
@@ -81,9 +93,10 @@ def _answer(outcomes: Sequence[Outcome], asked: Mapping[str, Experiment]) -> str
         for claim in outcome.claims
         if any(fnmatchcase(claim.label, field) for field in fields(first.answer + one.finding))
     ]
+    answer = " ".join(f"{sentences[:1].upper()}{sentences[1:]}." for sentences in told)
     return (
-        f"\n## {first.question}\n\n**{' '.join(f'{answer[:1].upper()}{answer[1:]}.' for answer in told)}**\n\n"
-        f"![{first.question}](figures/{first.name}.svg)\n\n"
+        f"\n## {first.question}\n\n**{answer}**\n\n"
+        f"![{re.split(_SENTENCES, answer)[0]}](figures/{first.name}.svg)\n\n"
         f"{_NUMBERS}{''.join(_row(claim.heading, claim.says, claim.verdict_says) for claim in named)}\n"
         f"What would change the answer: {' '.join(one.caveat for one in experiments)}\n\n"
         f"{' '.join(_source(*pair) for pair in pairs)}\n"
@@ -129,11 +142,19 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
 
     `*` stands for any part of the label and `?` for any character, as for `:`, which ends the name of a field. `[0]` at its end
     picks the first of several, `[-1]` the last, `[max]` that with the largest number. A percentage of a claim that
-    counts exceptions is the share without them. In place of a number, `{...:verdict}` is its verdict in words,
-    `{...:case update}` what its case says of `update`, and `{...:interval .0%}` the number with its interval.
+    counts exceptions is the share without them, and `{...:count}` how many are none: `2 of 3`. In place of a number,
+    `{...:verdict}` is its verdict in words, `{...:case update}` what its case says of `update`, `{...:interval .0%}` the number
+    with its interval, `{...:points}` a difference of shares in percentage points, and `{...:ceiling .2f}` its first ceiling.
+    A number that cannot be told says so, unless its interval or its verdict is in the template as well.
     """
     parts = [(text, field, form or "") for text, field, form, _ in Formatter().parse(template)]
-    sentence = "".join(text + (_told(_claim_of(name, field, claims), form) if field else "") for text, field, form in parts)
+    judged = {field for _, field, form in parts if form == "verdict"}
+    sentence = ""
+    for text, field, form in parts:
+        claim = _claim_of(name, field, claims) if field else None
+        sentence += text + (_told(claim, form) if claim else "")
+        if claim and field not in judged and form.partition(" ")[0] not in _WITHOUT_VERDICT and claim["verdict"] == CANNOT_TELL:
+            sentence += f" ({_VERDICTS[CANNOT_TELL]})"
     return re.sub(r"(?<=\d)%", " %", sentence)  # as everywhere in the README
 
 
@@ -150,12 +171,26 @@ def _claim_of(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> Map
 def _told(claim: Mapping[str, Any], form: str) -> str:
     if form == "verdict":
         return _VERDICTS[claim["verdict"]]
+    if form == "count":
+        return _counted(claim)
+    if form == "points":
+        return f"{numeral(100 * _measured(claim, False), '.0f')} percentage points"
     if form.startswith("case "):
         return f"{claim['case'][form.removeprefix('case ')]}"
+    if form.startswith("ceiling "):
+        return numeral(claim["ceilings"][0]["agreement"], form.removeprefix("ceiling "))
     if form.startswith("interval "):
         form, ends = form.removeprefix("interval "), claim["interval"]
         return f"{numeral(claim['measured'], form)} [{numeral(ends[0], form)}, {numeral(ends[1], form)}]"
     return numeral(_measured(claim, form.endswith("%")), form)
+
+
+def _counted(claim: Mapping[str, Any]) -> str:
+    """`2 of 3`: how many are no exceptions."""
+    if claim["relation"]["kind"] != Exceptions.kind:
+        raise ValueError(f"`{claim['label']}` counts no exceptions, so the form `count` has no number for it.")
+    among, missed = claim["relation"]["among"], claim["measured"]
+    return f"{0 if missed is None or missed != missed else among - missed:g} of {among}"
 
 
 def _measured(claim: Mapping[str, Any], as_share: bool) -> float:

@@ -14,6 +14,7 @@ from saccade.numerals import numeral
 from saccade.observe.fits import Interval
 
 Value: TypeAlias = float | Interval
+MOST_TIMES = 100
 
 
 class Sources(NamedTuple):
@@ -246,6 +247,13 @@ def highest(measured: Value) -> float:
 def times(factor: float) -> str:
     """How many times larger, two digits, written out and never less than a tenth more: `140 times`."""
     return f"{max(float(f'{factor:.2g}'), 1.1):g} times"
+
+
+def enough(factor: float, what: str) -> str:
+    """What size would do: `about 12 times the repetitions would do`. Beyond a hundred times it is no use to say how many."""
+    if factor > MOST_TIMES:
+        return f"more than {MOST_TIMES} times the {what} would be needed"
+    return f"about {times(factor)} the {what} would do"
 
 
 def told_apart(measured: Value, bound: float, agrees: bool) -> tuple[str, str]:

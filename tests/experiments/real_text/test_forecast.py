@@ -57,6 +57,15 @@ def foretold(record, sign=1.0):
     return record.assign(measured_gain=(record.measured_gain.dims, gain))
 
 
+def test_the_figure_has_the_intervals_of_the_claims_and_none_ends_beyond_one(record):
+    found = [claim.measured for claim in EXPERIMENT.claims(record) if "forecast and measured gains" in claim.title]
+    bars = [line for line in EXPERIMENT.panels(record)[0][0].lines if np.size(line.y) == 3 * record.sizes["time"]]
+    np.testing.assert_allclose([np.asarray(line.y)[-3:-1] for line in bars], [one[1:] for one in found])
+    rows = [row for row in EXPERIMENT.rows(record) if "rank correlation" in row["measure"]]
+    ends = np.array([[row["low"], row["high"]] for row in rows])
+    assert np.nanmax(np.abs(ends)) == 1  # of two seeds: uncut, they would lie far beyond
+
+
 def test_predictions_and_measurements_lie_on_the_same_axes(record):
     assert record.measured_gain.dims == ("batch", "seed", *record.predicted_gain.dims)
     for name in ("predicted_gain", "measured_gain"):

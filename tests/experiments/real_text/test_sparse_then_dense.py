@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
 from saccade.errors import InputError
-from saccade.experiments.real_text.sparse_then_dense import BOUNCE, EXPERIMENT, REPLICATED, Settings, bounce
+from saccade.experiments.real_text.sparse_then_dense import BOUNCE, EXPERIMENT, REPLICATED, Settings, _rate_said, bounce
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, REPLICATION, Claim
 from saccade.lab.panel import RINGS
 from saccade.records.schema import with_settings
@@ -48,6 +48,10 @@ def test_noise_on_a_flat_end_is_not_a_bounce() -> None:
 def test_the_replications_own_depths_lie_on_the_sides_of_the_bound_that_it_says() -> None:
     rebounds = {depth: (one.end - one.minimum) / (one.start - one.minimum) for depth, one in REPLICATED.items()}
     assert rebounds[1] > rebounds[2] > rebounds[5] > BOUNCE > (1.39 - 1.36) / (2.51 - 1.36)
+
+
+def test_a_claim_says_how_far_its_rate_is_from_that_of_the_figure() -> None:
+    assert [_rate_said(lr) for lr in (1e-4, 1e-3)] == ["0.0001", "0.001, 10 times the paper's"]
 
 
 SMALL = {"text": "sotu", "n_vocab": 97, "layers": (1, 2), "rates": (1e-3,), "steps": 8, "n_looks": 8, "batch": 3, "context": 11}

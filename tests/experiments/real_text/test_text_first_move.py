@@ -11,7 +11,7 @@ pytest.importorskip("tokenizers")
 
 from saccade.data.text.corpus import corpus
 from saccade.experiments.real_text.text_first_move import EXPERIMENT, VARIABLES, chain_rates
-from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE
+from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Claim
 from saccade.theory import focus_and_dilution as theory
 from tests.experiments.default_runs import record_of
 
@@ -72,6 +72,23 @@ def test_the_sign_rule_says_nothing_of_adam() -> None:
 
 def test_seeds_that_part_cannot_tell() -> None:
     assert verdict(moved(-1, 1, 1, -1), "runs attention slower than condensation") == CANNOT_TELL
+
+
+def test_rows_say_how_many_runs_and_up_to_a_tenth_may_be_exceptions() -> None:
+    def claim_of(n_wrong: int) -> Claim:
+        record = xr.concat([moved(-1, -1, 1, 1)] * 5, "text").assign_coords(text=list("abcde"))
+        wrong = record.side.stack(run=("text", "size", "seed")).sel(optimiser="sgd").copy()
+        wrong[:n_wrong] *= -1
+        side = record.side.copy()
+        side.loc[{"optimiser": "sgd"}] = wrong.unstack("run").transpose("text", "size", "seed")
+        (claim,) = [one for one in EXPERIMENT.claims(record.assign(side=side)) if "runs attention slower" in one.label]
+        return claim
+
+    assert [(claim_of(n).relation.among, claim_of(n).relation.allowed, claim_of(n).measured) for n in (0, 2)] == [
+        (20, 2, 0),
+        (20, 2, 2),
+    ]
+    assert [claim_of(n).verdict for n in (0, 2, 4)] == [HOLDS, HOLDS, FAILS]
 
 
 def test_runs_that_never_moved_do_not_count() -> None:

@@ -12,6 +12,7 @@ pytest.importorskip("tokenizers")
 from saccade.errors import InputError
 from saccade.experiments.real_text.wikitext_entropy import EXPERIMENT, Settings, at_equal_distance
 from saccade.lab.claim import CANNOT_TELL, FAILS, HOLDS, OUTSIDE, Claim
+from saccade.observe.fits import interval
 from tests.experiments.default_runs import record_of
 
 SMALL = {"texts": ("sotu",), "n_vocab": 97, "rates": (1.0, 3.0), "seeds": 1, "steps": 5, "n_looks": 2, "batch": 3, "context": 11}
@@ -60,24 +61,33 @@ def claims_of(by_rate: list[float]) -> list[Claim]:
 
 
 def test_entropy_that_falls_with_the_rate_confirms_every_claim() -> None:
-    assert [claim.verdict for claim in claims_of([2.0, 1.5, 1.1, 0.7, 0.5])] == [HOLDS] * 4
+    assert [claim.verdict for claim in claims_of([2.0, 1.5, 1.1, 0.7, 0.5])] == [HOLDS] * 5
 
 
 def test_entropy_that_rises_with_the_rate_refutes_every_claim() -> None:
-    assert [claim.verdict for claim in claims_of([0.5, 0.7, 1.1, 1.5, 2.0])] == [FAILS] * 4
+    assert [claim.verdict for claim in claims_of([0.5, 0.7, 1.1, 1.5, 2.0])] == [FAILS] * 5
 
 
 def test_two_rates_are_enough_for_an_answer() -> None:
     """Rank correlation needs three: with two it is missing, and a missing number must not count as an exception."""
-    assert [claim.verdict for claim in claims_of([2.0, 0.5])] == [HOLDS] * 3
-    assert [claim.verdict for claim in claims_of([0.5, 2.0])] == [FAILS] * 3
+    assert [claim.verdict for claim in claims_of([2.0, 0.5])] == [HOLDS] * 4
+    assert [claim.verdict for claim in claims_of([0.5, 2.0])] == [FAILS] * 4
 
 
 def test_one_pair_out_of_order_refutes_the_order_but_not_the_trend() -> None:
-    order, *trend, _ = claims_of([2.0, 1.5, 0.7, 1.1, 0.5])
+    order, *trend, _, fall = claims_of([2.0, 1.5, 0.7, 1.1, 0.5])
     assert order.measured == 1
     assert order.verdict == FAILS
-    assert [claim.verdict for claim in trend] == [HOLDS] * 2
+    assert [claim.verdict for claim in (*trend, fall)] == [HOLDS] * 3
+
+
+def test_the_fall_of_entropy_has_its_interval_over_seeds() -> None:
+    by_seed = np.array([[2.0, 2.1, 2.2], [1.0, 1.3, 1.6]])
+    coords = {"text": ["sotu"], "lr": [1.0, 5.0], "seed": [0, 1, 2], "time": [300]}
+    record = xr.Dataset({"entropy": (("text", "lr", "seed", "time"), by_seed[None, :, :, None])}, coords)
+    *_, fall = EXPERIMENT.claims(record)
+    assert fall.measured == pytest.approx(interval(by_seed[0] - by_seed[1]))
+    assert fall.measured.low < fall.measured.mean == pytest.approx(0.8)
 
 
 def test_a_rate_at_which_all_seeds_diverged_is_an_exception() -> None:

@@ -291,8 +291,9 @@ EXPERIMENT = Experiment(
     ),
     question="In deep models, which layer becomes sparse first and slows first?",
     finding=(
-        "in models of several layers the lowest becomes sparse first in {*is sparse first*:.0%} more of the runs than by chance "
-        "({*is sparse first*:verdict}), and slows first in {*slows first*:.0%} more ({*slows first*:verdict})"
+        "in models of several layers the share of runs in which the lowest becomes sparse first is {*is sparse first*:points} "
+        "above chance ({*is sparse first*:verdict}), and the share in which it slows first {*slows first*:points} ({*slows "
+        "first*:verdict})"
     ),
     caveat=(
         "A decaying learning rate, with which noise dies out, or more updates: upper layers still move at the end of these runs."

@@ -16,6 +16,7 @@ from saccade.observe.fits import Interval, agreement, interval
 from saccade.theory.statement import Statement
 
 CONFIDENCE = 0.95
+CORRELATION, SHARE = (-1.0, 1.0), (0.0, 1.0)  # what such a score can be
 
 
 def every_run(
@@ -40,9 +41,13 @@ def every_run(
     if np.asarray(values).dtype == bool or bound >= possible[1] or np.isnan(of_runs).any():
         counted = case.under(of_every_run(kept))
         return counted.none(statement, title, ~kept, expected=expected)
-    mean, *ends = interval(of_runs, 1 - (1 - CONFIDENCE) / among)
-    measured = Interval(mean, *np.clip(ends, *possible).tolist())
+    measured = cut(interval(of_runs, 1 - (1 - CONFIDENCE) / among), possible)
     return case.under(same_answer(kept)).at_least(statement, title, measured, bound, expected=expected)
+
+
+def cut(found: Interval, possible: tuple[float, float]) -> Interval:
+    """An interval that ends where values do. NaN stays."""
+    return Interval(found.mean, *np.clip(found[1:], *possible).tolist())
 
 
 def every_run_near(

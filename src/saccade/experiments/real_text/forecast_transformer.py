@@ -21,6 +21,7 @@ from scipy.stats import rankdata
 from saccade.data.text.corpus import Corpus, corpus
 from saccade.dynamics.randomness import checked_seeds
 from saccade.dynamics.training import train_text
+from saccade.experiments.real_text.every_run import CORRELATION, cut
 from saccade.experiments.real_text.token_groups import frequent_queries
 from saccade.experiments.real_text.token_runs import model_config
 from saccade.experiments.real_text.token_scores import score_measure
@@ -174,7 +175,9 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
     force, frequency, seeds, halves = scores.of("first force"), scores.of("frequency"), scores.two_seeds(), scores.two_halves()
     samples = {("chance", step): force[times.index(step)] for step in asked}
     samples |= {("frequency", step): force[times.index(step)] - frequency[times.index(step)] for step in asked}
-    for (rival, step), found in simultaneous(samples).items():
+    intervals = simultaneous(samples)
+    for (rival, step), uncut in intervals.items():
+        found = cut(uncut, CORRELATION if rival == "chance" else (-2.0, 2.0))
         at = times.index(step)
         case = Case({"text": settings.text, "update": step}).under(
             Ceiling("two seeds", seeds[at], "seeds averaged"), Ceiling("two halves of the text", halves[at])
@@ -212,9 +215,10 @@ def panels(record: xr.Dataset) -> Layout:
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
     scores = Scores(record, EXPERIMENT.settings_of(record).least_count)
     laws, seeds, halves = {law: scores.of(law) for law in scores.laws}, scores.two_seeds(), scores.two_halves()
+    ends = {law: [cut(interval(at), CORRELATION)._asdict() for at in found] for law, found in laws.items()}
     return [
         {"update": int(step)}
-        | {f"{law} {end}": value for law, found in laws.items() for end, value in interval(found[i])._asdict().items()}
+        | {f"{law} {end}": value for law, of_law in ends.items() for end, value in of_law[i].items()}
         | {"two seeds": float(seeds[i]), "two halves": float(halves[i])}
         for i, step in enumerate(record.time.values)
     ]

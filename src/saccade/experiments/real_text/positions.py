@@ -23,7 +23,7 @@ from saccade.dynamics.randomness import checked_seeds
 from saccade.errors import checked_count
 from saccade.experiments.real_text import token_fates as fates
 from saccade.experiments.real_text import token_groups, token_runs
-from saccade.experiments.real_text.every_run import same_answer
+from saccade.experiments.real_text.every_run import CORRELATION, cut, same_answer
 from saccade.experiments.real_text.token_groups import TokenGroups
 from saccade.experiments.real_text.token_runs import Array, Text
 from saccade.lab.ceiling import Ceiling
@@ -192,20 +192,24 @@ def alibi_changes(record: xr.Dataset) -> tuple[Array, float]:
     return np.array([fates.same_gains(change, told, groups) for change in changes]), fates.gain_agreement(changes, groups)
 
 
-def claims(record: xr.Dataset) -> Iterator[Claim]:
-    kinds = [str(kind) for kind in record.positions.values]
-    with_positions = [kind for kind in kinds if kind != "none"]
-    grown = outgrown(record).isel(time=-1).transpose("positions", "seed")
-    gains, (changed, changed_ceiling) = {kind: alike(record, kind) for kind in with_positions}, alibi_changes(record)
-    intervals = simultaneous(
-        {("alike", kind): gains[kind][0] for kind in with_positions}
+def intervals_of(record: xr.Dataset) -> dict[tuple[str, str], Interval]:
+    """Over seeds, simultaneous: of `alike` for each encoding, of what distinct tokens outgrow at the end, of `alibi_changes`."""
+    kinds, grown = [str(kind) for kind in record.positions.values], outgrown(record).isel(time=-1)
+    found = simultaneous(
+        {("alike", kind): alike(record, kind)[0] for kind in kinds if kind != "none"}
         | {("grown", kind): grown.sel(positions=kind) for kind in kinds}
-        | {("changed", "alibi"): changed}
+        | {("changed", "alibi"): alibi_changes(record)[0]}
     )
+    return {name: each if name[0] == "grown" else cut(each, CORRELATION) for name, each in found.items()}
+
+
+def claims(record: xr.Dataset) -> Iterator[Claim]:
+    kinds, intervals = [str(kind) for kind in record.positions.values], intervals_of(record)
+    grown, changed_ceiling = outgrown(record).isel(time=-1), alibi_changes(record)[1]
     for kind in kinds:
         case = Case({"positions": SAID.get(kind, kind)})
-        if kind in gains:
-            yield case.under(Ceiling("two seeds", gains[kind][1], "seeds averaged")).at_least(
+        if kind != "none":
+            yield case.under(Ceiling("two seeds", alike(record, kind)[1], "seeds averaged")).at_least(
                 POSITIONS_ON_TEXT,
                 "rank correlation of gains with those without positions, 100 tokens per query",
                 intervals["alike", kind],
@@ -273,12 +277,10 @@ def table(record: xr.Dataset) -> list[dict[str, Any]]:
 
 def panels(record: xr.Dataset) -> Layout:
     kinds = [str(kind) for kind in record.positions.values if kind != "none"]
-    found = {kind: alike(record, kind) for kind in kinds}
-    places = np.arange(len(kinds), dtype=float)
-    values: list[Interval] = list(simultaneous({kind: found[kind][0] for kind in kinds}).values())
+    places, intervals = np.arange(len(kinds), dtype=float), intervals_of(record)
     lines = [
-        *with_intervals(places, values, "with those without positions", tone=0),
-        Line(places, [found[kind][1] for kind in kinds], "ceiling: two seeds", RINGS, None),
+        *with_intervals(places, [intervals["alike", kind] for kind in kinds], "with those without positions", tone=0),
+        Line(places, [alike(record, kind)[1] for kind in kinds], "ceiling: two seeds", RINGS, None),
     ]
     ticks = {float(place): kind for place, kind in enumerate(kinds)}
     grown = outgrown(record).isel(time=slice(1, None))
@@ -286,7 +288,7 @@ def panels(record: xr.Dataset) -> Layout:
     alikeness, level = "rank correlation of gains", {ALIKE: "", 0.0: ""}
     return [
         [
-            Lines("which tokens gain", "", alikeness, lines, ylim=(-0.2, 1), ticks=ticks, levels=level),
+            Lines("which tokens gain", "", alikeness, lines, ylim=(-1, 1.05), ticks=ticks, levels=level),
             Lines("distinct tokens against common", "updates", "log change, distinct less common", curves, "x", levels={0: ""}),
         ],
         [_cloud(record), _prior_cloud(record)],

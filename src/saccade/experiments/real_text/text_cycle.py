@@ -239,20 +239,20 @@ EXPERIMENT = Experiment(
     caption=caption,
     question="Does a Transformer on text condense, focus, dilute and find new directions?",
     finding=(
-        "on WikiText-2 the embedding condenses ({*first moves (text wikitext-2*:.1%} of it in one direction when attention starts "
-        "to move); all queries then focus on one word together in {every run has a joint focus*(text wikitext-2*:.0%} of runs, of "
-        "which {*every query's*(text wikitext-2*:.0%} dilute, {*second direction*(text wikitext-2*:.0%} open a second direction "
-        "and {*focuses again*(text wikitext-2*:.0%} focus again. On TinyStories {every run has a joint focus*(text "
-        "tinystories*:.0%} focus together, of which {*every query's*(text tinystories*:.0%} dilute and {*focuses again*(text "
-        "tinystories*:.0%} focus again"
+        "on WikiText-2 the embedding condenses ({*first moves (text wikitext-2*:.1%} of it in one direction when attention "
+        "starts to move); all queries then focus on one word together in {every run has a joint focus*(text wikitext-2*:count} "
+        "runs; of these {*every query's*(text wikitext-2*:count} dilute, {*second direction*(text wikitext-2*:count} open a "
+        "second direction and {*focuses again*(text wikitext-2*:count} focus again. On TinyStories {every run has a joint "
+        "focus*(text tinystories*:count} focus together; of these {*every query's*(text tinystories*:count} dilute and {*focuses "
+        "again*(text tinystories*:count} focus again"
     ),
     answer=(
-        "Embeddings condense (on WikiText-2 to {*first moves (text wikitext-2*:.1%} in one direction when attention starts to "
-        "move); then all queries focus on one word in {every run has a joint focus*(text wikitext-2*:.0%} of runs on WikiText-2 "
-        "and {every run has a joint focus*(text tinystories*:.0%} on TinyStories, of which {*every query's*(text wikitext-2*:.0%} "
-        "and {*every query's*(text tinystories*:.0%} dilute and {*focuses again*(text wikitext-2*:.0%} and {*focuses again*(text "
-        "tinystories*:.0%} focus again. At the published settings the paper's own probe goes through its four phases in {*four "
-        "phases*wikitext-2*:.0%} and {*four phases*tinystories*:.0%} of runs"
+        "On WikiText-2 embeddings condense ({*first moves (text wikitext-2*:.1%} in one direction when attention starts to move), "
+        "then all queries focus on one word in {every run has a joint focus*(text wikitext-2*:count} runs, of which {*every "
+        "query's*(text wikitext-2*:count} dilute and {*focuses again*(text wikitext-2*:count} focus again; on TinyStories {every "
+        "run has a joint focus*(text tinystories*:count} focus, {*every query's*(text tinystories*:count} dilute and {*focuses "
+        "again*(text tinystories*:count} focus again. At the published settings the paper's own probe goes through its four phases "
+        "in {*four phases*wikitext-2*:count} runs on WikiText-2 and {*four phases*tinystories*:count} on TinyStories"
     ),
     caveat=(
         "The vocabulary and the learning rate: both change how long a stage takes, and a shorter run ends before the cycle closes."

@@ -156,22 +156,25 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def _agreeing(case: Case, statement: Any, title: str, side: Any, wanted: Any, chosen: Any, expected: str = HOLDS) -> Claim:
-    """Of the chosen runs whose attention moved, the share that went to the wanted side; NaN if none moved."""
+    """Of the chosen runs whose attention moved, nine in ten went to the wanted side."""
     moved = chosen & side.notnull()
-    share = float(((side == wanted) & moved).sum() / moved.sum()) if moved.any() else np.nan
-    told = f"Share of the runs that moved, {int(moved.sum())} of {int(chosen.sum())}."
+    n_moved, n_wrong = int(moved.sum()), int(((side != wanted) & moved).sum())
+    told = f"Of the runs that moved, {n_moved} of {int(chosen.sum())}, at most a tenth may be exceptions."
     case = case.under(_same_side(side.where(moved)))
-    return case.at_least(statement, title, share, 0.9, sentence=told, expected=expected)
+    return case.none(statement, title, n_wrong, among=n_moved, allowed=n_moved // 10, sentence=told, expected=expected)
 
 
 def _same_side(side: xr.DataArray) -> Ceiling:
-    """Of the texts and vocabularies in which two seeds moved: the share in which both went to the same side."""
+    """Of the texts and vocabularies in which two seeds moved: the share in which both went to the same side. Where it is below nine
+    in ten, what most runs do cannot be told.
+    """
 
     def alike(one: Any, other: Any) -> float:
         both = np.isfinite(one) & np.isfinite(other)
         return float((one == other)[both].mean()) if both.any() else np.nan
 
-    return Ceiling("two seeds", agreement(side.transpose("seed", ...), alike), more="windows a step", chance=0.5)
+    same = agreement(side.transpose("seed", ...), alike)
+    return Ceiling("two seeds on the same side", same, more="windows a step", chance=0.5, limits=not same >= 0.9)
 
 
 def panels(record: xr.Dataset) -> Layout:
@@ -215,8 +218,8 @@ EXPERIMENT = Experiment(
     question="On text, does attention first move to the most frequent token or away from it?",
     finding=(
         "plain descent moves attention first to the most frequent token, or away from it, as the pairs of the text predict (the "
-        "sign of the focus rate c) in {*side of c (optimiser plain descent, runs attention slower*:.0%} of runs where attention "
-        "is slower than condensation; Adam moves it to the most frequent token in {*to the most frequent token*:.0%}"
+        "sign of the focus rate c) in {*side of c (optimiser plain descent, runs attention slower*:count} runs where attention "
+        "is slower than condensation; Adam moves it to the most frequent token in {*to the most frequent token*:count}"
     ),
     caveat="Another tokeniser or vocabulary: which pairs of tokens a text has decides the sign of c.",
     table=cell_rows,

@@ -120,8 +120,8 @@ EXPERIMENT = Experiment(
     question="Does attention become sparse when a Transformer learns text, and more so at a higher rate?",
     picture=-1,  # the map at the end of training
     finding=(
-        "under fast SGD the entropy of the lowest layer ends below half that of uniform attention in {*below 1/2 (layers 1):.0%} "
-        "of runs with one layer and {*below 1/2 (layers 3):.0%} with three"
+        "under fast SGD the entropy of the lowest layer ends below half that of uniform attention in {*below 1/2 (layers 1):count} "
+        "runs with one layer and {*below 1/2 (layers 3):count} with three"
     ),
     caveat=(
         "Fewer updates (at 1,000 one of two runs with three layers still waited on its plateau; we train for 1,500, as they do); "
