@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from saccade.lab.relation import times
+from saccade.lab.relation import enough
 from saccade.numerals import numeral
 from saccade.observe.fits import Interval, enlargement
 
@@ -60,7 +60,7 @@ class Ceiling:
         factor = enlargement(self._share(self.agreement), self._asked(bounds))
         if not math.isfinite(factor):
             return "repetitions do not agree at all, so no size can be named"
-        return f"about {times(factor)} the {self.more} would do"
+        return enough(factor, self.more)
 
     @property
     def told_as(self) -> str:

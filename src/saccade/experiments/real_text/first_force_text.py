@@ -27,7 +27,7 @@ from saccade.lab.ceiling import SAME_SAMPLE, Ceiling
 from saccade.lab.claim import Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable, padded
 from saccade.lab.panel import DASHES, DOTS, LINE, POINTS, RINGS, Layout, Line, Lines
-from saccade.observe.fits import rank_correlation, simultaneous
+from saccade.observe.fits import jackknife, rank_correlation, simultaneous
 from saccade.processes import in_processes
 from saccade.theory import scan_and_snap as theory
 from saccade.theory.scan_and_snap.statements import DECODER_FIRST, DECODER_FIRST_ERROR, FIRST_FORCE, FIRST_FORCE_CLOCK
@@ -198,14 +198,12 @@ def elsewhere(table: Array) -> Any:
 def share_elsewhere(law: Array, runs: Array) -> Array:
     """What a law of one sample scores on another, over what two runs agree: jackknife values, one for each sample.
 
-    Pairs of samples share samples, so their scores depend on each other and would make the interval half as wide as it should be;
-    n times the whole less n - 1 times what is found without a sample does not [Tukey]. NaN for two samples.
+    Pairs of samples share samples, so their scores depend on each other and would make the interval half as wide as it should be.
+    NaN for two samples.
     """
     if len(law) < 3:
         return np.full(len(law), np.nan)
-    n, whole = len(law), elsewhere(law) / elsewhere(runs)
-    kept = [np.ix_(*[np.delete(np.arange(n), left_out)] * 2) for left_out in range(n)]
-    return np.array([n * whole - (n - 1) * elsewhere(law[at]) / elsewhere(runs[at]) for at in kept])
+    return jackknife(lambda kept: float(elsewhere(law[np.ix_(kept, kept)]) / elsewhere(runs[np.ix_(kept, kept)])), len(law))
 
 
 class Asked(NamedTuple):
