@@ -157,6 +157,80 @@ def test_written_out_attention_sees_every_key_that_the_mask_leaves_and_no_other(
     np.testing.assert_allclose(share, np.mean(1 / np.arange(1, zoo.LENGTH + 1)), rtol=1e-5)
 
 
+class Biased(nn.Module):
+    """A bias and a mask, added to scores in one tensor."""
+
+    def __init__(self, mask, bias, *, fused, once) -> None:
+        super().__init__()
+        self.bias, self.added, self.fused = nn.Parameter(bias), bias + mask if once else None, fused
+        self.mask = mask
+
+    def forward(self, x):
+        added = (self.bias + self.mask).expand(len(x), -1, -1, -1) if self.added is None else self.added
+        if self.fused:
+            return F.scaled_dot_product_attention(x, x, x, attn_mask=added, scale=1.0)
+        return torch.softmax(x @ x.mT + added, dim=-1) @ x
+
+
+@pytest.mark.parametrize("hidden", [-100.0, -1e3, -1e4, -torch.inf])
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("once", [True, False])
+def test_a_mask_that_is_added_to_a_bias_first_hides_the_same_keys(hidden, fused, once):
+    bias = torch.randn(1, zoo.HEADS, zoo.LENGTH, zoo.LENGTH, generator=torch.Generator().manual_seed(1))
+    model = Model(Biased(torch.where(CAUSAL, 0.0, hidden), bias, fused=fused, once=once))
+    check(watched(model), torch.softmax(model.scores() + bias.double(), -1))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_mask_of_minus_100_is_told_from_a_bias_by_distance_that_reaches_as_low(fused):
+    """Their sum has no gap; only the way in which it was made tells which keys are visible."""
+    places = torch.arange(float(zoo.LENGTH))
+    slopes = torch.logspace(-1, 1.3, zoo.HEADS)[:, None, None]
+    bias = -slopes * (places[:, None] - places).abs()[None, None]
+    assert float(bias.min()) < -100
+    model = Model(Biased(torch.where(CAUSAL, 0.0, -100.0), bias, fused=fused, once=False))
+    check(watched(model), torch.softmax(model.scores() + bias.double(), -1))
+
+
+def test_a_mask_of_minus_100_hides_keys_in_pytorchs_own_attention():
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(zoo.WIDTH, zoo.HEADS, batch_first=True)
+
+    def attended(mask):
+        def attend(x):
+            tokens = x.transpose(1, 2).flatten(2)
+            return layer(tokens, tokens, tokens, attn_mask=mask, need_weights=False)[0]
+
+        return watched(Model(attend))
+
+    soft, hard = (attended(torch.where(CAUSAL, 0.0, hidden)) for hidden in (-100.0, -torch.inf))
+    np.testing.assert_allclose(soft.relative_entropy, hard.relative_entropy, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+def test_shifted_windows_of_swin_hide_keys_once_their_bias_is_trained(kernel):
+    sizes = {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": [2], "num_heads": [2], "window_size": 4}
+    torch.manual_seed(0)
+    model = transformers.SwinModel(transformers.SwinConfig(**sizes, initializer_range=0.5)).eval()
+    for name, weight in model.named_parameters():
+        if "bias_table" in name:
+            nn.init.normal_(weight, 0, 0.5)
+    model.set_attn_implementation("eager")
+    images, seen = torch.randn(1, 3, 32, 32), []
+    for module in model.modules():
+        if type(module).__name__ == "SwinAttention":
+            module.register_forward_hook(lambda module, args, made: seen.append(made[1]))
+    model(images)
+    weights = seen[1].detach().double()  # (window, head, query, key)
+    visible = weights > 1e-30
+    assert not visible.all()
+    many = visible.sum(-1)
+    entropy = -torch.special.xlogy(weights, weights).sum(-1) / many.log()
+    model.set_attn_implementation(kernel)
+    found = watched(model, {"pixel_values": images}).relative_entropy[1]
+    np.testing.assert_allclose(found, entropy.mean((0, 2)), atol=1e-5)
+
+
 def test_kernels_that_approximate_attention_are_named_and_not_recorded():
     config = transformers.NystromformerConfig(
         vocab_size=zoo.N_VOCAB, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2,

@@ -129,6 +129,11 @@ class SoftmaxTrail:
             return _Fact(of_parameter=True)
         return self._facts.get(value, _Fact()) if isinstance(value, Tensor) else _Fact()
 
+    def left_by(self, mask: Any) -> Tensor | None:
+        """Keys that the parts of a mask have left, of its shape; None where it was not seen how it was made."""
+        visible = self._fact(mask).visible
+        return None if visible is None or visible.shape != mask.shape else visible
+
     def note_softmax(self, output: Tensor, args: tuple, kwargs: dict[str, Any]) -> None:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         scores: Any = args[0] if args else kwargs.get("input")
@@ -370,6 +375,8 @@ def _like(visible: Tensor, output: Tensor, name: str) -> Tensor | None:
         return visible
     if name in ("view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze") and visible.numel() == output.numel():
         return visible.reshape(output.shape)
+    if name == "expand":
+        return visible.expand(output.shape)
     if name == "cat" and visible.shape[:-1] == output.shape[:-1] and visible.shape[-1] < output.shape[-1]:
         return F.pad(visible, (0, output.shape[-1] - visible.shape[-1]), value=True)  # sinks
     return None
