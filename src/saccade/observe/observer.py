@@ -96,8 +96,10 @@ class Observer:
             self._drive()
 
     def _checked_repeated(self) -> RepeatedProbe | None:
-        """The repeated probe, if there can be one and the model takes it."""
-        for repeated in (RepeatedProbe.of(self._probe), RepeatedProbe.of(self._probe, self._probe.n_positions)):
+        """The repeated probe, if there can be one and the model takes it: some take one length or one number of sequences only."""
+        shapes = [(), (self._probe.n_positions,), (self._probe.n_positions, self._probe.n_batch)]
+        for shape in shapes:
+            repeated = RepeatedProbe.of(self._probe, *shape)
             if repeated is not None:
                 with suppress(InputError):
                     tried(self._model, repeated.probe)
