@@ -22,6 +22,7 @@ from saccade.observe.guard import Guard, say
 from saccade.observe.layout import Layout
 from saccade.observe.look import look
 from saccade.observe.movement import Movement
+from saccade.observe.plain_weights import dequantised
 from saccade.observe.probe import MAIN, SECOND, LayerTokens, Probe, RepeatedProbe
 from saccade.observe.self_check import Check, UnfaithfulError, layout_of, self_check, tried
 from saccade.observe.texts import attended, texts_of
@@ -143,8 +144,7 @@ class Observer:
     def _weights_now(self) -> bytes:
         """Some numbers of every parameter: an update changes them. PyTorch's own count of changes leaves fused optimisers out."""
         here: list[Any] = [each.to_local() if hasattr(each, "to_local") else each for each in self._model.parameters()]
-        sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in here)
-        return b"".join(numbers.double().cpu().numpy().tobytes() for numbers in sampled)
+        return b"".join(_sample(weight) for weight in here)
 
     def _of_weights(self) -> dict[str, np.ndarray]:
         names = self._weights if isinstance(self._weights, Names) else None
@@ -159,3 +159,12 @@ class Observer:
         """The top singular value of F and its pair, head by head."""
         layers = list(drive.layers)
         return {f"drive_{name}": self._account.in_place(layers, getattr(drive, name)) for name in ("rate", "query_to", "key_to")}
+
+
+def _sample(weight: torch.Tensor) -> bytes:
+    """Some of its numbers; of one that does not give any, a quantised one of an unknown kind, which it is and how often written."""
+    try:
+        numbers = dequantised(weight.detach()).flatten()[:: max(1, weight.numel() // _SAMPLED)]
+        return numbers.double().cpu().numpy().tobytes()
+    except Exception:  # whatever such tensors raise at what they cannot do
+        return f"{id(weight)} {weight._version}".encode()
