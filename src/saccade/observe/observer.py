@@ -20,7 +20,8 @@ from saccade.observe.attention_weights import Names
 from saccade.observe.drive import AttentionDrive
 from saccade.observe.guard import Guard, say
 from saccade.observe.layout import Layout
-from saccade.observe.look import look
+from saccade.observe.look import Look, listed, look
+from saccade.observe.memories import Memories, hint
 from saccade.observe.movement import Movement
 from saccade.observe.plain_weights import dequantised
 from saccade.observe.probe import MAIN, SECOND, LayerTokens, Probe, RepeatedProbe
@@ -58,6 +59,7 @@ class Observer:
         self._movement = Movement()
         self._repeated: RepeatedProbe | None = None
         self._layout = Layout()
+        self._memories, self._leaves_memories_out = Memories(model), False
 
     def checked(self) -> Check:
         """The self-check, before the first observation; a model that fails it is not observed."""
@@ -72,6 +74,7 @@ class Observer:
             reason = " ".join(str(error).split()) or "no reason given"
             raise UnfaithfulError(
                 f"attention of this model cannot be read ({type(error).__name__}: {reason}); nothing was recorded."
+                f"{hint(self._model)}"
             ) from error
         self._repeated = self._checked_repeated()
         return check
@@ -118,7 +121,7 @@ class Observer:
 
     def observed(self, step: int) -> dict[str, np.ndarray]:
         """What is measured now."""
-        found = look(self._model, self._probe, self._tokens, self._maps, self._repeated, self._layout)
+        found = self._look()
         self._seen_weights = self._weights_now()
         arrays = found.arrays(self._account.layers_with(found))
         self._account.note(found, arrays)
@@ -135,6 +138,23 @@ class Observer:
         if "sink_mass" in arrays and (known := np.isfinite(arrays["sink_mass"])).any():
             arrays["sink_share"] = np.asarray((arrays["sink_mass"][known] > SINK).mean())
         return arrays
+
+    def _look(self) -> Look:
+        """With what the model holds; if that fails, and from then on, without memories of batches that it was trained on."""
+        given = self._probe, self._tokens, self._maps, self._repeated, self._layout
+        if not self._leaves_memories_out:
+            try:
+                return look(self._model, *given)
+            except (RuntimeError, ValueError, IndexError):
+                if not self._memories.new():
+                    raise
+        names = self._memories.new()
+        with self._memories.left_out():
+            found = look(self._model, *given)
+        if not self._leaves_memories_out:
+            say(f"the probe does not fit what training has left in {listed(names)}: from here on it is run without")
+        self._leaves_memories_out = True
+        return found
 
     def has_changed(self) -> bool:
         """Whether the model has been updated since it was last observed."""

@@ -22,6 +22,7 @@ from saccade.observe.attention_call import AttentionCall, given_weights
 from saccade.observe.attention_statistics import largest_difference, row_blocks, statistics
 from saccade.observe.capture import Capture
 from saccade.observe.layout import Layout
+from saccade.observe.memories import hint
 from saccade.observe.probe import LayerTokens, Probe
 from saccade.observe.undisturbed import undisturbed
 
@@ -167,7 +168,9 @@ def tried(model: nn.Module, probe: Probe) -> None:
             probe.run(model)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split()) or "it gave no reason"
-        raise InputError(f"the model cannot be called with this probe: {type(error).__name__}, {reason}.") from error
+        raise InputError(
+            f"the model cannot be called with this probe: {type(error).__name__}, {reason.rstrip('.')}.{hint(model)}"
+        ) from error
 
 
 def _check_layout(whole: _Compared, first: _Compared) -> None:
