@@ -154,6 +154,11 @@ class Probe:
             raise InputError(
                 "the probe's tensors are on the device `meta`, which holds no numbers; give it tensors on another one."
             )
+        if all(tensor.ndim == 1 for tensor in tensors):
+            raise InputError(
+                f"the probe has one axis, of shape {tuple(tensors[0].shape)}; it must be a batch, an axis of sequences before that of "
+                "positions. For one sequence pass `probe[None]`."
+            )
         if any(tensor.numel() == 0 for tensor in tensors):
             raise InputError("the probe is empty; it must hold at least one sequence of at least one token.")
         return tensors[0].shape[self._axis]
