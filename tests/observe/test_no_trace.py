@@ -36,12 +36,14 @@ class Remembering(nn.Module):
         super().__init__()
         self.body, self.part = zoo.HandWritten("fused"), nn.Linear(2, 2)
         self.passes, self.memory, self.seen, self.recent = 0, torch.zeros(3), [torch.zeros(2)], deque([1, 2], maxlen=2)
+        self.array = np.zeros(3)
         self.table, self.tags = {"inner": {"count": 0}}, {"a"}
         self.config = transformers.PretrainedConfig(note=1)
 
     def forward(self, tokens):
         self.passes += 1
         self.memory += 1
+        self.array += 1
         self.seen.append(torch.ones(2))
         self.seen[0].fill_(7)
         self.recent.append(self.passes)
@@ -55,13 +57,13 @@ class Remembering(nn.Module):
 
 def test_attributes_containers_and_parts_are_put_back_with_their_identity():
     model = Remembering().train()
-    before, held = state(model), (model.memory, model.seen, model.part, model.table["inner"])
+    before, held = state(model), (model.memory, model.seen, model.part, model.table["inner"], model.array)
     with undisturbed(model):
         model(zoo.ids())
         model(zoo.ids())
     assert state(model) == before
-    assert all(one is other for one, other in zip(held, (model.memory, model.seen, model.part, model.table["inner"]), strict=True))
-    assert model.memory.tolist() == [0, 0, 0]
+    assert all(one is other for one, other in zip(held, (model.memory, model.seen, model.part, model.table["inner"], model.array), strict=True))
+    assert model.memory.tolist() == model.array.tolist() == [0, 0, 0]
     assert model.config.note == 1
     assert not hasattr(model, "fresh")
     assert all(module.training for module in model.modules())

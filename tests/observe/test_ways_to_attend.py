@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -278,6 +280,83 @@ def test_a_layer_of_a_class_that_is_seen_elsewhere_is_named_if_it_is_not_seen():
     with pytest.warns(UserWarning, match=r"attention in `blocks\.1`, of class Mixer"):
         record = watched(model)
     assert record.layer.values.tolist() == ["blocks.0", "blocks.2"]
+
+
+class OneByOne(nn.Module):
+    """Each sequence and head alone; `route` is a softmax of two axes that is no attention."""
+
+    def __init__(self, way) -> None:
+        super().__init__()
+        self.way, self.experts = way, nn.Parameter(torch.randn(3, zoo.WIDTH // zoo.HEADS))
+
+    def forward(self, x):
+        if self.way == "vmap":
+            return torch.vmap(torch.vmap(self.attended))(x)
+        return torch.stack([torch.stack([self.attended(head) for head in sequence]) for sequence in x])
+
+    def attended(self, x):
+        if self.way == "route":
+            return torch.softmax(x @ self.experts.T, dim=-1) @ self.experts
+        weights = F.dropout(torch.softmax(x @ x.T, dim=-1), 0.1, False)
+        return torch.mm(weights, x) if self.way == "mm" else weights @ x
+
+
+@pytest.mark.parametrize("way", ["loop", "mm", "vmap", "route"])
+def test_attention_of_one_sequence_and_head_at_a_time_is_named_beside_what_is_seen(way):
+    alone = OneByOne(way)
+    model = Model(lambda x: alone(torch.softmax(masked(x), dim=-1) @ x))
+    with saccade.watch(model, zoo.ids()) as recorder, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        recorder.look(0)
+    named = [str(each.message) for each in said if "a softmax over (11, 11) times values" in str(each.message)]
+    assert len(named) == (way != "route")
+    assert not any("(11, 3)" in str(each.message) for each in said)
+
+
+class Beside(nn.Module):
+    """Attention that is seen, and what its name says."""
+
+    class AttentionOutput(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense, self.norm = nn.Linear(6, 6), nn.LayerNorm(6)
+
+        def forward(self, x):
+            return self.norm(self.dense(x))
+
+    class AttentionStructure(nn.Module):
+        def prepared(self, x):
+            return x
+
+    class LinearAttention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv = nn.Linear(6, 18)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).chunk(3, -1)
+            return q.relu() @ (k.relu().mT @ v)
+
+    class SeenAttention(nn.Module):
+        def forward(self, x):
+            return torch.softmax(masked(x), dim=-1) @ x
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own, self.output = self.SeenAttention(), self.AttentionOutput()
+        self.structure, self.linear = self.AttentionStructure(), self.LinearAttention()
+
+    def forward(self, x):
+        return self.linear(self.output(self.own(self.structure.prepared(x))))
+
+
+def test_parts_of_attention_without_attention_of_their_own_are_not_named_and_others_are():
+    model = Model(None)
+    model.inner = Beside()
+    model.attend = model.inner
+    with saccade.watch(model, zoo.ids()) as recorder, pytest.warns(UserWarning, match="of class LinearAttention") as said:
+        recorder.look(0)
+    assert not [each for each in said if "Output" in str(each.message) or "Structure" in str(each.message)]
 
 
 def test_a_mask_that_is_a_name_only_is_read():

@@ -147,8 +147,9 @@ def test_attention_of_the_model_itself_has_a_name_in_sentences():
 
 
 def test_a_probe_of_several_sequences_without_entropy_is_not_said_to_have_one():
-    """Every query sees one key: it has no relative entropy."""
+    """Every query sees one key: it has no relative entropy, and the scatter of other measures is known."""
     single = record(a={"relative_entropy": np.nan, "error": 0.01}, b={"relative_entropy": np.nan, "error": 0.01})
+    single.standard_error.loc[{"measure": "relative_entropy"}] = np.nan
     assert not any("one sequence" in sentence for sentence in when(single).sentences)
     assert not any("one sequence" in sentence for sentence in when(record(a={name: np.nan for name in MEASURES})).sentences)
 
