@@ -33,6 +33,15 @@ class Look:
     maps: list[Tensor | None] = field(default_factory=list)  # (sequence, head, map_query, key); None if sequences are folded
     unseen: list[str] = field(default_factory=list)
 
+    @property
+    def n_heads(self) -> dict[str, int]:
+        """By the module that computed them."""
+        return {
+            layer.partition("#")[0]: len(told["entropy"])
+            for layer, told in zip(self.layers, self.statistics, strict=True)
+            if "entropy" in told
+        }
+
     def leave_out(self, approximate: set[str]) -> None:
         """Layers whose softmaxes are no weights of queries on keys."""
         kept = [place for place, layer in enumerate(self.layers) if layer.partition("#")[0] not in approximate]

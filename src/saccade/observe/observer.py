@@ -126,7 +126,7 @@ class Observer:
         arrays = found.arrays(self._account.layers_with(found))
         self._account.note(found, arrays)
         if self._weights and step >= self._weights_due:
-            arrays |= self._of_weights()
+            arrays |= self._of_weights(found)
             self._weights_due = 2 * step + 1  # weights move slowly, and their spectra cost more than attention does
         if self._drive is not None:
             with self._guard("what drives attention was left out"):
@@ -166,9 +166,9 @@ class Observer:
         here: list[Any] = [each.to_local() if hasattr(each, "to_local") else each for each in self._model.parameters()]
         return b"".join(_sample(weight) for weight in here)
 
-    def _of_weights(self) -> dict[str, np.ndarray]:
+    def _of_weights(self, seen: Look) -> dict[str, np.ndarray]:
         names = self._weights if isinstance(self._weights, Names) else None
-        found = weight_statistics(self._model, names)
+        found = weight_statistics(self._model, names, seen.n_heads)
         self._account.note_weights(found)
         return {
             name: self._account.in_place(found.layers, values) if "weight_layer" in found.axes[name] else values.astype(np.float32)
