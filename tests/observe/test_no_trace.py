@@ -62,7 +62,10 @@ def test_attributes_containers_and_parts_are_put_back_with_their_identity():
         model(zoo.ids())
         model(zoo.ids())
     assert state(model) == before
-    assert all(one is other for one, other in zip(held, (model.memory, model.seen, model.part, model.table["inner"], model.array), strict=True))
+    assert all(
+        one is other
+        for one, other in zip(held, (model.memory, model.seen, model.part, model.table["inner"], model.array), strict=True)
+    )
     assert model.memory.tolist() == model.array.tolist() == [0, 0, 0]
     assert model.config.note == 1
     assert not hasattr(model, "fresh")

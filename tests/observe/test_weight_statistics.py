@@ -416,7 +416,9 @@ def test_weights_under_unknown_names_are_asked_of_the_module_in_which_attention_
 
 def test_weights_that_are_swapped_are_said_not_to_fit(capsys):
     _, said = told_of_weights(Unnamed(Block()), capsys, {"qkv": "attn.out", "o": "attn.attn"})
-    assert f"of shape {(D_MODEL, D_MODEL)} are not queries, keys and values of an output of shape {(3 * D_MODEL, D_MODEL)}" in said[0]
+    assert (
+        f"of shape {(D_MODEL, D_MODEL)} are not queries, keys and values of an output of shape {(3 * D_MODEL, D_MODEL)}" in said[0]
+    )
     assert "swapped" in said[0]
 
 

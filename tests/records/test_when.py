@@ -151,7 +151,7 @@ def test_a_probe_of_several_sequences_without_entropy_is_not_said_to_have_one():
     single = record(a={"relative_entropy": np.nan, "error": 0.01}, b={"relative_entropy": np.nan, "error": 0.01})
     single.standard_error.loc[{"measure": "relative_entropy"}] = np.nan
     assert not any("one sequence" in sentence for sentence in when(single).sentences)
-    assert not any("one sequence" in sentence for sentence in when(record(a={name: np.nan for name in MEASURES})).sentences)
+    assert not any("one sequence" in sentence for sentence in when(record(a=dict.fromkeys(MEASURES, np.nan))).sentences)
 
 
 def test_a_head_that_comes_back_to_a_state_is_said_to_be_in_it_again():

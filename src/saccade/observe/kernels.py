@@ -32,7 +32,7 @@ def of_dot_product(
     enable_gqa: bool = False,
     left: Tensor | None = None,
 ) -> AttentionCall:
-    """Of `scaled_dot_product_attention`, called with these arguments; `left` are keys that the parts of a mask of numbers leave, where
+    """Of `scaled_dot_product_attention`, called with these arguments; `left` are keys that the parts of a mask of numbers leave, if
     it was seen how it was made.
     """
     q, made = (axes.of(tensor.detach()) for tensor in (query, output))

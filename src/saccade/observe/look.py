@@ -154,8 +154,8 @@ def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
 
 
 def _may_attend(module: nn.Module, is_beside_attention: bool) -> bool:
-    """Whether a module that is called attention may have some of its own: not without a forward pass, nor, beside attention that was
-    seen, if it has one matrix alone, which makes no more than it is given: what projects the answer.
+    """Whether a module that is called attention may have some of its own: not without a forward pass, nor, beside attention that
+    was seen, if it has one matrix alone, which makes no more than it is given: what projects the answer.
     """
     matrices = [parameter for parameter in module.parameters() if parameter.ndim > 1]
     projects = len(matrices) == 1 and matrices[0].shape[0] <= matrices[0].shape[-1]

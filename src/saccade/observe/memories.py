@@ -50,7 +50,11 @@ class Memories:
 
 def hint(model: nn.Module) -> str:
     """A sentence for a model that cannot be run and holds such tensors; nothing for others."""
-    held = [f"`{_path(name, attribute)}` of shape {shapes[0]}" for name, attribute, value in _attributes(model) if (shapes := _shapes(value))]
+    held = [
+        f"`{_path(name, attribute)}` of shape {shapes[0]}"
+        for name, attribute, value in _attributes(model)
+        if (shapes := _shapes(value))
+    ]
     if not held:
         return ""
     return (

@@ -156,8 +156,8 @@ class Probe:
             )
         if all(tensor.ndim == 1 for tensor in tensors):
             raise InputError(
-                f"the probe has one axis, of shape {tuple(tensors[0].shape)}; it must be a batch, an axis of sequences before that of "
-                "positions. For one sequence pass `probe[None]`."
+                f"the probe has one axis, of shape {tuple(tensors[0].shape)}; it must be a batch, an axis of sequences before that "
+                "of positions. For one sequence pass `probe[None]`."
             )
         if any(tensor.numel() == 0 for tensor in tensors):
             raise InputError("the probe is empty; it must hold at least one sequence of at least one token.")
@@ -245,8 +245,8 @@ class RepeatedProbe:
 
     `probe` has up to `_MOST_REPEATED` sequences, however many the probe has that it is made from, as long as those or of
     `_MOST_POSITIONS` tokens; in each, different tokens come in the same order over and over, as many as its entry of `periods`
-    (sequence). These differ: a head that looks back by a fixed number of positions finds what it would in one of the sequences only.
-    Tokens are drawn from those of the probe, so that the model knows them.
+    (sequence). These differ: a head that looks back by a fixed number of positions finds what it would in one of the sequences
+    only. Tokens are drawn from those of the probe, so that the model knows them.
     """
 
     def __init__(self, probe: Probe, periods: Tensor) -> None:
@@ -254,8 +254,8 @@ class RepeatedProbe:
 
     @classmethod
     def of(cls, probe: Probe, longest: int = _MOST_POSITIONS, n_sequences: int | None = None) -> RepeatedProbe | None:
-        """None if the probe is not a text alone, or if fewer than `_LEAST_PERIODS` periods are possible: it is too short, has too few
-        different tokens, or there are too few sequences; their number is chosen if it is not given.
+        """None if the probe is not a text alone, or if fewer than `_LEAST_PERIODS` periods are possible: it is too short, has too
+        few different tokens, or there are too few sequences; their number is chosen if it is not given.
         """
         known = np.unique(np.concatenate(probe.documents() or [np.zeros(0, np.int64)]))
         length = min(probe.n_positions, longest)

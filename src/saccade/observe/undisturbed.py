@@ -105,7 +105,9 @@ class _Held:
             self._keep_dictionary(value)
         elif isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter):
             self._tensors.setdefault(id(value), (value, value.detach().clone()))
-        elif isinstance(value, np.ndarray) and value.flags.writeable and not isinstance(value, np.memmap):  # a file, perhaps all data
+        elif (
+            isinstance(value, np.ndarray) and value.flags.writeable and not isinstance(value, np.memmap)
+        ):  # a file, perhaps all data
             self._arrays.setdefault(id(value), (value, value.copy()))
         elif isinstance(value, list | deque | set):
             if id(value) not in self._sequences:

@@ -63,8 +63,8 @@ class WeightStatistics(NamedTuple):
 def weight_statistics(
     model: nn.Module, names: Names | None = None, seen: Mapping[str, int] = MappingProxyType({})
 ) -> WeightStatistics:
-    """Statistics of all weights that are recognised, and of attention whose matrices have these names; `seen` are numbers of heads by
-    the modules in which attention was seen.
+    """Statistics of all weights that are recognised, and of attention whose matrices have these names; `seen` are numbers of heads
+    by the modules in which attention was seen.
 
     Axes `weight_layer` and `weight_head` go with heads; they are not those of attention statistics, as
     a module may be called more than once. Missing where a module has fewer heads, or narrower ones, than another.

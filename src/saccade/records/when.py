@@ -117,7 +117,9 @@ class Timeline:
             numbers = self.states[:, layer, head]
         except IndexError:
             _, n_layers, n_heads = self.states.shape
-            raise InputError(f"there are {n_layers} layers of up to {n_heads} heads, counted from 0; got {layer}, {head}.") from None
+            raise InputError(
+                f"there are {n_layers} layers of up to {n_heads} heads, counted from 0; got {layer}, {head}."
+            ) from None
         return ["" if number < 0 else STATES[number] for number in numbers]
 
 
