@@ -1,9 +1,9 @@
 """Observe a model without a trace: after the block everything is bit for bit as it was before.
 
 Kept: modules and their modes, gradients, buffers, embeddings with a largest norm, plain attributes with the tensors, arrays,
-lists and dictionaries in them, configurations, the state of all random generators. The look itself is in evaluation mode, without gradients,
-and runs compiled parts as plain Python, so that their calls can be seen. Limit: what a pass changes inside other objects that a
-module holds stays as the pass left it.
+lists and dictionaries in them, configurations, the state of all random generators. The look itself is in evaluation mode, without
+gradients, and runs compiled parts as plain Python, so that their calls can be seen. Limit: what a pass changes inside other objects
+that a module holds stays as the pass left it.
 """
 
 from __future__ import annotations
@@ -105,10 +105,9 @@ class _Held:
             self._keep_dictionary(value)
         elif isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter):
             self._tensors.setdefault(id(value), (value, value.detach().clone()))
-        elif (
-            isinstance(value, np.ndarray) and value.flags.writeable and not isinstance(value, np.memmap)
-        ):  # a file, perhaps all data
-            self._arrays.setdefault(id(value), (value, value.copy()))
+        elif isinstance(value, np.ndarray):
+            if value.flags.writeable and not isinstance(value, np.memmap):  # which is a file, of all data perhaps
+                self._arrays.setdefault(id(value), (value, value.copy()))
         elif isinstance(value, list | deque | set):
             if id(value) not in self._sequences:
                 self._sequences[id(value)] = value, list(value)
