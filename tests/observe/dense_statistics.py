@@ -37,6 +37,7 @@ def dense_statistics(
                     one["uniform_sink_mass"] = seen[first] / seen.sum()
                     if square:
                         one["self_mass"] = row[i]
+                        one["uniform_self_mass"] = seen[i] / seen.sum()
                         if i > first:
                             one["previous_mass"] = row[i - 1]
                             one["uniform_previous_mass"] = seen[i - 1] / seen.sum()
@@ -56,9 +57,9 @@ def dense_statistics(
         if decile is not None:
             means["decile_focus"] = np.divide(mass, share, out=np.full(10, np.nan), where=share > 0)
         if is_token is not None:
-            places = ("sink_mass", "previous_mass", "induction_mass", "duplicate_mass")
+            places = ("sink_mass", "previous_mass", "induction_mass", "duplicate_mass", "self_mass")
             means["uniform_mass"] = np.array([means.pop(f"uniform_{name}", np.nan) for name in places])
-        measures = ("relative_entropy", "sink_mass", "previous_mass", "induction_mass", "duplicate_mass")
+        measures = ("relative_entropy", "sink_mass", "previous_mass", "induction_mass", "duplicate_mass", "self_mass")
         means["standard_error"] = np.array([_scatter(rows.get(name, []), owner.get(name, [])) for name in measures])
         means["entropy_slack"] = means["entropy"] - means["entropy_bound"]
         found.append(means)

@@ -139,7 +139,7 @@ def test_the_repeated_probe_has_the_probes_tokens_once_in_a_period_and_no_paddin
     ids = repeated.probe.ids
     assert ids is not None
     assert ids.shape == zoo.ids().shape
-    assert repeated.periods.tolist() == [max(4, zoo.LENGTH // 2 - place) for place in range(len(ids))]
+    assert repeated.periods.tolist() == [5, 4, 3]
     assert set(ids.flatten().tolist()) <= set(zoo.ids()[mask.bool()].tolist())
     for row, period in zip(ids, repeated.periods.tolist(), strict=True):
         assert len(set(row[:period].tolist())) == period
@@ -149,8 +149,8 @@ def test_the_repeated_probe_has_the_probes_tokens_once_in_a_period_and_no_paddin
 
 @pytest.mark.parametrize(
     "probe",
-    [torch.zeros(2, 20, dtype=torch.long), zoo.ids()[:, :7], torch.rand(2, 11, 4), (zoo.ids(), torch.rand(2, 3))],
-    ids=["one token", "short", "no tokens", "more than a text"],
+    [torch.zeros(2, 20, dtype=torch.long), zoo.ids()[:, :9], zoo.ids() % 4, torch.rand(2, 11, 4), (zoo.ids(), torch.rand(2, 3))],
+    ids=["one token", "short", "four tokens", "no tokens", "more than a text"],
 )
 def test_where_no_repeated_probe_can_be_made_there_is_none(probe):
     assert RepeatedProbe.of(Probe(probe)) is None

@@ -51,12 +51,13 @@ def test_after_the_check_every_part_has_the_kernel_it_had():
     model = zoo.transformers_case("gpt2", "sdpa", None).model
     model.transformer.config = copy.deepcopy(model.config)
     model.transformer.config._attn_implementation = "eager"
-    before = [dict(vars(config)) for config in check_module._configurations(model)]
-    with check_module._eager(model):
-        assert model.config._attn_implementation == "eager"
-    assert len(before) == 2
-    assert [dict(vars(config)) for config in check_module._configurations(model)] == before
-    assert (model.config._attn_implementation, model.transformer.config._attn_implementation) == ("sdpa", "eager")
+    configurations = model.config, model.transformer.config
+    before = [dict(vars(config)) for config in configurations]
+    with saccade.watch(model, zoo.ids()) as recorder:
+        recorder.observe(0)
+    assert recorder.check.eager is not None, "the eager weights were asked for"
+    assert [dict(vars(config)) for config in configurations] == before
+    assert [config._attn_implementation for config in configurations] == ["sdpa", "eager"]
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

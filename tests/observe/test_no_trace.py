@@ -14,6 +14,7 @@ transformers = pytest.importorskip("transformers")
 from torch import nn  # noqa: E402
 
 import saccade  # noqa: E402
+from saccade.observe.self_check import UnfaithfulError  # noqa: E402
 from saccade.observe.undisturbed import undisturbed  # noqa: E402
 from tests.observe import model_zoo as zoo  # noqa: E402
 
@@ -35,12 +36,14 @@ class Remembering(nn.Module):
         super().__init__()
         self.body, self.part = zoo.HandWritten("fused"), nn.Linear(2, 2)
         self.passes, self.memory, self.seen, self.recent = 0, torch.zeros(3), [torch.zeros(2)], deque([1, 2], maxlen=2)
+        self.array = np.zeros(3)
         self.table, self.tags = {"inner": {"count": 0}}, {"a"}
         self.config = transformers.PretrainedConfig(note=1)
 
     def forward(self, tokens):
         self.passes += 1
         self.memory += 1
+        self.array += 1
         self.seen.append(torch.ones(2))
         self.seen[0].fill_(7)
         self.recent.append(self.passes)
@@ -54,13 +57,16 @@ class Remembering(nn.Module):
 
 def test_attributes_containers_and_parts_are_put_back_with_their_identity():
     model = Remembering().train()
-    before, held = state(model), (model.memory, model.seen, model.part, model.table["inner"])
+    before, held = state(model), (model.memory, model.seen, model.part, model.table["inner"], model.array)
     with undisturbed(model):
         model(zoo.ids())
         model(zoo.ids())
     assert state(model) == before
-    assert all(one is other for one, other in zip(held, (model.memory, model.seen, model.part, model.table["inner"]), strict=True))
-    assert model.memory.tolist() == [0, 0, 0]
+    assert all(
+        one is other
+        for one, other in zip(held, (model.memory, model.seen, model.part, model.table["inner"], model.array), strict=True)
+    )
+    assert model.memory.tolist() == model.array.tolist() == [0, 0, 0]
     assert model.config.note == 1
     assert not hasattr(model, "fresh")
     assert all(module.training for module in model.modules())
@@ -156,3 +162,48 @@ def test_a_cache_in_the_probe_does_not_grow_and_is_cut_with_the_sequences(n_sequ
         maps = exact(text, output_attentions=True, use_cache=False).attentions
     expected = [-torch.special.xlogy(each, each).sum(-1)[:, :, 6:].mean((0, 2)) for each in maps]
     np.testing.assert_allclose(entropy[0], torch.stack(expected), atol=1e-5)
+
+
+class Recurrent(nn.Module):
+    """Attends to the batch before as well, as Transformer-XL does; `kept` says in what it remembers."""
+
+    def __init__(self, kept=lambda memory: memory) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Embedding(zoo.N_VOCAB, 8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.memory, self.kept, self.temperature = None, kept, torch.ones(1, 1)
+
+    def forward(self, tokens):
+        x = self.table(tokens) * self.temperature
+        before = [] if self.memory is None else [self.memory[0] if isinstance(self.memory, list) else self.memory]
+        keys = torch.cat([*before, x], dim=1)
+        self.memory = self.kept(x.detach())
+        return self.attention(x, keys, keys)[0]
+
+
+@pytest.mark.parametrize("kept", [lambda memory: memory, lambda memory: [memory]], ids=["tensor", "list"])
+def test_memories_of_another_batch_are_left_out_of_a_look_and_are_there_after_it(kept, capsys):
+    model, alone = Recurrent(kept), Recurrent()
+    with saccade.watch(model, zoo.ids(), weights=False) as recorder:
+        recorder.step(0)
+        for step in (1, 2):
+            model(torch.zeros(8, 5, dtype=torch.long))
+            model.temperature.fill_(3)  # no memory: its shape is what it was
+            held = model.memory
+            recorder.step(step)
+            assert model.memory is held
+    alone.temperature.fill_(3)
+    expected = alone.attention(*[alone.table(zoo.ids()) * 3] * 3, average_attn_weights=False)[1]
+    entropy = -torch.special.xlogy(expected, expected).sum(-1).mean((0, 2))
+    assert recorder.record.time.values.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(recorder.record.entropy.values[1:, 0], entropy.detach().expand(2, -1), rtol=1e-5)
+    assert capsys.readouterr().err.count("training has left in `memory`") == 1
+
+
+@pytest.mark.parametrize("n_trained", [3, 8])
+def test_memories_from_before_watching_are_named_where_the_probe_does_not_fit_them(n_trained):
+    model = nn.Sequential(Recurrent())
+    model(torch.zeros(n_trained, 5, dtype=torch.long))
+    with pytest.raises((saccade.InputError, UnfaithfulError), match=rf"`0\.memory` of shape \({n_trained}, 5, 8\)"):
+        saccade.watch(model, zoo.ids()).__enter__()

@@ -151,6 +151,56 @@ def test_a_head_that_looks_back_by_a_fixed_number_is_no_induction_head():
     assert [event.head for event in saccade.when(recorder.record).events if event.name == "induction"] == [1]
 
 
+class FixedLags(nn.Module):
+    """Head n looks back by n positions, the last one to what came after the last occurrence before; both to themselves if there is
+    none.
+    """
+
+    def __init__(self, n_lags: int, takes: tuple = ()) -> None:
+        super().__init__()
+        self.table, self.n_lags, self.takes = nn.Embedding(64, 4), n_lags, takes
+
+    def forward(self, words):
+        if self.takes and len(words) not in self.takes:
+            raise ValueError(f"takes {self.takes} sequences only")
+        n = words.shape[1]
+        places, visible = torch.arange(n), torch.ones(n, n, dtype=torch.bool).tril()
+        keys = torch.stack([torch.where(places >= lag, places - lag, places) for lag in range(self.n_lags)])
+        fixed = F.one_hot(keys, n).expand(len(words), -1, -1, -1)
+        follows = (words[:, :, None] == words.roll(1, 1)[:, None]) & (places[:, None] >= places) & (places > 0)
+        last = torch.where(follows.any(-1), (follows * (places + 1)).argmax(-1), places)
+        weights = torch.cat([fixed, F.one_hot(last, n)[:, None]], 1).float()
+        return saccade.attention(weights, visible.expand_as(weights)) @ self.table(words)[:, None]
+
+
+@pytest.mark.parametrize("n_sequences", [1, 2, 8])
+@pytest.mark.parametrize(("length", "n_words"), [(24, 50), (64, 50), (10, 50), (24, 5), (64, 6)])
+def test_no_head_that_looks_back_by_a_fixed_number_is_called_an_induction_head(n_sequences, length, n_words):
+    words = torch.arange(n_sequences * length).reshape(n_sequences, length) * 7 % n_words
+    n_lags = length // 2 + 1
+    with saccade.watch(FixedLags(n_lags), words, weights=False) as recorder:
+        recorder.look(0)
+    timeline = saccade.when(recorder.record)
+    assert {event.head for event in timeline.events if event.name == "induction"} == {n_lags}
+
+
+@pytest.mark.parametrize(("takes", "length", "n_words"), [((1,), 24, 50), ((), 24, 4), ((), 8, 50), ((), 9, 50)])
+def test_where_the_two_cannot_be_told_apart_induction_is_not_measured_and_that_is_said(takes, length, n_words, capsys):
+    words = torch.arange(length)[None] % n_words
+    with saccade.watch(FixedLags(4, takes), words, weights=False) as recorder:
+        recorder.look(0)
+    assert "induction_mass" not in recorder.record
+    assert "induction_mass, duplicate_mass (texts that repeat after three different periods" in capsys.readouterr().err
+
+
+def test_a_model_that_takes_one_number_of_sequences_is_asked_for_induction_with_as_many():
+    """And with one, of which the self-check asks."""
+    words = torch.arange(5 * 24).reshape(5, 24) * 7 % 50
+    with saccade.watch(FixedLags(13, takes=(1, 5)), words, weights=False) as recorder:
+        recorder.look(0)
+    assert {event.head for event in saccade.when(recorder.record).events if event.name == "induction"} == {13}
+
+
 def test_layers_that_are_not_seen_for_one_reason_are_named_in_one_warning():
     class Features(nn.Module):
         num_heads = 2

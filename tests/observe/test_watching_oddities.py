@@ -400,3 +400,18 @@ def test_weights_dropped_at_random_are_said_not_to_be_compared(capsys):
         recorder.step(0)
     assert recorder.check.output is None
     assert "its output not compared: it drops weights at random" in capsys.readouterr().err
+
+
+def test_a_probe_of_one_axis_is_refused_with_its_shape():
+    with pytest.raises(InputError, match=r"one axis, of shape \(11,\).*`probe\[None\]`"):
+        saccade.watch(zoo.HandWritten("fused"), zoo.ids()[0])
+
+
+def test_a_step_that_is_no_number_is_named():
+    with saccade.watch(zoo.HandWritten("fused"), zoo.ids()) as recorder:
+        with pytest.raises(InputError, match="`step` must be a whole number"):
+            recorder.look("q")
+        with pytest.warns(UserWarning, match="`step` must be a whole number.*training goes on"):
+            recorder.observe("q")
+        recorder.observe(3)
+    assert recorder.record.time.values.tolist() == [3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -157,6 +159,80 @@ def test_written_out_attention_sees_every_key_that_the_mask_leaves_and_no_other(
     np.testing.assert_allclose(share, np.mean(1 / np.arange(1, zoo.LENGTH + 1)), rtol=1e-5)
 
 
+class Biased(nn.Module):
+    """A bias and a mask, added to scores in one tensor."""
+
+    def __init__(self, mask, bias, *, fused, once) -> None:
+        super().__init__()
+        self.bias, self.added, self.fused = nn.Parameter(bias), bias + mask if once else None, fused
+        self.mask = mask
+
+    def forward(self, x):
+        added = (self.bias + self.mask).expand(len(x), -1, -1, -1) if self.added is None else self.added
+        if self.fused:
+            return F.scaled_dot_product_attention(x, x, x, attn_mask=added, scale=1.0)
+        return torch.softmax(x @ x.mT + added, dim=-1) @ x
+
+
+@pytest.mark.parametrize("hidden", [-100.0, -1e3, -1e4, -torch.inf])
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("once", [True, False])
+def test_a_mask_that_is_added_to_a_bias_first_hides_the_same_keys(hidden, fused, once):
+    bias = torch.randn(1, zoo.HEADS, zoo.LENGTH, zoo.LENGTH, generator=torch.Generator().manual_seed(1))
+    model = Model(Biased(torch.where(CAUSAL, 0.0, hidden), bias, fused=fused, once=once))
+    check(watched(model), torch.softmax(model.scores() + bias.double(), -1))
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_mask_of_minus_100_is_told_from_a_bias_by_distance_that_reaches_as_low(fused):
+    """Their sum has no gap; only the way in which it was made tells which keys are visible."""
+    places = torch.arange(float(zoo.LENGTH))
+    slopes = torch.logspace(-1, 1.3, zoo.HEADS)[:, None, None]
+    bias = -slopes * (places[:, None] - places).abs()[None, None]
+    assert float(bias.min()) < -100
+    model = Model(Biased(torch.where(CAUSAL, 0.0, -100.0), bias, fused=fused, once=False))
+    check(watched(model), torch.softmax(model.scores() + bias.double(), -1))
+
+
+def test_a_mask_of_minus_100_hides_keys_in_pytorchs_own_attention():
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(zoo.WIDTH, zoo.HEADS, batch_first=True)
+
+    def attended(mask):
+        def attend(x):
+            tokens = x.transpose(1, 2).flatten(2)
+            return layer(tokens, tokens, tokens, attn_mask=mask, need_weights=False)[0]
+
+        return watched(Model(attend))
+
+    soft, hard = (attended(torch.where(CAUSAL, 0.0, hidden)) for hidden in (-100.0, -torch.inf))
+    np.testing.assert_allclose(soft.relative_entropy, hard.relative_entropy, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+def test_shifted_windows_of_swin_hide_keys_once_their_bias_is_trained(kernel):
+    sizes = {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": [2], "num_heads": [2], "window_size": 4}
+    torch.manual_seed(0)
+    model = transformers.SwinModel(transformers.SwinConfig(**sizes, initializer_range=0.5)).eval()
+    for name, weight in model.named_parameters():
+        if "bias_table" in name:
+            nn.init.normal_(weight, 0, 0.5)
+    model.set_attn_implementation("eager")
+    images, seen = torch.randn(1, 3, 32, 32), []
+    for module in model.modules():
+        if type(module).__name__ == "SwinAttention":
+            module.register_forward_hook(lambda module, args, made: seen.append(made[1]))
+    model(images)
+    weights = seen[1].detach().double()  # (window, head, query, key)
+    visible = weights > 1e-30
+    assert not visible.all()
+    many = visible.sum(-1)
+    entropy = -torch.special.xlogy(weights, weights).sum(-1) / many.log()
+    model.set_attn_implementation(kernel)
+    found = watched(model, {"pixel_values": images}).relative_entropy[1]
+    np.testing.assert_allclose(found, entropy.mean((0, 2)), atol=1e-5)
+
+
 def test_kernels_that_approximate_attention_are_named_and_not_recorded():
     config = transformers.NystromformerConfig(
         vocab_size=zoo.N_VOCAB, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2,
@@ -204,6 +280,83 @@ def test_a_layer_of_a_class_that_is_seen_elsewhere_is_named_if_it_is_not_seen():
     with pytest.warns(UserWarning, match=r"attention in `blocks\.1`, of class Mixer"):
         record = watched(model)
     assert record.layer.values.tolist() == ["blocks.0", "blocks.2"]
+
+
+class OneByOne(nn.Module):
+    """Each sequence and head alone; `route` is a softmax of two axes that is no attention."""
+
+    def __init__(self, way) -> None:
+        super().__init__()
+        self.way, self.experts = way, nn.Parameter(torch.randn(3, zoo.WIDTH // zoo.HEADS))
+
+    def forward(self, x):
+        if self.way == "vmap":
+            return torch.vmap(torch.vmap(self.attended))(x)
+        return torch.stack([torch.stack([self.attended(head) for head in sequence]) for sequence in x])
+
+    def attended(self, x):
+        if self.way == "route":
+            return torch.softmax(x @ self.experts.T, dim=-1) @ self.experts
+        weights = F.dropout(torch.softmax(x @ x.T, dim=-1), 0.1, False)
+        return torch.mm(weights, x) if self.way == "mm" else weights @ x
+
+
+@pytest.mark.parametrize("way", ["loop", "mm", "vmap", "route"])
+def test_attention_of_one_sequence_and_head_at_a_time_is_named_beside_what_is_seen(way):
+    alone = OneByOne(way)
+    model = Model(lambda x: alone(torch.softmax(masked(x), dim=-1) @ x))
+    with saccade.watch(model, zoo.ids()) as recorder, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        recorder.look(0)
+    named = [str(each.message) for each in said if "a softmax over (11, 11) times values" in str(each.message)]
+    assert len(named) == (way != "route")
+    assert not any("(11, 3)" in str(each.message) for each in said)
+
+
+class Beside(nn.Module):
+    """Attention that is seen, and what its name says."""
+
+    class AttentionOutput(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense, self.norm = nn.Linear(6, 6), nn.LayerNorm(6)
+
+        def forward(self, x):
+            return self.norm(self.dense(x))
+
+    class AttentionStructure(nn.Module):
+        def prepared(self, x):
+            return x
+
+    class LinearAttention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv = nn.Linear(6, 18)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).chunk(3, -1)
+            return q.relu() @ (k.relu().mT @ v)
+
+    class SeenAttention(nn.Module):
+        def forward(self, x):
+            return torch.softmax(masked(x), dim=-1) @ x
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own, self.output = self.SeenAttention(), self.AttentionOutput()
+        self.structure, self.linear = self.AttentionStructure(), self.LinearAttention()
+
+    def forward(self, x):
+        return self.linear(self.output(self.own(self.structure.prepared(x))))
+
+
+def test_parts_of_attention_without_attention_of_their_own_are_not_named_and_others_are():
+    model = Model(None)
+    model.inner = Beside()
+    model.attend = model.inner
+    with saccade.watch(model, zoo.ids()) as recorder, pytest.warns(UserWarning, match="of class LinearAttention") as said:
+        recorder.look(0)
+    assert not [each for each in said if "Output" in str(each.message) or "Structure" in str(each.message)]
 
 
 def test_a_mask_that_is_a_name_only_is_read():

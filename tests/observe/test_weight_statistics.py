@@ -364,6 +364,64 @@ def test_watching_takes_names_of_weights():
     assert recorder.record.qk_top_share.notnull().all()
 
 
+class Block(nn.Module):
+    """Attention in a module called `attn`, whose fused matrix is called `attn` too; nothing says how many heads there are."""
+
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attn, self.out = nn.Linear(D_MODEL, 3 * D_MODEL), nn.Linear(D_MODEL, D_MODEL)
+
+        def forward(self, x):
+            q, k, v = (part.unflatten(-1, (N_HEADS, -1)).transpose(1, 2) for part in self.attn(x).chunk(3, -1))
+            return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+    def __init__(self):
+        super().__init__()
+        self.attn = self.Inner()
+
+    def forward(self, x):
+        return x + self.attn(x)
+
+
+class Unnamed(nn.Module):
+    """Attention whose module does not say so."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.table, self.mixer = nn.Embedding(10, D_MODEL), inner
+
+    def forward(self, tokens):
+        return self.mixer(self.table(tokens))
+
+
+def told_of_weights(model, capsys, weights=True):
+    with saccade.watch(model, torch.arange(10).view(2, 5), weights=weights) as recorder:
+        recorder.look(0)
+    said = [line.removeprefix("saccade: weights: ") for line in capsys.readouterr().err.split("\n") if "weights: " in line]
+    return recorder.record, [line for line in said if not line.startswith("unembedding")]
+
+
+@pytest.mark.parametrize(("inner", "place"), [(Block(), "mixer.attn"), (Block.Inner(), "mixer")])
+def test_weights_under_unknown_names_are_asked_of_the_module_in_which_attention_was_seen(inner, place, capsys):
+    _, said = told_of_weights(Unnamed(inner), capsys)
+    assert len(said) == 1
+    assert said[0].startswith(f"{place}: Inner has no weights under a name that is known")
+    assert said[0].endswith("it holds attn, out.")
+    record, said = told_of_weights(Unnamed(inner), capsys, {"qkv": "attn", "o": "out"})
+    assert not said
+    assert record.weight_layer.values.tolist() == [place]
+    assert record.sizes["weight_head"] == N_HEADS  # as many as were seen
+
+
+def test_weights_that_are_swapped_are_said_not_to_fit(capsys):
+    _, said = told_of_weights(Unnamed(Block()), capsys, {"qkv": "attn.out", "o": "attn.attn"})
+    assert (
+        f"of shape {(D_MODEL, D_MODEL)} are not queries, keys and values of an output of shape {(3 * D_MODEL, D_MODEL)}" in said[0]
+    )
+    assert "swapped" in said[0]
+
+
 def test_a_model_without_attention_or_tokens_says_so():
     said = sentences(nn.Sequential(nn.Linear(3, 5)))
     assert "embedding: the model has no nn.Embedding of tokens" in said

@@ -13,7 +13,7 @@ from saccade.errors import InputError
 from saccade.records.when import COLLAPSED, EVEN, NAMED, STATES, when
 
 STEPS = [0, *(2**power for power in range(11))]
-MEASURES = ["relative_entropy", "sink_mass", "previous_mass", "induction_mass", "duplicate_mass"]
+MEASURES = ["relative_entropy", "sink_mass", "previous_mass", "induction_mass", "duplicate_mass", "self_mass"]
 PLACES = MEASURES[1:]
 
 
@@ -47,6 +47,7 @@ def rising(low: float, high: float, at: int) -> np.ndarray:
         ({"relative_entropy": 0.01, "previous_mass": 0.97}, "previous token"),
         ({"sink_mass": 0.5, "relative_entropy": 0.97}, "first token"),
         ({"sink_mass": 0.4, "induction_mass": 0.6}, "induction"),
+        ({"self_mass": 0.77, "relative_entropy": 0.2}, "own token"),
         ({"duplicate_mass": 0.6, "induction_mass": 0.4}, "duplicate"),
         ({"sink_mass": NAMED + 0.01}, "uneven"),  # uniform attention gives .05 of it already
     ],
@@ -103,14 +104,14 @@ def test_heads_that_a_layer_has_not_are_missing_and_other_records_are_refused():
     some = record(a={}, b={"relative_entropy": np.nan})
     assert set(when(some).states[:, 0, 1]) == {-1}
     assert not any(event.head == 1 for event in when(some).events)
-    for other in (xr.Dataset({"loss": ("time", [1.0])}), "record"):
+    for other in (xr.Dataset({"loss": ("time", [1.0])}), 3):
         with pytest.raises(InputError, match="watched model"):
             when(other)  # type: ignore[arg-type]
 
 
 def test_levels_are_in_order_and_states_have_names():
     assert 0 < COLLAPSED < 0.5 < EVEN < 1
-    assert len(set(STATES)) == 8
+    assert len(set(STATES)) == 9
 
 
 def test_where_nothing_moved_and_where_numbers_end_it_is_said():
@@ -122,3 +123,68 @@ def test_where_nothing_moved_and_where_numbers_end_it_is_said():
     assert when(record(a=lost)).sentences[0].endswith("not a number in any head: the run has diverged.")
     unknown = when(record(a=lost | {"moved": np.nan})).sentences
     assert not any("none has moved" in sentence for sentence in unknown)
+
+
+def test_where_movement_is_not_known_no_head_is_said_to_stand_still():
+    unknown = when(record(a={"moved": np.nan}, b={"moved": np.nan})).sentences
+    assert "2 uneven; movement is not known." in unknown[0]
+    assert "movement is not known" in when(record(a={}).drop_vars("moved")).sentences[0]
+
+
+def test_only_heads_with_numbers_at_the_end_are_counted_there():
+    lost = {"relative_entropy": np.where(np.array(STEPS) < 256, 0.7, np.nan)}
+    missing, others, _ = when(record(a=lost, b={"relative_entropy": 0.99}, c={})).sentences
+    assert missing.startswith("From step 256 on 1 of 3 heads are missing")
+    assert others.endswith("At the end: 1 uniform, 1 uneven; none frozen.")
+    assert not any("At the end" in sentence for sentence in when(record(a=lost)).sentences)
+
+
+def test_attention_of_the_model_itself_has_a_name_in_sentences():
+    alone = record(a={"sink_mass": 0.9}).assign_coords(layer=[""])
+    assert when(alone).sentences[0].startswith("The model head 0 is a first-token sink")
+    twice = xr.concat([alone, alone.assign_coords(layer=["#2"])], "layer")
+    assert when(twice).layers == ["the model", "the model#2"]
+
+
+def test_a_probe_of_several_sequences_without_entropy_is_not_said_to_have_one():
+    """Every query sees one key: it has no relative entropy, and the scatter of other measures is known."""
+    single = record(a={"relative_entropy": np.nan, "error": 0.01}, b={"relative_entropy": np.nan, "error": 0.01})
+    single.standard_error.loc[{"measure": "relative_entropy"}] = np.nan
+    assert not any("one sequence" in sentence for sentence in when(single).sentences)
+    assert not any("one sequence" in sentence for sentence in when(record(a=dict.fromkeys(MEASURES, np.nan))).sentences)
+
+
+def test_a_head_that_comes_back_to_a_state_is_said_to_be_in_it_again():
+    steps = np.array(STEPS)
+    flickering = {"relative_entropy": np.where((steps == 8) | (steps > 31), 0.8, 0.99), "previous_mass": rising(0.05, 0.9, 256)}
+    assert when(record(head=flickering)).sentences[0] == (
+        "Attn head 0 became uniform again at step 16, no longer so at step 32, became a previous-token head at step 256 "
+        "(.90 of its attention)."
+    )
+    sink = {"sink_mass": np.where((steps == 8) | (steps == 64), 0.05, 0.9)}
+    assert when(record(head=sink)).sentences[0] == (
+        "Attn head 0 is a first-token sink from the first observation (.90 of its attention), no longer so at step 8, became a "
+        "first-token sink again at step 16 (.90 of its attention), no longer so at step 64, became a first-token sink again at "
+        "step 128 (.90 of its attention)."
+    )
+
+
+def test_a_head_on_its_own_token_is_named():
+    found = when(record(a={"self_mass": rising(0.05, 0.77, 16)}, b={"self_mass": 0.9}))
+    assert found.sentences[:2] == [
+        "Attn head 1 looks at its own token from the first observation (.90 of its attention).",
+        "Attn head 0 turned to its own token at step 16 (.77 of its attention).",
+    ]
+
+
+def test_a_head_that_is_not_there_is_named_in_a_sentence():
+    with pytest.raises(InputError, match=r"1 layers of up to 2 heads, counted from 0; got 9, 0\."):
+        when(record(a={}, b={})).state(9, 0)
+
+
+def test_a_timeline_may_be_asked_of_a_folder(tmp_path):
+    saccade.save_record(record(a={}), tmp_path / "run-a" / "record.zarr")
+    assert when(str(tmp_path / "run-a")).sentences == when(record(a={})).sentences
+    for ask in (when, saccade.load_record):
+        with pytest.raises(InputError, match="nope is not a record that can be read: there is no such folder"):
+            ask(tmp_path / "nope")

@@ -23,8 +23,8 @@ def small_run(slower: int = 0) -> xr.Dataset:
     """Heads that sharpen and look at the token before, looked at from step 0 on; of all tokens the maps are kept."""
     record = watched_record(17, N_LAYERS, N_HEADS, N_TOKENS, n_rows=N_TOKENS)
     steps = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 800, 1000, 1300, 1600, 1800, 2000]) * (1 + slower)
-    sinks = record.assign(sink_mass=0.1 * record.sink_mass)  # so that heads take one place, and not two in turn
-    return sinks.assign_coords(time=("time", steps, record.time.attrs))
+    alone = {name: 0.1 * record[name] for name in ("sink_mass", "self_mass")}  # so that heads take one place, and not two in turn
+    return record.assign(alone).assign_coords(time=("time", steps, record.time.attrs))
 
 
 def with_losses(record: xr.Dataset, loss: Callable[[np.ndarray], np.ndarray]) -> xr.Dataset:

@@ -112,7 +112,10 @@ class Account:
         if "sink_mass" in untold:
             return "it holds no token ids" if self._probe.ids is None else "attention does not run over its tokens"
         if name in attention_statistics.REPEATED_DEFINITIONS:
-            return "it is not a text alone, is shorter than 8 tokens or has fewer than 4 different ones"
+            return (
+                "texts that repeat after three different periods cannot be made of it: it is not a text alone, is shorter than 10 "
+                "tokens, has fewer than 5 different ones, or the model takes fewer than 3 sequences only"
+            )
         return "it is too short, or its tokens are not in the text"
 
 

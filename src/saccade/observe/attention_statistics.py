@@ -83,7 +83,7 @@ REPEATED_DEFINITIONS: dict[str, tuple[str, str]] = {
         "mean over queries after the first round",
     ),
 }
-PLACES = ("sink_mass", "previous_mass", "induction_mass", "duplicate_mass")  # attention on keys that have a name
+PLACES = ("sink_mass", "previous_mass", "induction_mass", "duplicate_mass", "self_mass")  # attention on keys that have a name
 MEASURES = ("relative_entropy", *PLACES)  # whose scatter is kept
 # Of several measures in one array.
 AXES = {"uniform_mass": ("layer", "head", "place"), "standard_error": ("layer", "head", "measure")}

@@ -19,6 +19,7 @@ The order of the rows of a fused matrix cannot be seen from its shape, so other 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -100,8 +101,13 @@ class Names(NamedTuple):
         return ".".join(parts[0][:same])
 
 
-def attention_weights(model: nn.Module, names: Names | None = None) -> tuple[dict[str, HeadWeights], list[str]]:
-    """Weights by the name of their module, in the order of the model, and a sentence for each kind of attention not recognised."""
+def attention_weights(
+    model: nn.Module, names: Names | None = None, seen: Mapping[str, int] = MappingProxyType({})
+) -> tuple[dict[str, HeadWeights], list[str]]:
+    """Weights by the name of their module, in the order of the model, and a sentence for each kind of attention not recognised.
+
+    `seen` are numbers of heads by the modules in which attention was seen to run; a module that says none has that number.
+    """
     found: dict[str, HeadWeights] = {}
     reasons: dict[str, list[str]] = {}
     settled: list[str] = []
@@ -111,9 +117,9 @@ def attention_weights(model: nn.Module, names: Names | None = None) -> tuple[dic
         try:
             if names is not None and _holds(module, names):
                 name = ".".join(part for part in (name, names.shared) if part)
-                weights: HeadWeights | None = _told(module, names)
+                weights: HeadWeights | None = _told(module, names, _n_seen(name, seen))
             else:
-                weights = _read(module)
+                weights = _read(module, _n_seen(name, seen))
         except Unreadable as reason:
             weights = None
             reasons.setdefault(str(reason), []).append(name)
@@ -121,7 +127,7 @@ def attention_weights(model: nn.Module, names: Names | None = None) -> tuple[dic
         if weights is not None:
             found[name] = weights
             settled.append(name)
-    for name, kind in _suspects(model, settled):
+    for name, kind in _suspects(model, settled, seen):
         reasons.setdefault(f"{kind} {_advice(model.get_submodule(name))}", []).append(name)
     if not found and not reasons:
         reasons[f"no attention weights were found; it {_advice(model)}"] = [type(model).__name__]
@@ -158,18 +164,25 @@ def _place(module: nn.Module, path: str) -> nn.Module | Tensor | None:
     return module._modules.get(last) or module._parameters.get(last)
 
 
-def _told(module: nn.Module, names: Names) -> HeadWeights:
+def _n_seen(name: str, seen: Mapping[str, int]) -> int:
+    """How many heads were seen in this module or around it; 0 if none were, or several numbers."""
+    counts = {n_heads for layer, n_heads in seen.items() if _inside(layer, name) or _inside(name, layer)}
+    return counts.pop() if len(counts) == 1 else 0
+
+
+def _told(module: nn.Module, names: Names, n_seen: int) -> HeadWeights:
     def matrix(path: str) -> Tensor:
         place = _place(module, path)
         return plain_weight(path, place) if isinstance(place, nn.Module) else checked_matrix(path, place)  # type: ignore[arg-type]
 
     inner, output = module.get_submodule(names.shared), matrix(names.o)
     if names.q:
-        return _by_head(_Matrices(matrix(names.q), matrix(names.k), matrix(names.v), output), inner, names.heads)
+        return _by_head(_Matrices(matrix(names.q), matrix(names.k), matrix(names.v), output), inner, n_seen, names.heads)
     fused = matrix(names.qkv or names.qkv_by_head)
-    n_heads = names.heads or _n_heads(inner, output.shape[1])
-    cut = _in_turn(fused, output) if names.qkv else _one_head_after_the_other(n_heads, fused, output)
-    return _by_head(cut, inner, n_heads)
+    if names.qkv:
+        return _by_head(_in_turn(fused, output), inner, n_seen, names.heads)
+    n_heads = names.heads or _n_heads(inner, output.shape[1], n_seen)
+    return _by_head(_one_head_after_the_other(n_heads, fused, output), inner, n_seen, n_heads)
 
 
 def _modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -179,18 +192,36 @@ def _modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield ".".join(part for part in name.split(".") if part != "_orig_mod"), module
 
 
-def _suspects(model: nn.Module, settled: list[str]) -> Iterator[tuple[str, str]]:
-    """Innermost modules with parameters that call themselves attention and neither are, hold nor belong to one that is settled."""
-    called = [
-        (name, type(module).__name__)
-        for name, module in _modules(model)
-        if any(word in f"{name.rpartition('.')[2]} {type(module).__name__}".lower() for word in ("attn", "attention"))
-        and any(parameter.ndim > 1 for parameter in module.parameters())
-    ]
-    for name, kind in called:
-        holds_other = any(other != name and _inside(other, name) for other, _ in called)
+def _suspects(model: nn.Module, settled: list[str], seen: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Modules with matrices in which attention was seen, and innermost ones that call themselves attention, which neither are, hold
+    nor belong to one that is settled.
+    """
+    holders = {name: type(module).__name__ for name, module in _modules(model) if _holds_matrices(module)}
+    ran = {_nearest(layer, holders) for layer in seen} - {None}
+    called = {
+        name: kind
+        for name, kind in holders.items()
+        if any(word in f"{name.rpartition('.')[2]} {kind}".lower() for word in ("attn", "attention"))
+        and not any(_inside(name, other) or _inside(other, name) for other in ran if other)
+    }
+    called = {name: kind for name, kind in holders.items() if name in ran or name in called}
+    for name, kind in called.items():
+        holds_other = any(other != name and _inside(other, name) for other in called)
         if not holds_other and not any(_inside(name, other) or _inside(other, name) for other in settled):
             yield name, kind
+
+
+def _holds_matrices(module: nn.Module) -> bool:
+    """And is not one itself, whatever it is called."""
+    is_matrix = isinstance(module, nn.Linear | nn.Embedding) or type(module).__name__ == "Conv1D"
+    return not is_matrix and any(parameter.ndim > 1 for parameter in module.parameters())
+
+
+def _nearest(name: str, holders: Mapping[str, str]) -> str | None:
+    """The module itself or the nearest around it that is among these."""
+    while name not in holders and name:
+        name = name.rpartition(".")[0]
+    return name if name in holders else None
 
 
 def _inside(name: str, outer: str) -> bool:
@@ -202,25 +233,25 @@ def _listed(names: list[str]) -> str:
     return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
 
 
-def _read(module: nn.Module) -> HeadWeights | None:
+def _read(module: nn.Module, n_seen: int = 0) -> HeadWeights | None:
     """Weights by head; None if the module does not look like attention of a known kind."""
     if isinstance(module, nn.MultiheadAttention):
-        return _by_head(_of_torch(module), module)
+        return _by_head(_of_torch(module), module, n_seen)
     if _has(module, "c_attn", "c_proj"):
-        return _by_head(_of_c_attn(module), module)
+        return _by_head(_of_c_attn(module), module, n_seen)
     if _has(module, "query_key_value", "dense"):
-        return _by_head(_interleaved(module), module)
+        return _by_head(_interleaved(module), module, n_seen)
     inner, output = module._modules.get("self", module._modules.get("attention")), module._modules.get("output")
     if inner is not None and output is not None and _has(inner, "query", "key", "value") and _has(output, "dense"):
-        return _by_head(_of_bert(inner, output), inner)
+        return _by_head(_of_bert(inner, output), inner, n_seen)
     for *names, outputs in _SEPARATE:
         if _has(module, *names):
-            return _by_head(_separate(module, names, outputs), module)
+            return _by_head(_separate(module, names, outputs), module, n_seen)
     for fused, outputs in _FUSED:
         output_name = next((name for name in outputs if _has(module, fused, name)), None)
         # Other layers than attention call their first matrix `in_proj`: state spaces, short convolutions.
         if output_name is not None and (fused != "in_proj" or "att" in type(module).__name__.lower()):
-            return _by_head(_in_turn(_matrix(module, fused), _matrix(module, output_name)), module)
+            return _by_head(_in_turn(_matrix(module, fused), _matrix(module, output_name)), module, n_seen)
     return None
 
 
@@ -251,7 +282,10 @@ def _in_turn(fused: Tensor, output: Tensor) -> _Matrices:
     width = output.shape[1]
     n_keys, odd = divmod(fused.shape[0] - width, 2)
     if odd or not 0 < n_keys <= width:
-        raise Unreadable(f"fused weights of shape {tuple(fused.shape)} are not queries, keys and values")
+        raise Unreadable(
+            f"fused weights of shape {tuple(fused.shape)} are not queries, keys and values of an output of shape "
+            f"{tuple(output.shape)}; the two may be swapped"
+        )
     query, key, value = fused.split([width, n_keys, n_keys])
     return _Matrices(query, key, value, output)
 
@@ -288,8 +322,8 @@ def _separate(module: nn.Module, names: list[str], outputs: tuple[str, ...]) -> 
     return _Matrices(query, key, value, _matrix(module, output))
 
 
-def _by_head(weights: _Matrices, module: nn.Module, told: int = 0) -> HeadWeights:
-    n_heads = told or _n_heads(module, weights.query.shape[0])
+def _by_head(weights: _Matrices, module: nn.Module, n_seen: int, told: int = 0) -> HeadWeights:
+    n_heads = told or _n_heads(module, weights.query.shape[0], n_seen)
     width = max(weights.query.shape[0] // n_heads, 1)
     n_key_heads = max(weights.key.shape[0] // width, 1)
     fits = (
@@ -307,8 +341,8 @@ def _by_head(weights: _Matrices, module: nn.Module, told: int = 0) -> HeadWeight
     return HeadWeights(query, key, value, weights.output.T.unflatten(0, (n_heads, -1)))
 
 
-def _n_heads(module: nn.Module, n_rows: int) -> int:
-    """From the number or the width of heads that the module knows, or its configuration."""
+def _n_heads(module: nn.Module, n_rows: int, n_seen: int = 0) -> int:
+    """From the number or the width of heads that the module knows, or its configuration; else as many as were seen."""
     for owner in (module, getattr(module, "config", None)):
         for name in COUNTS:
             count = getattr(owner, name, None)
@@ -318,6 +352,8 @@ def _n_heads(module: nn.Module, n_rows: int) -> int:
             width = getattr(owner, name, None)
             if isinstance(width, int) and width > 0 and n_rows % width == 0:
                 return n_rows // width
+    if n_seen and n_rows % n_seen == 0:
+        return n_seen
     raise Unreadable(
         "it is not said how many heads there are: give the module an attribute `num_heads`, or name its matrices and "
         '"heads" in `weights=`'

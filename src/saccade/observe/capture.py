@@ -118,7 +118,9 @@ class Capture(TorchFunctionMode):
         query, key, value = (args[place] if len(args) > place else kwargs[name] for place, name in enumerate(named))
         self.sizes[layer], self.widths[layer] = tuple(query.shape[:-2]), value.shape[-1]
         self._layout.check_tokens(layer, owner, query.shape[-2], key.shape[-2], value.shape[-1])
-        return of_dot_product(self._layout.axes(layer, owner, self.sizes[layer]), output, *args, **kwargs)
+        mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
+        axes = self._layout.axes(layer, owner, self.sizes[layer])
+        return of_dot_product(axes, output, *args, **kwargs, left=self._trail.left_by(mask))
 
     def _of_product(self, layer: str, owner: Any, func: Any, output: Tensor, args: tuple, kwargs: dict[str, Any]) -> Any:
         found = self._trail.taken(func, output, args, kwargs)

@@ -15,7 +15,7 @@ from torch.nn.attention.bias import CausalBias
 
 from saccade.observe.attention_call import AttentionCall, relative_error, softmax, without_blind_rows
 from saccade.observe.layout import Axes
-from saccade.observe.masks import MASKED, masked_level
+from saccade.observe.masks import MASKED, left_by, masked_level
 
 
 def of_dot_product(
@@ -30,8 +30,11 @@ def of_dot_product(
     *,
     scale: float | None = None,
     enable_gqa: bool = False,
+    left: Tensor | None = None,
 ) -> AttentionCall:
-    """Of `scaled_dot_product_attention`, called with these arguments."""
+    """Of `scaled_dot_product_attention`, called with these arguments; `left` are keys that the parts of a mask of numbers leave, if
+    it was seen how it was made.
+    """
     q, made = (axes.of(tensor.detach()) for tensor in (query, output))
     k, v = (_of_keys(tensor.detach(), query, axes, len(q)) for tensor in (key, value))
     k = k.contiguous()  # once: a product with keys laid out otherwise copies them for every block of queries
@@ -40,28 +43,33 @@ def of_dot_product(
     mask = None if attn_mask is None else axes.of(_with_axes_of(query, attn_mask.detach()))
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
-    masked = MASKED if mask is None or mask.dtype == torch.bool else masked_level(mask)
-
+    seen = None if mask is None else axes.of(_with_axes_of(query, _left(attn_mask.detach(), left)))
     ends = _ends(mask, q.shape[2], k.shape[2], is_causal)
 
-    def of_mask(start: int, stop: int) -> Tensor | None:
+    def rows_of(mask: Tensor | None, start: int, stop: int) -> Tensor | None:
         part = mask if mask is None or mask.shape[2] == 1 else mask[:, :, start:stop]
         return part if part is None or part.shape[3] == 1 else part[..., : max(ends[start:stop])]
 
     def visible(start: int, stop: int) -> Tensor:
         rows, keys = torch.arange(start, stop, device=q.device)[:, None], torch.arange(max(ends[start:stop]), device=q.device)
-        allowed, part = (rows >= keys)[None, None] | (not is_causal), of_mask(start, stop)
-        return allowed if part is None else allowed & (part if part.dtype == torch.bool else part > masked)
+        allowed, part = (rows >= keys)[None, None] | (not is_causal), rows_of(seen, start, stop)
+        return allowed if part is None else allowed & part
 
     def scored(start: int, stop: int, dtype: torch.dtype) -> Tensor:
         sought, kept = factor * q[:, :, start:stop].to(dtype), k[:, :, : max(ends[start:stop])]
-        scores, part = _products(sought, kept, dtype), of_mask(start, stop)
+        scores, part = _products(sought, kept, dtype), rows_of(mask, start, stop)
         if part is not None and part.dtype != torch.bool:
             return scores + part
         return scores.masked_fill(~visible(start, stop), -math.inf)
 
     kind = "scaled_dot_product_attention"
     return replace(_from_scores(kind, q, k, v, made, scored, dropout_p), visible=visible)
+
+
+def _left(mask: Tensor, left: Tensor | None) -> Tensor:
+    """Keys that a mask leaves, of its shape: what its numbers say, and what its parts said before they were added."""
+    own = mask if mask.dtype == torch.bool else mask > masked_level(mask)
+    return own if left is None else own & left
 
 
 def _ends(mask: Tensor | None, n_queries: int, n_keys: int, is_causal: bool) -> list[int]:
@@ -135,7 +143,15 @@ def of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> Attention
         return None if dropped else relative_error(asked(start, stop, dtype)[0], output[0][start:stop])
 
     kind, scores = "multi_head_attention_forward", _multi_head_scores(call)
-    visible = None if scores is None else lambda start, stop: ~(scores(start, stop, torch.float32) <= MASKED)  # NaN is visible
+    left = None if mask is None else left_by(mask.detach())
+    if left is not None and left.ndim == 3:
+        left = left.unflatten(0, (-1, int(call["num_heads"])))
+
+    def of_scores(start: int, stop: int) -> Tensor:
+        rows = ~(cast(Any, scores)(start, stop, torch.float32) <= MASKED)  # NaN is visible
+        return rows if left is None else rows & left[..., start:stop, :]
+
+    visible = None if scores is None else of_scores
     n_keys = rows(0, 1, torch.float32).shape[-1]
     sizes = n_batch, int(call["num_heads"]), n_queries, n_keys
     return AttentionCall(kind, *sizes, rows, reproduced, output[0].dtype, visible, scores)

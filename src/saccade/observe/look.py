@@ -33,6 +33,15 @@ class Look:
     maps: list[Tensor | None] = field(default_factory=list)  # (sequence, head, map_query, key); None if sequences are folded
     unseen: list[str] = field(default_factory=list)
 
+    @property
+    def n_heads(self) -> dict[str, int]:
+        """By the module that computed them."""
+        return {
+            layer.partition("#")[0]: len(told["entropy"])
+            for layer, told in zip(self.layers, self.statistics, strict=True)
+            if "entropy" in told
+        }
+
     def leave_out(self, approximate: set[str]) -> None:
         """Layers whose softmaxes are no weights of queries on keys."""
         kept = [place for place, layer in enumerate(self.layers) if layer.partition("#")[0] not in approximate]
@@ -135,11 +144,22 @@ def _blind_spots(model: nn.Module, layers: list[str]) -> list[str]:
     suspects: dict[str, list[str]] = {}
     for name, module in modules.items():
         kind = type(module)
-        if (kind in seen or _NAMED_ATTENTION.search(kind.__name__)) and not is_seen(name):
+        beside = name.rpartition(".")[0]
+        is_called = _NAMED_ATTENTION.search(kind.__name__) and _may_attend(module, bool(beside) and is_seen(beside))
+        if (kind in seen or is_called) and not is_seen(name):
             suspects.setdefault(kind.__name__, []).append(name)
     return [
         f"attention in {listed(names)}, of class {kind}, which was not run or cannot be read" for kind, names in suspects.items()
     ]
+
+
+def _may_attend(module: nn.Module, is_beside_attention: bool) -> bool:
+    """Whether a module that is called attention may have some of its own: not without a forward pass, nor, beside attention that
+    was seen, if it has one matrix alone, which makes no more than it is given: what projects the answer.
+    """
+    matrices = [parameter for parameter in module.parameters() if parameter.ndim > 1]
+    projects = len(matrices) == 1 and matrices[0].shape[0] <= matrices[0].shape[-1]
+    return type(module).forward is not nn.Module.forward and not (projects and is_beside_attention)
 
 
 def listed(names: list[str]) -> str:

@@ -7,21 +7,25 @@ from torch import Tensor
 # What is added to the score of a masked key is at or below it: -1e4, -1e9, the least number of a type, -inf. A bias by distance
 # (ALiBi) is above it up to 20,000 tokens.
 MASKED = -9999.0
-_LEAST_BIAS = -99.0  # a weight of e^-99 is none
+_GAP = 80.0  # a weight of e^-80 is none
 
 
 def masked_level(mask: Tensor) -> float:
-    """What is added to the score of a masked key is at or below it. Some add -100 (windows that are shifted): a mask with no number
-    but 0 and one so low hides keys, a bias by distance has many.
+    """What is added to the score of a masked key is at or below it. Some add -100 or -1000 (windows that are shifted), perhaps to a
+    bias: numbers in two groups with a gap between them, wider than the group of those left, hide keys. A bias by distance has
+    numbers all the way.
     """
-    least = float(mask.min())
-    is_mask = MASKED < least <= _LEAST_BIAS and bool(((mask == 0) | (mask == least)).all())
-    return least / 2 if is_mask else MASKED
+    level = max(float(mask.min()) / 2, MASKED)
+    hidden, left = mask[mask <= level], mask[mask > level]
+    if hidden.numel() == 0 or left.numel() == 0:
+        return MASKED
+    lowest = float(left.min())
+    return level if lowest - float(hidden.max()) >= max(_GAP, float(left.max()) - lowest) else MASKED
 
 
 def left_by(mask: Tensor) -> Tensor | None:
     """Keys that a tensor added to scores leaves, of its shape; None if it hides none."""
-    if not mask.is_floating_point() or mask.numel() == 0 or not bool(mask.min() <= _LEAST_BIAS):
+    if not mask.is_floating_point() or mask.numel() == 0 or not bool(mask.min() <= -_GAP):
         return None
     left = mask > masked_level(mask)
     return None if bool(left.all()) else left

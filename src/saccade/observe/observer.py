@@ -20,8 +20,10 @@ from saccade.observe.attention_weights import Names
 from saccade.observe.drive import AttentionDrive
 from saccade.observe.guard import Guard, say
 from saccade.observe.layout import Layout
-from saccade.observe.look import look
+from saccade.observe.look import Look, listed, look
+from saccade.observe.memories import Memories, hint
 from saccade.observe.movement import Movement
+from saccade.observe.plain_weights import dequantised
 from saccade.observe.probe import MAIN, SECOND, LayerTokens, Probe, RepeatedProbe
 from saccade.observe.self_check import Check, UnfaithfulError, layout_of, self_check, tried
 from saccade.observe.texts import attended, texts_of
@@ -57,6 +59,7 @@ class Observer:
         self._movement = Movement()
         self._repeated: RepeatedProbe | None = None
         self._layout = Layout()
+        self._memories, self._leaves_memories_out = Memories(model), False
 
     def checked(self) -> Check:
         """The self-check, before the first observation; a model that fails it is not observed."""
@@ -71,6 +74,7 @@ class Observer:
             reason = " ".join(str(error).split()) or "no reason given"
             raise UnfaithfulError(
                 f"attention of this model cannot be read ({type(error).__name__}: {reason}); nothing was recorded."
+                f"{hint(self._model)}"
             ) from error
         self._repeated = self._checked_repeated()
         return check
@@ -96,8 +100,10 @@ class Observer:
             self._drive()
 
     def _checked_repeated(self) -> RepeatedProbe | None:
-        """The repeated probe, if there can be one and the model takes it."""
-        for repeated in (RepeatedProbe.of(self._probe), RepeatedProbe.of(self._probe, self._probe.n_positions)):
+        """The repeated probe, if there can be one and the model takes it: some take one length or one number of sequences only."""
+        shapes = [(), (self._probe.n_positions,), (self._probe.n_positions, self._probe.n_batch)]
+        for shape in shapes:
+            repeated = RepeatedProbe.of(self._probe, *shape)
             if repeated is not None:
                 with suppress(InputError):
                     tried(self._model, repeated.probe)
@@ -115,12 +121,12 @@ class Observer:
 
     def observed(self, step: int) -> dict[str, np.ndarray]:
         """What is measured now."""
-        found = look(self._model, self._probe, self._tokens, self._maps, self._repeated, self._layout)
+        found = self._look()
         self._seen_weights = self._weights_now()
         arrays = found.arrays(self._account.layers_with(found))
         self._account.note(found, arrays)
         if self._weights and step >= self._weights_due:
-            arrays |= self._of_weights()
+            arrays |= self._of_weights(found)
             self._weights_due = 2 * step + 1  # weights move slowly, and their spectra cost more than attention does
         if self._drive is not None:
             with self._guard("what drives attention was left out"):
@@ -133,6 +139,23 @@ class Observer:
             arrays["sink_share"] = np.asarray((arrays["sink_mass"][known] > SINK).mean())
         return arrays
 
+    def _look(self) -> Look:
+        """With what the model holds; if that fails, and from then on, without memories of batches that it was trained on."""
+        given = self._probe, self._tokens, self._maps, self._repeated, self._layout
+        if not self._leaves_memories_out:
+            try:
+                return look(self._model, *given)
+            except (RuntimeError, ValueError, IndexError):
+                if not self._memories.new():
+                    raise
+        names = self._memories.new()
+        with self._memories.left_out():
+            found = look(self._model, *given)
+        if not self._leaves_memories_out:
+            say(f"the probe does not fit what training has left in {listed(names)}: from here on it is run without")
+        self._leaves_memories_out = True
+        return found
+
     def has_changed(self) -> bool:
         """Whether the model has been updated since it was last observed."""
         return self._seen_weights != self._weights_now()
@@ -141,12 +164,11 @@ class Observer:
     def _weights_now(self) -> bytes:
         """Some numbers of every parameter: an update changes them. PyTorch's own count of changes leaves fused optimisers out."""
         here: list[Any] = [each.to_local() if hasattr(each, "to_local") else each for each in self._model.parameters()]
-        sampled = (weight.detach().flatten()[:: max(1, weight.numel() // _SAMPLED)] for weight in here)
-        return b"".join(numbers.double().cpu().numpy().tobytes() for numbers in sampled)
+        return b"".join(_sample(weight) for weight in here)
 
-    def _of_weights(self) -> dict[str, np.ndarray]:
+    def _of_weights(self, seen: Look) -> dict[str, np.ndarray]:
         names = self._weights if isinstance(self._weights, Names) else None
-        found = weight_statistics(self._model, names)
+        found = weight_statistics(self._model, names, seen.n_heads)
         self._account.note_weights(found)
         return {
             name: self._account.in_place(found.layers, values) if "weight_layer" in found.axes[name] else values.astype(np.float32)
@@ -157,3 +179,12 @@ class Observer:
         """The top singular value of F and its pair, head by head."""
         layers = list(drive.layers)
         return {f"drive_{name}": self._account.in_place(layers, getattr(drive, name)) for name in ("rate", "query_to", "key_to")}
+
+
+def _sample(weight: torch.Tensor) -> bytes:
+    """Some of its numbers; of one that does not give any, a quantised one of an unknown kind, which it is and how often written."""
+    try:
+        numbers = dequantised(weight.detach()).flatten()[:: max(1, weight.numel() // _SAMPLED)]
+        return numbers.double().cpu().numpy().tobytes()
+    except Exception:  # whatever such tensors raise at what they cannot do
+        return f"{id(weight)} {weight._version}".encode()

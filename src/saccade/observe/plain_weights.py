@@ -31,9 +31,21 @@ def plain_weight(name: str, module: nn.Module) -> Tensor:
     return weight.T if transposed else weight
 
 
+def dequantised(weight: Tensor) -> Tensor:
+    """As plain numbers, if it is kept in another form (torchao) and can say which it stands for."""
+    try:
+        weight.flatten()
+    except NotImplementedError:  # what tensors of other kinds raise at an operation that they do not have
+        return weight.dequantize()
+    return weight
+
+
 def checked_matrix(name: str, weight: Tensor) -> Tensor:
     """`weight` if it is a matrix of floating-point numbers. One that is spread over processes (FSDP) is gathered: all must ask."""
-    weight = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
+    try:
+        weight = dequantised(weight.full_tensor() if hasattr(weight, "full_tensor") else weight)
+    except NotImplementedError as error:
+        raise Unreadable(f"{name} is a {type(weight).__name__}, which does not give its numbers") from error
     if weight.is_meta or weight.ndim != 2 or weight.numel() == 0:
         raise Unreadable(f"the values of {name} are not all in this process")
     if not weight.is_floating_point():

@@ -23,7 +23,8 @@ MAIN, SECOND = "the text", "the second text"
 _NO_TEXT = {"labels", "position_ids"}  # numbers by position that are not a text
 
 
-_LEAST_PERIOD = 4  # different tokens of a repeated probe: with two, the token before is also the one that came after
+_LEAST_PERIOD = 3  # different tokens of a repeated probe: with two, the token before is also the one that came after
+_LEAST_PERIODS = 3  # that differ: a head that looks back by a fixed number of positions fits one of them, and the others tell
 _MOST_REPEATED = 4  # sequences of it: enough for a scatter
 _MOST_POSITIONS = 256  # of each, if the model takes sequences of any length: a longer one would cost as much as the probe itself
 
@@ -153,6 +154,11 @@ class Probe:
             raise InputError(
                 "the probe's tensors are on the device `meta`, which holds no numbers; give it tensors on another one."
             )
+        if all(tensor.ndim == 1 for tensor in tensors):
+            raise InputError(
+                f"the probe has one axis, of shape {tuple(tensors[0].shape)}; it must be a batch, an axis of sequences before that "
+                "of positions. For one sequence pass `probe[None]`."
+            )
         if any(tensor.numel() == 0 for tensor in tensors):
             raise InputError("the probe is empty; it must hold at least one sequence of at least one token.")
         return tensors[0].shape[self._axis]
@@ -237,25 +243,28 @@ class Probe:
 class RepeatedProbe:
     """Random tokens of the probe, the same again and again: which heads find what came after a token before?
 
-    `probe` has at most `_MOST_REPEATED` sequences, as long as those of the probe it is made from or of `_MOST_POSITIONS` tokens; in
-    each, different tokens come in the same order over and over, as many as its entry of `periods` (sequence). These differ: a head
-    that looks back by a fixed number of positions finds what it would in one of the sequences only. Tokens are drawn from those of
-    the probe, so that the model knows them.
+    `probe` has up to `_MOST_REPEATED` sequences, however many the probe has that it is made from, as long as those or of
+    `_MOST_POSITIONS` tokens; in each, different tokens come in the same order over and over, as many as its entry of `periods`
+    (sequence). These differ: a head that looks back by a fixed number of positions finds what it would in one of the sequences
+    only. Tokens are drawn from those of the probe, so that the model knows them.
     """
 
     def __init__(self, probe: Probe, periods: Tensor) -> None:
         self.probe, self.periods = probe, periods
 
     @classmethod
-    def of(cls, probe: Probe, longest: int = _MOST_POSITIONS) -> RepeatedProbe | None:
-        """None if the probe is not a text alone, or too short, or has too few different tokens."""
+    def of(cls, probe: Probe, longest: int = _MOST_POSITIONS, n_sequences: int | None = None) -> RepeatedProbe | None:
+        """None if the probe is not a text alone, or if fewer than `_LEAST_PERIODS` periods are possible: it is too short, has too
+        few different tokens, or there are too few sequences; their number is chosen if it is not given.
+        """
         known = np.unique(np.concatenate(probe.documents() or [np.zeros(0, np.int64)]))
         length = min(probe.n_positions, longest)
-        most = min(length // 2, len(known))
-        if most < _LEAST_PERIOD:
+        possible = range(min(length // 2, len(known)), _LEAST_PERIOD - 1, -1)
+        n_made = min(len(possible), _MOST_REPEATED) if n_sequences is None else n_sequences
+        if min(len(possible), n_made) < _LEAST_PERIODS:
             return None
         rng = np.random.default_rng(0)
-        periods = [max(_LEAST_PERIOD, most - place) for place in range(min(probe.n_batch, _MOST_REPEATED))]
+        periods = [possible[place % len(possible)] for place in range(n_made)]
         rounds = [np.resize(rng.choice(known, period, replace=False), length) for period in periods]
         made = probe.with_ids(torch.from_numpy(np.stack(rounds)))
         return None if made is None else cls(made, torch.tensor(periods, device="cpu"))

@@ -278,6 +278,7 @@ class Recorder:
 
     def look(self, step: int, loss: float | None = None) -> None:
         """The same outside training: an error is raised."""
+        step = checked_count("step", plain(step), low=0, high=_MOST_STEPS)
         self._go_on(step)
         started = time.perf_counter()
         try:

@@ -9,8 +9,6 @@ the second cannot, and is asked in float32 only: in narrower types the eager ker
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,6 +20,7 @@ from saccade.observe.attention_call import AttentionCall, given_weights
 from saccade.observe.attention_statistics import largest_difference, row_blocks, statistics
 from saccade.observe.capture import Capture
 from saccade.observe.layout import Layout
+from saccade.observe.memories import hint
 from saccade.observe.probe import LayerTokens, Probe
 from saccade.observe.undisturbed import undisturbed
 
@@ -167,7 +166,9 @@ def tried(model: nn.Module, probe: Probe) -> None:
             probe.run(model)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split()) or "it gave no reason"
-        raise InputError(f"the model cannot be called with this probe: {type(error).__name__}, {reason}.") from error
+        raise InputError(
+            f"the model cannot be called with this probe: {type(error).__name__}, {reason.rstrip('.')}.{hint(model)}"
+        ) from error
 
 
 def _check_layout(whole: _Compared, first: _Compared) -> None:
@@ -198,8 +199,10 @@ def _against_eager(model: nn.Module, probe: Probe, tokens: LayerTokens, first: _
         return None
     kinds: set[str] = set()
     try:
-        with undisturbed(model), _eager(model), Capture(lambda call: kinds.add(call.kind), model):
-            weights = returned_weights(probe.run(model, output_attentions=True))
+        with undisturbed(model):  # which gives each part its own kernel back
+            model.set_attn_implementation("eager")  # type: ignore[operator]
+            with Capture(lambda call: kinds.add(call.kind), model):
+                weights = returned_weights(probe.run(model, output_attentions=True))
     except Exception:  # a model that cannot give them; whether it runs at all was asked before
         return None
     if kinds != {"softmax"} or len(weights) != len(first.seen) or not all(map(_are_weights, weights)):
@@ -233,34 +236,6 @@ def _without_masks(found: dict[str, Tensor]) -> dict[str, Tensor]:
     """Without what depends on which keys are visible, or on logits: of eager weights neither is known."""
     unknown = ("relative_entropy", "decile_focus", "uniform_mass", "standard_error", "entropy_bound", "entropy_slack")
     return {name: value for name, value in _of_weights(found).items() if name not in unknown}
-
-
-@contextmanager
-def _eager(model: Any) -> Iterator[None]:
-    """With eager kernels inside the block; afterwards each part has the kernel it had, which need not be that of the whole."""
-    kept = [(config, dict(vars(config))) for config in _configurations(model)]
-    model.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        for config, before in kept:
-            for name in _KERNEL & vars(config).keys() | _KERNEL & before.keys():
-                vars(config)[name] = before.get(name)
-
-
-_KERNEL = {"_attn_implementation", "_attn_implementation_internal"}  # where Transformers keep the name of the kernel
-
-
-def _configurations(model: Any) -> list[Any]:
-    """Of the model and of all its parts, each once."""
-    found: dict[int, Any] = {}
-    waiting = [config for module in model.modules() if (config := getattr(module, "config", None)) is not None]
-    while waiting:
-        config = waiting.pop()
-        if id(config) not in found and hasattr(config, "__dict__"):
-            found[id(config)] = config
-            waiting += [getattr(config, name, None) for name in getattr(config, "sub_configs", {})]
-    return list(found.values())
 
 
 def returned_weights(answer: Any) -> list[Tensor]:

@@ -29,6 +29,7 @@ from saccade.observe.masks import MASKED, left_by
 
 SOFTMAXES = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
 PRODUCTS = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum, torch.baddbmm, Tensor.baddbmm}
+PRODUCTS |= {torch.mm, Tensor.mm}  # of one sequence and head: said to be unseen
 # Between softmax and product these leave the weights what they are, but for their type, layout or dropped entries.
 _PASSING = {
     "dropout",
@@ -109,6 +110,7 @@ class SoftmaxTrail:
     def __init__(self) -> None:
         self._weights: WeakIdKeyDictionary = WeakIdKeyDictionary()  # tensor -> _Weights
         self._facts: WeakIdKeyDictionary = WeakIdKeyDictionary()  # tensor -> _Fact
+        self._flat: WeakIdKeyDictionary = WeakIdKeyDictionary()  # tensor of two axes that is a softmax -> what to say if it is used
         self._all: list[_Softmax] = []
         self._elsewhere: list[str] = []
 
@@ -129,6 +131,11 @@ class SoftmaxTrail:
             return _Fact(of_parameter=True)
         return self._facts.get(value, _Fact()) if isinstance(value, Tensor) else _Fact()
 
+    def left_by(self, mask: Any) -> Tensor | None:
+        """Keys that the parts of a mask have left, of its shape; None where it was not seen how it was made."""
+        visible = self._fact(mask).visible
+        return None if visible is None or visible.shape != mask.shape else visible
+
     def note_softmax(self, output: Tensor, args: tuple, kwargs: dict[str, Any]) -> None:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         scores: Any = args[0] if args else kwargs.get("input")
@@ -138,6 +145,8 @@ class SoftmaxTrail:
             source = _Softmax(what, fact.of_product)
             self._all.append(source)
             self._weights[output] = _Weights(source, None, scores.detach(), fact.visible)
+        elif output.ndim == 2 and dim in (-1, 1):
+            self._flat[output] = f"a softmax over {tuple(output.shape)} times values, without axes for sequences and heads"
         elif output.ndim >= 4:
             self._elsewhere.append(f"a softmax over axis {dim} of {tuple(output.shape)}; attention is seen over the last axis only")
 
@@ -147,6 +156,8 @@ class SoftmaxTrail:
         if not isinstance(output, Tensor) or name not in _FOLLOWED:
             return
         given = [value for value in _flat(args, kwargs) if isinstance(value, Tensor)]
+        if given and given[0] in self._flat and name in _PASSING:
+            self._flat[output] = self._flat[given[0]]
         known = next((found for value in given if (found := self._known(value)) is not None), None)
         if known is not None:
             self._pass_on(known, name, output, args, given)
@@ -197,6 +208,8 @@ class SoftmaxTrail:
     def note_product(self, output: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Of two activations: scores, or what keys and values make together."""
         operands = [value for value in _flat(args, kwargs) if isinstance(value, Tensor)]
+        if len(operands) == 2 and operands[0] in self._flat and not self._fact(operands[1]).of_parameter:
+            self._elsewhere.append(self._flat[operands[0]])
         if len(operands) > 1 and all(value.ndim >= 3 and not self._fact(value).of_parameter for value in operands[-2:]):
             added = operands[0] if len(operands) == 3 else None  # of baddbmm: a bias, or a mask
             left = None if added is None else left_by(added.detach())
@@ -370,6 +383,8 @@ def _like(visible: Tensor, output: Tensor, name: str) -> Tensor | None:
         return visible
     if name in ("view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze") and visible.numel() == output.numel():
         return visible.reshape(output.shape)
+    if name == "expand":
+        return visible.expand(output.shape)
     if name == "cat" and visible.shape[:-1] == output.shape[:-1] and visible.shape[-1] < output.shape[-1]:
         return F.pad(visible, (0, output.shape[-1] - visible.shape[-1]), value=True)  # sinks
     return None

@@ -1,9 +1,9 @@
 """Observe a model without a trace: after the block everything is bit for bit as it was before.
 
-Kept: modules and their modes, gradients, buffers, embeddings with a largest norm, plain attributes with the tensors, lists and
-dictionaries in them, configurations, the state of all random generators. The look itself is in evaluation mode, without gradients,
-and runs compiled parts as plain Python, so that their calls can be seen. Limit: what a pass changes inside other objects that a
-module holds stays as the pass left it.
+Kept: modules and their modes, gradients, buffers, embeddings with a largest norm, plain attributes with the tensors, arrays,
+lists and dictionaries in them, configurations, the state of all random generators. The look itself is in evaluation mode, without
+gradients, and runs compiled parts as plain Python, so that their calls can be seen. Limit: what a pass changes inside other objects
+that a module holds stays as the pass left it.
 """
 
 from __future__ import annotations
@@ -83,12 +83,13 @@ _OWN = {"_parameters", "_buffers", "training"}  # of a module, seen to elsewhere
 
 
 class _Held:
-    """Attributes of modules, and of the lists, dictionaries, tensors and configurations in them, as they are now."""
+    """Attributes of modules, and of the lists, dictionaries, tensors, arrays and configurations in them, as they are now."""
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         self._dictionaries: dict[int, tuple[dict, dict]] = {}  # by identity: the dictionary, and what it holds now
         self._sequences: dict[int, tuple[Any, list]] = {}
         self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._arrays: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         for module in modules:
             self._keep_dictionary(vars(module))
 
@@ -104,6 +105,9 @@ class _Held:
             self._keep_dictionary(value)
         elif isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter):
             self._tensors.setdefault(id(value), (value, value.detach().clone()))
+        elif isinstance(value, np.ndarray):
+            if value.flags.writeable and not isinstance(value, np.memmap):  # which is a file, of all data perhaps
+                self._arrays.setdefault(id(value), (value, value.copy()))
         elif isinstance(value, list | deque | set):
             if id(value) not in self._sequences:
                 self._sequences[id(value)] = value, list(value)
@@ -127,6 +131,8 @@ class _Held:
                 (place.update if isinstance(place, set) else place.extend)(entries)
         for tensor, value in self._tensors.values():
             _write(tensor, value)
+        for array, numbers in self._arrays.values():
+            np.copyto(array, numbers)
 
 
 def _is_plain_holder(value: Any) -> bool:

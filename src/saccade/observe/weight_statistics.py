@@ -13,6 +13,8 @@ Not here: where the weights are found (`attention_weights.py`, `embedding_weight
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,15 +60,18 @@ class WeightStatistics(NamedTuple):
 
 
 @torch.no_grad()
-def weight_statistics(model: nn.Module, names: Names | None = None) -> WeightStatistics:
-    """Statistics of all weights that are recognised, and of attention whose matrices have these names.
+def weight_statistics(
+    model: nn.Module, names: Names | None = None, seen: Mapping[str, int] = MappingProxyType({})
+) -> WeightStatistics:
+    """Statistics of all weights that are recognised, and of attention whose matrices have these names; `seen` are numbers of heads
+    by the modules in which attention was seen.
 
     Axes `weight_layer` and `weight_head` go with heads; they are not those of attention statistics, as
     a module may be called more than once. Missing where a module has fewer heads, or narrower ones, than another.
     """
     inner = unwrapped(model)
     embeddings, unrecognised = embedding_weights(inner)
-    heads, unread = attention_weights(inner, names)
+    heads, unread = attention_weights(inner, names, seen)
     values: dict[str, Array] = {}
     spectra = {id(weight): _spectrum(weight) for weight in embeddings.values()}  # tied weights once
     for part, weight in embeddings.items():

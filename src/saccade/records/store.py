@@ -169,6 +169,8 @@ def load_record(path: str | Path) -> xr.Dataset:
             return _read_zarr(folder)
         except Exception as error:  # whatever Zarr, xarray and the codecs raise on damaged or forged files
             reason = str(error)
+        if not folder.exists():
+            raise InputError(f"{path} is not a record that can be read: there is no such folder.")
         if wrong := damage(folder):
             raise InputError(f"{path} is not a record that can be read: {wrong}.")
     raise InputError(f"{path} is not a record that can be read: {reason}")

@@ -6,6 +6,7 @@
 | `duplicate`      | at least .3 goes to earlier occurrences of the query's token                        |
 | `previous token` | at least .3 goes to the token before the query                                      |
 | `first token`    | at least .3 goes to the first token: a sink                                         |
+| `own token`      | at least .3 goes to the query's own token                                           |
 | `collapsed`      | none of these, and its relative entropy is at most .02: one key for each query      |
 | `focused`        | none of these, and it is at most .5: as spread as the root of the number of keys    |
 | `uniform`        | none of these, and it is at least .95                                               |
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,6 +36,7 @@ from numpy.typing import NDArray
 
 from saccade.errors import InputError
 from saccade.records.layer_names import short_names
+from saccade.records.store import load_record
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -46,8 +49,8 @@ FROZEN = 0.05  # of its attention: a twentieth, while the step doubles; the leas
 SETTLED = 2**0.25  # by which the step must have grown since movement fell below that
 N_BELOW = 2  # observations below it that a freeze takes
 ERRORS = 2.0  # standard errors beyond a level at which it counts as crossed: one in forty by chance
-STATES = ("uniform", "uneven", "focused", "collapsed", "first token", "previous token", "duplicate", "induction")
-PLACES = {"sink_mass": 4, "previous_mass": 5, "duplicate_mass": 6, "induction_mass": 7}  # place in `STATES`
+STATES = ("uniform", "uneven", "focused", "collapsed", "first token", "previous token", "duplicate", "induction", "own token")
+PLACES = {"sink_mass": 4, "previous_mass": 5, "duplicate_mass": 6, "induction_mass": 7, "self_mass": 8}  # place in `STATES`
 _MISSING = -1
 _WORDS = {
     "uniform": "became uniform",
@@ -57,12 +60,14 @@ _WORDS = {
     "previous token": "became a previous-token head",
     "duplicate": "became a duplicate-token head",
     "induction": "became an induction head",
+    "own token": "turned to its own token",
 }
 _FROM_THE_START = {
     "first token": "is a first-token sink",
     "previous token": "is a previous-token head",
     "duplicate": "is a duplicate-token head",
     "induction": "is an induction head",
+    "own token": "looks at its own token",
     "collapsed": "has collapsed to one key",
 }
 _KINDS = {  # of several heads
@@ -74,6 +79,7 @@ _KINDS = {  # of several heads
     "previous token": "previous-token heads",
     "duplicate": "duplicate-token heads",
     "induction": "induction heads",
+    "own token": "on their own token",
 }
 
 Floats = NDArray[np.float64]
@@ -107,15 +113,26 @@ class Timeline:
 
     def state(self, layer: int, head: int) -> list[str]:
         """The state of one head at every observation; nothing where it is missing."""
-        return ["" if number < 0 else STATES[number] for number in self.states[:, layer, head]]
+        try:
+            numbers = self.states[:, layer, head]
+        except IndexError:
+            _, n_layers, n_heads = self.states.shape
+            raise InputError(
+                f"there are {n_layers} layers of up to {n_heads} heads, counted from 0; got {layer}, {head}."
+            ) from None
+        return ["" if number < 0 else STATES[number] for number in numbers]
 
 
 def is_watched(record: xr.Dataset) -> bool:
     return "relative_entropy" in record and record.relative_entropy.dims == ("time", "layer", "head")
 
 
-def when(record: xr.Dataset) -> Timeline:
-    """States of each head over time, events with their steps, and sentences; from the record of a watched run or of checkpoints."""
+def when(record: xr.Dataset | str | Path) -> Timeline:
+    """States of each head over time, events with their steps, and sentences; from the record of a watched run or of checkpoints, or
+    from the folder that holds it.
+    """
+    if isinstance(record, str | Path):
+        record = load_record(record)
     if not hasattr(record, "data_vars") or not is_watched(record):
         raise InputError("`record` must be that of a watched model: it has no `relative_entropy` by time, layer and head.")
     steps = record.time.values.astype(np.float64)
@@ -226,12 +243,10 @@ def _sentences(record: xr.Dataset, layers: list[str], states: NDArray[np.int8], 
             continue
         own = [event for event in events if (event.layer, event.head) == (layer, head)]
         if any(event.name in _FROM_THE_START for event in own):
-            told.append(_sentence(f"{layers[layer]} head {head}", own))
-        else:
+            told.append(_sentence(f"{layers[layer]} head {head}", _first_state(states[:, layer, head]), own))
+        elif states[-1, layer, head] != _MISSING:
             others.append((layer, head))
-    moved = record.moved.values[np.isfinite(record.moved.values)] if "moved" in record else np.empty(0)
-    has_moved = not moved.size or bool((moved >= FROZEN).any())  # or it is not known
-    ended = _of_others(states, events, others, bool(told), has_moved)
+    ended = _of_others(record, states, events, others, bool(told))
     return [*_of_missing(record, states), *told, *ended, *_of_noise(record)]
 
 
@@ -240,12 +255,16 @@ def _first_named(events: list[HeadEvent], layer: int, head: int) -> float:
     return min(steps, default=np.inf)
 
 
-def _sentence(who: str, events: list[HeadEvent]) -> str:
-    parts = [part for before, event in zip([None, *events], events, strict=False) if (part := _words(before, event))]
-    return f"{who[:1].upper()}{who[1:]} {', '.join(parts)}."
+def _sentence(who: str, first: str, events: list[HeadEvent]) -> str:
+    """Of a head that was in the state `first` to begin with."""
+    parts = []
+    for place, event in enumerate(events):
+        is_again = np.isfinite(event.before) and event.name in (first, *(other.name for other in events[:place]))
+        parts.append(_words(events[place - 1] if place else None, event, is_again))
+    return f"{who[:1].upper()}{who[1:]} {', '.join(part for part in parts if part)}."
 
 
-def _words(before: HeadEvent | None, event: HeadEvent) -> str:
+def _words(before: HeadEvent | None, event: HeadEvent, is_again: bool) -> str:
     if event.name == "froze":
         return f"froze at about step {_short(event.step)}"
     if event.name == "uneven":
@@ -254,29 +273,37 @@ def _words(before: HeadEvent | None, event: HeadEvent) -> str:
     value = f" ({_decimal(event.value)} of its attention)" if at_place else ""
     if np.isnan(event.before):
         return f"{_FROM_THE_START[event.name]} from the first observation{value}"
-    return f"{_WORDS[event.name]} at step {event.step:.0f}{value}"
+    return f"{_WORDS[event.name]}{' again' if is_again else ''} at step {event.step:.0f}{value}"
 
 
 PLACE_NAMES = tuple(STATES[number] for number in PLACES.values())
 
 
 def _of_others(
-    states: NDArray[np.int8], events: list[HeadEvent], others: list[tuple[int, int]], some_told: bool, has_moved: bool
+    record: xr.Dataset, states: NDArray[np.int8], events: list[HeadEvent], others: list[tuple[int, int]], some_told: bool
 ) -> list[str]:
-    """How the other heads ended, how many of them froze or that nothing moved, and whether anything collapsed."""
+    """How the other heads that are known at the end ended, how many of them froze, and whether anything collapsed."""
     sentences = []
     if others:
-        last = Counter(STATES[_last_state(states[:, layer, head])] for layer, head in others)
+        last = Counter(STATES[states[-1, layer, head]] for layer, head in others)
         kinds = ", ".join(f"{count} {_KINDS[name]}" for name, count in last.most_common())
-        n_frozen = len({(event.layer, event.head) for event in events if event.name == "froze"} & set(others))
         which = f"Of the other {len(others)}, at the end" if some_told else "No head attends to one place. At the end"
-        still = "none has moved" if not has_moved else f"{n_frozen or 'none'} frozen"
-        sentences.append(f"{which}: {kinds}; {still}.")
+        sentences.append(f"{which}: {kinds}; {_of_movement(record, events, others)}.")
     collapsed = {(event.layer, event.head) for event in events if event.name == "collapsed"}
     return [
         *sentences,
         f"{len(collapsed)} of {(states >= 0).any(axis=0).sum()} collapsed." if collapsed else "Nothing collapsed.",
     ]
+
+
+def _of_movement(record: xr.Dataset, events: list[HeadEvent], heads: list[tuple[int, int]]) -> str:
+    moved = record.moved.values[np.isfinite(record.moved.values)] if "moved" in record else np.empty(0)
+    if not moved.size:
+        return "movement is not known"
+    if not (moved >= FROZEN).any():
+        return "none has moved"
+    frozen = {(event.layer, event.head) for event in events if event.name == "froze"} & set(heads)
+    return f"{len(frozen) or 'none'} frozen"
 
 
 def _of_missing(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
@@ -293,12 +320,15 @@ def _of_missing(record: xr.Dataset, states: NDArray[np.int8]) -> list[str]:
     return [f"{since} {lost.sum()} of {n_heads} heads are missing: their attention is not a number, or was not run."]
 
 
-def _last_state(states: NDArray[np.int8]) -> int:
-    return int(states[states >= 0][-1])
+def _first_state(states: NDArray[np.int8]) -> str:
+    return STATES[states[states >= 0][0]]
 
 
 def _of_noise(record: xr.Dataset) -> list[str]:
-    if np.isfinite(_error(record, "relative_entropy")).any():
+    """Where there are numbers of the probe itself, and no error of any."""
+    measures = [name for name in ("relative_entropy", "sink_mass", "previous_mass") if name in record]
+    is_known = any(np.isfinite(record[name].values).any() for name in measures)
+    if not is_known or any(np.isfinite(_error(record, name)).any() for name in measures):
         return []
     return ["The probe has one sequence, so the noise is unknown and every crossing counts."]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # By the place of a state in `STATES` of records/when.py, as in web/chart_timeline.js.
-COLOURS = ("#e4e4e4", "#b5b5b5", categorical(5), "#000000", categorical(1), categorical(0), categorical(3), categorical(4))
+COLOURS = ("#e4e4e4", "#b5b5b5", categorical(5), "#000000", *(categorical(place) for place in (1, 0, 3, 4, 2)))
 _STRIPES: dict[str, Any] = {"facecolor": "none", "edgecolor": "white", "hatch": "||||", "lw": 0}
 _TICKS: dict[str, Any] = {"color": "#777777", "marker": "|", "ls": "", "markersize": 6}
 _MOST_LABELS = 24  # rows that can have a label each; of more, the first of each group has
