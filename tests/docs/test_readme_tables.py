@@ -49,15 +49,18 @@ def test_what_to_expect_is_the_sentence_of_the_experiment_with_a_number_in_every
     parts = list(Formatter().parse(experiment(name).finding))
     number = r"[-−]?\d+(\.\d+)?(e[+-]\d+|(×10)?[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?( %)?"
     verdict = "(holds|fails|outside its assumptions|cannot be told at this size)"
-    told = {"verdict": verdict, "interval": rf"{number} \[{number}, {number}\]"}
+    told = {"verdict": verdict, "interval": rf"{number} \[{number}, {number}\]", "count": r"\d+ of \d+"}
+    told |= {"points": f"{number} percentage points"}
+    either = rf"{number}( \(cannot be told at this size\))?"
     assert any(field for _, field, _, _ in parts)
-    expected = [re.escape(text) + (told.get(form.split(" ")[0], number) if field else "") for text, field, form, _ in parts]
+    expected = [re.escape(text) + (told.get(form.split(" ")[0], either) if field else "") for text, field, form, _ in parts]
     assert re.fullmatch("".join(expected), OUTCOMES[name]["finding"])
 
 
 def test_a_field_is_the_number_of_the_one_claim_with_such_a_label():
     claims = [
-        {"label": text, "measured": value} for text, value in (("rate, M = 10", 0.25), ("rate, M = 100", 4), ("gap: x", None))
+        {"label": text, "measured": value, "verdict": HOLDS}
+        for text, value in (("rate, M = 10", 0.25), ("rate, M = 100", 4), ("gap: x", None))
     ]
     assert filled("one", "at 1 %: {rate*10:.0%} and {*100:.2f}, {gap? x:.1f}", claims) == "at 1 %: 25 % and 4.00, missing"
     with pytest.raises(ValueError, match=r"finding of one: the field `rate\*` must fit one claim; it fits 2.\n  rate, M = 10\n"):
