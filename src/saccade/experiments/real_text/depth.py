@@ -289,6 +289,7 @@ EXPERIMENT = Experiment(
         "ones; lines are means over seeds, bands lowest and highest. Look at which layer passes the dashed line first, and that "
         "the speed ends on a floor above zero: at a constant rate noise goes on."
     ),
+    picture=-1,  # the deepest model
     question="In deep models, which layer becomes sparse first and slows first?",
     finding=(
         "in models of several layers the share of runs in which the lowest becomes sparse first is {*is sparse first*:points} "

@@ -205,7 +205,7 @@ def panels(record: xr.Dataset) -> Layout:
         Lines(
             "do they favour the same tokens as SGD?",
             "",
-            "noise-corrected rank correlation of gains with SGD's",
+            "correlation with SGD's gains, noise-corrected",
             with_intervals(places, list(with_sgd.values()), "with SGD", tone=0),
             **shown,
         ),
