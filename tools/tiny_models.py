@@ -54,9 +54,19 @@ _SMALL: dict[str, Any] = {
 
 # The same by a part of the name, for types that do not run with the names above alone; the first that matches counts.
 _SMALL_BY_PART: tuple[tuple[str, int], ...] = (
-    (r"kernel|stride|dilation|padding|_token_id|_token_index|_idx$|_index$|num_labels|temporal_patch_size|spatial_merge|_ratio", -1),
+    (
+        r"kernel|stride|dilation|padding|_token_id|_token_index|_idx$|_index$|num_labels|max_num_tiles|feat_extract_layers|temporal_patch_size|spatial_merge|_ratio",
+        -1,
+    ),
+    (r"right_context|left_context", 1),
+    (r"num_pos_feats", _WIDTH // 2),
+    (r"num_frames|frames_per_clip", 2),
+    (r"coordinate_size", 6),
+    (r"shape_size", 4),
+    (r"patch_embed_hidden_size", 48),
     (r"mamba_(d_head|head_dim)", 16),
-    (r"groups$", 1),
+    (r"groups?$", 1),
+    (r"image_embedding_size", 8),
     (r"conv_dim|flow_size", 16),
     (r"head_dim|head_size|key_dim|d_state|state_size", 8),
     (r"(heads|n_head)$", _HEADS),
@@ -70,17 +80,22 @@ _SMALL_BY_PART: tuple[tuple[str, int], ...] = (
     (r"(image|input|crop|img)_size", _IMAGE),
     (r"patch_size", 4),
     (r"window|chunk|block_size|context_size|max_distance|max_past|max_future", 4),
-    (r"hidden|dim|channel|width|d_model|filters|embed|_size$|(^|_)units$|features$", _WIDTH),
+    (r"hidden|^d_|dim|channel|width|d_model|filters|embed|_size$|(^|_)units$|features$", _WIDTH),
 )
 # What is left out where it may be, and what must be given though it has no default.
 _PLAIN: dict[str, Any] = {
-    **dict.fromkeys(("enable_pronunciation", "enable_shape", "axial_pos_embds", "use_timm_backbone", "use_pretrained_backbone"), False),
+    **dict.fromkeys(
+        ("enable_pronunciation", "enable_shape", "axial_pos_embds", "use_timm_backbone", "use_pretrained_backbone"), False
+    ),
     **dict.fromkeys(("use_encoder_hidden_states", "scale_embedding"), False),
     "prediction_length": 4,
     "context_length": 8,
     "label_length": 4,
     "default_language": "en_XX",
     "attn_layer_indices": [1],
+    "top_k_experts": 2,
+    "layer_types": ["full_attention", "full_attention"],
+    "mlp_layer_types": ["dense", "sparse"],
     "vocabulary_map": {"<image>": 61},
     "initializer_range": 0.02,
 }
@@ -92,6 +107,7 @@ class Variant(NamedTuple):
     fields: dict[str, Any]
     by_part: bool = False
     width: int = _WIDTH
+    share: int = 0  # of widths of stages; 0: the least becomes 8
     stage: int = 2  # layers of a stage, where there are stages: the second is the one that shifts its windows
 
 
@@ -117,41 +133,66 @@ _FIELDS_BY_PART: tuple[dict[str, Any], ...] = (
     {"image_size": 128, "patch_size": 16},
     {"num_hidden_layers": 4},
     {"hidden_size_per_layer_input": 0},
+    {"mrope_section": [2, 1, 1]},
+    {"mrope_section": [1, 1, 0]},
+    {"window_size": 16},
+    {"mrope_section": [1, 1, 2]},
+    {"layer_types": ["mamba", "attention"], "num_hidden_layers": 2},
 )
 VARIANTS = (
     *(Variant(each) for each in _FIELDS),
     *(Variant(each, True) for each in _FIELDS_BY_PART),
-    *(Variant(each, True, width=128, stage=3) for each in ({}, {"num_key_value_heads": _HEADS, "head_dim": 32})),
+    Variant({}, True, share=8),
+    *(Variant(each, True, width=192, stage=3) for each in ({}, {"num_key_value_heads": _HEADS, "head_dim": 48})),
 )
 
 
 def tiny(kind: type, variant: Variant, default: Any = None) -> Any:
     """A configuration of this class, made small wherever the name of a field is known; parts of it too."""
+    own_values = _own_values(kind, default) if default is not None else {}
     default = _default(kind) if default is None else default
     fields = {name: value for name, value in default.to_dict().items() if not name.startswith("_")}
     small = _SMALL | variant.fields
     if variant.by_part:
-        small = {name: size for name, value in fields.items() if (size := _by_part(name, value, variant.width)) is not None} | _PLAIN | variant.fields
+        small = (
+            {name: size for name, value in fields.items() if (size := _by_part(name, value, variant)) is not None}
+            | _PLAIN
+            | variant.fields
+        )
     changed = {name: small[name] for name in fields if name in small and isinstance(fields[name], int | type(None) | float)}
     kept = _kept_layers(fields) if variant.by_part and "num_hidden_layers" not in variant.fields else []
-    n_layers, n_kept = fields.get("num_hidden_layers"), len(kept) or small.get("num_hidden_layers", _LAYERS)
+    n_layers, n_kept = (
+        fields.get("num_hidden_layers", fields.get("num_layers") if variant.by_part else None),
+        len(kept) or small.get("num_hidden_layers", _LAYERS),
+    )
     for name, value in fields.items():
         if isinstance(value, list | tuple) and value and name not in ("out_features", "out_indices"):
             per_layer = len(value) == n_layers and len(value) > 2
-            changed[name] = value[:n_kept] if per_layer else _shorter(name, value, variant)
+            changed[name] = value[:n_kept] if per_layer else _shorter(name, value, variant, fields)
             if per_layer and kept:
                 changed[name] = [value[each] for each in kept]
-            elif variant.by_part and re.search(r"ind(ex|ices)|_idx|feature_layer", name) and not per_layer and isinstance(value[0], int):
+            elif (
+                variant.by_part
+                and re.search(r"ind(ex|ices)|_idx|feature_layer", name)
+                and not per_layer
+                and isinstance(value[0], int)
+            ):
                 changed[name] = sorted({min(each, n_kept - 1) for each in value})
     if kept:
         changed["num_hidden_layers"] = n_kept
     elif variant.by_part and len(fields.get("out_features") or ()) > 1 and n_layers:
         n_stages = len(fields["out_features"])
         changed["num_hidden_layers"] = n_stages
-        changed["out_features"], changed["out_indices"] = [f"stage{each + 1}" for each in range(n_stages)], list(range(1, n_stages + 1))
-    changed |= {name: None for name in ("layer_types", "mlp_layer_types") if name in fields and not kept}
+        changed["out_features"], changed["out_indices"] = (
+            [f"stage{each + 1}" for each in range(n_stages)],
+            list(range(1, n_stages + 1)),
+        )
+    if not variant.by_part:
+        changed |= {name: None for name in ("layer_types", "mlp_layer_types") if name in fields}
     tokens = [name for name in fields if name.endswith("token_id") or name.endswith("token_index")]
     changed |= {name: place for place, name in enumerate(sorted(tokens)) if isinstance(fields[name], int)}
+    if variant.by_part:
+        changed |= {name: 61 - place for place, name in enumerate(_PLACES) if name in fields}
     changed |= {name: value for name, value in {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}.items() if name in fields}
     rope = fields.get("rope_parameters")
     if "rope_parameters" in fields and ("mrope_section" in small or "mrope_section" in (rope or {})):
@@ -161,9 +202,26 @@ def tiny(kind: type, variant: Variant, default: Any = None) -> Any:
         if own is None and variant.by_part and part.__name__ != "AutoConfig":
             own = part()
         if own is not None and hasattr(own, "to_dict"):
-            small_part = _backbone(own) if "timm_backbone" in own.model_type else tiny(type(own), variant, own if variant.by_part else None)
+            small_part = (
+                _backbone(own) if "timm_backbone" in own.model_type else tiny(type(own), variant, own if variant.by_part else None)
+            )
             changed[name] = small_part if variant.by_part else small_part.to_dict()
-    return kind(**changed)
+    changed |= {
+        name: value for name, value in variant.fields.items() if isinstance(value, list) and isinstance(fields.get(name), list)
+    }
+    return kind(**(own_values | changed))
+
+
+def _own_values(kind: Any, part: Any) -> dict[str, Any]:
+    """What a part of a configuration has otherwise than its class has by default."""
+    usual = _default(kind).to_dict()
+    parts = getattr(kind, "sub_configs", None) or {}
+    known = ("model_type", "transformers_version", "dtype", *parts)
+    return {
+        name: value
+        for name, value in part.to_dict().items()
+        if not name.startswith("_") and name not in known and value != usual.get(name) and not isinstance(value, dict)
+    }
 
 
 def _default(kind: Any) -> Any:
@@ -174,14 +232,14 @@ def _default(kind: Any) -> Any:
         return kind(**{name: value for name, value in _PLAIN.items() if name in inspect.signature(kind).parameters})
 
 
-def _by_part(name: str, value: Any, width: int) -> int | None:
+def _by_part(name: str, value: Any, variant: Variant) -> int | None:
     """A smaller size of a field, by its name or a part of it; None if it is to stay."""
     if isinstance(value, bool) or not isinstance(value, int | None):
         return None
     found = _SMALL.get(name) or next((size for part, size in _SMALL_BY_PART if re.search(part, name)), -1)
     if found == _WIDTH and "image" not in name:
-        found = width
-    return int(found) if value is None and name in _SMALL or 0 < found < (value or 0) else None
+        found = max(4, value // variant.share) if variant.share and value else variant.width
+    return int(found) if (value is None and name in _SMALL) or 0 < found < (value or 0) else None
 
 
 def _kept_layers(fields: dict[str, Any]) -> list[int]:
@@ -201,10 +259,14 @@ def _backbone(own: Any) -> Any:
     return ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1] * 4, layer_type="basic", out_features=stages)
 
 
-def _shorter(name: str, value: Any, variant: Variant) -> Any:
+def _shorter(name: str, value: Any, variant: Variant, fields: Collection[str]) -> Any:
     """Lists of widths, depths and heads of models in stages."""
     numbers = [each for each in value if isinstance(each, int) and not isinstance(each, bool)]
+    if variant.by_part and name == "attention_types":
+        return [[kinds, 1] for kinds, _ in value[:1]]
     if len(numbers) < len(value):
+        return value
+    if variant.by_part and name == "patch_size" and "patch_stride" in fields:
         return value
     if name in ("image_size", "patch_size", "window_size"):
         return type(value)([_SMALL[name]] * len(value))
@@ -213,6 +275,8 @@ def _shorter(name: str, value: Any, variant: Variant) -> Any:
     if "head" in name:
         return type(value)([min(each, 2) for each in value])
     if any(word in name for word in ("hidden_size", "embed_dim", "dims", "width", "channels", "conv_dim")):
+        if variant.share:
+            return type(value)([each if each <= 3 else max(4, each // variant.share) for each in value])
         least = min((each for each in numbers if each > 3), default=8)  # three are colours
         return type(value)([each if each <= 3 else max(8, 8 * round(each / least)) for each in value])
     return value
@@ -237,23 +301,49 @@ class Inputs:
         return torch.randn(*shape, generator=self.drawn)
 
     def ids(self, length: int = LENGTH) -> torch.Tensor:
-        return torch.randint(3, 60, (BATCH, length), generator=self.drawn)
+        return torch.randint(3, min(60, self.known("vocab_size", otherwise=60)), (BATCH, length), generator=self.drawn)
 
     def named(self, name: str, arguments: Collection[str]) -> torch.Tensor | None:
         """A batch for the argument of this name, of a model with these arguments; None if none is known."""
-        size, channels = self.known("image_size", "input_size", "crop_size", otherwise=_IMAGE), self.known("num_channels", "in_channels", otherwise=3)
-        patch, width = self.known("patch_size", otherwise=4), self.known("hidden_size", "d_model", "embed_dim", "n_embd", "dim", otherwise=_WIDTH)
-        mel = self.known("num_mel_bins", "feature_projection_input_dim", "input_feat_size", "input_dim", "feature_size", "input_feat_per_channel", otherwise=16)
+        size, channels = (
+            self.known("image_size", "input_size", "crop_size", otherwise=_IMAGE),
+            self.known("num_channels", "in_channels", otherwise=3),
+        )
+        patch, width = (
+            self.known("patch_size", otherwise=4),
+            self.known("hidden_size", "d_model", "embed_dim", "n_embd", "dim", otherwise=_WIDTH),
+        )
+        mel = self.known(
+            "num_mel_bins",
+            "feature_projection_input_dim",
+            "input_feat_size",
+            "input_dim",
+            "feature_size",
+            "input_feat_per_channel",
+            otherwise=16,
+        )
         steps, history = self.known("context_length", otherwise=8), max(getattr(self.parts[0], "lags_sequence", None) or [0])
-        n_times = self.known("num_time_features", otherwise=1) if getattr(self.parts[0], "num_time_features", None) else self._n_times()
-        if name in ("hidden_states", "pixel_values", "pixel_values_videos") and any(each.startswith(("grid_thw", "image_grid_thw")) for each in arguments):
+        n_times = getattr(self.parts[0], "num_time_features", 1)
+        if self.known("patch_length", otherwise=0) > steps:
+            steps = 2 * self.known("patch_length", otherwise=0)
+        if name in ("hidden_states", "pixel_values", "pixel_values_videos") and any(
+            each.startswith(("grid_thw", "image_grid_thw")) for each in arguments
+        ):
             return self.normal(BATCH * _GRID**2, self.width or channels * self.known("temporal_patch_size", otherwise=1) * patch**2)
+        if name == "pixel_values" and self.width and "grid_thw" not in arguments:
+            return self.normal(BATCH, (size // patch) ** 2, self.width)
+        if name == "pixel_values" and "target_sizes" in arguments:
+            return self.normal(BATCH, channels, patch, patch * _GRID**2)
         if name == "pixel_values" and "spatial_shapes" in arguments:
             return self.normal(BATCH, _GRID**2, channels * patch**2)
         if name == "pixel_values" and {"pixel_position_ids", "image_position_ids"} & set(arguments):
             return self.normal(BATCH, _GRID**2, channels * patch**2)
         if name in ("past_values", "past_observed_mask") and "past_time_features" not in arguments:
-            shape = (BATCH, steps, self.known("num_input_channels", otherwise=1)) if "freq" not in arguments and "window_size" not in arguments else (BATCH, steps)
+            shape = (
+                (BATCH, steps, self.known("num_input_channels", otherwise=1))
+                if "freq" not in arguments and "window_size" not in arguments
+                else (BATCH, steps)
+            )
             return self.normal(*shape) if name == "past_values" else torch.ones(shape)
         corners = torch.randint(0, 30, (BATCH, LENGTH, 2), generator=self.drawn)
         grid = torch.stack(torch.meshgrid(torch.arange(_GRID), torch.arange(_GRID), indexing="ij"), -1).reshape(-1, 2)
@@ -272,6 +362,7 @@ class Inputs:
             "attention_mask": lambda: torch.ones(BATCH, LENGTH, dtype=torch.long),
             "mask": lambda: torch.ones(BATCH, 2 * LENGTH, dtype=torch.long),
             "pixel_attention_mask": lambda: torch.ones(BATCH, _GRID**2, dtype=torch.long),
+            "target_sizes": lambda: torch.tensor([[_GRID, _GRID]] * BATCH),
             "spatial_shapes": lambda: torch.tensor([[_GRID, _GRID]] * BATCH),
             **dict.fromkeys(("pixel_position_ids", "image_position_ids"), lambda: grid.expand(BATCH, -1, -1).clone()),
             **dict.fromkeys(("grid_thw", "image_grid_thw"), lambda: torch.tensor([[1, _GRID, _GRID]] * BATCH)),
@@ -280,7 +371,7 @@ class Inputs:
             "visual_feats": lambda: self.normal(BATCH, DECODED, self.known("visual_feat_dim", otherwise=_WIDTH)),
             "visual_pos": lambda: torch.rand(BATCH, DECODED, 4, generator=self.drawn),
             "visual_embeds": lambda: self.normal(BATCH, DECODED, self.known("visual_embedding_dim", otherwise=_WIDTH)),
-            "flattened_patches": lambda: torch.cat([grid.expand(BATCH, -1, -1) + 1.0, self.normal(BATCH, _GRID**2, channels * patch**2)], -1),
+            "flattened_patches": lambda: torch.cat([grid.expand(BATCH, -1, -1) + 1.0, self.normal(BATCH, _GRID**2, self.known("patch_embed_hidden_size", otherwise=channels * patch**2))], -1),
             "past_values": lambda: self.normal(BATCH, steps + history),
             "past_observed_mask": lambda: torch.ones(BATCH, steps + history),
             "past_time_features": lambda: self.normal(BATCH, steps + history, n_times),
@@ -292,8 +383,8 @@ class Inputs:
             "actions": lambda: self.normal(BATCH, LENGTH, self.known("act_dim", otherwise=4)),
             **dict.fromkeys(("rewards", "returns_to_go"), lambda: self.normal(BATCH, LENGTH, 1)),
             "timesteps": lambda: torch.arange(LENGTH).expand(BATCH, -1).clone(),
-            "aspect_ratio_ids": lambda: torch.ones(BATCH, 1, dtype=torch.long),
-            "aspect_ratio_mask": lambda: torch.ones(BATCH, 1, self.known("max_num_tiles", otherwise=4), dtype=torch.long),
+            "aspect_ratio_ids": lambda: torch.ones(BATCH, 2, dtype=torch.long),
+            "aspect_ratio_mask": lambda: torch.ones(BATCH, 2, self.known("max_num_tiles", otherwise=4), dtype=torch.long),
             "input_points": lambda: self.normal(BATCH, 1, 1, 2).abs(),
             "input_boxes": lambda: torch.tensor([[[2.0, 3.0, 11.0, 13.0]]] * BATCH),
         }  # fmt: skip
@@ -303,11 +394,17 @@ class Inputs:
         found = self.normal(BATCH, 2 * LENGTH, self.width or width)
         return found.mT.contiguous() if self.is_across else found
 
-    def _n_times(self) -> int:
-        return 1
 
-
-_PARTS = ("vision_config", "audio_config", "text_config", "encoder", "encoder_config", "decoder", "backbone_config", "thinker_config")
+_PARTS = (
+    "vision_config",
+    "audio_config",
+    "text_config",
+    "encoder",
+    "encoder_config",
+    "decoder",
+    "backbone_config",
+    "thinker_config",
+)
 _GRID = 4  # patches of a picture, in each direction
 
 
@@ -365,7 +462,7 @@ def completed(model: Any, probe: dict[str, Any], inputs: Inputs, tries: int = 6)
         except Exception as error:
             if any(name not in probe for name in asked):
                 raise
-            marked = _with_pictures(error, probe, model.config)
+            marked = _with_axes(error, _with_pictures(error, probe, model.config))
             asked = [] if marked is not probe else _asked(error, probe, arguments)
             inputs.width, inputs.is_across = _width(error) or inputs.width, inputs.is_across or " channels, but got" in str(error)
             if not asked and marked is probe:
@@ -385,6 +482,19 @@ def _with_pictures(error: Exception, probe: dict[str, Any], config: Any) -> dict
     return probe | {"input_ids": text} if 0 < n_places < 200 else probe
 
 
+def _with_axes(error: Exception, probe: dict[str, Any]) -> dict[str, Any]:
+    """The probe with one axis more after the batch's, where the error says that one is missing: frames, tiles, channels of sound."""
+    picture, sound = probe.get("pixel_values"), probe.get("input_features")
+    if picture is not None and re.search(r"expected [456], got [345]\)|5D tensor", str(error)) and 3 < picture.ndim < 6:
+        return probe | {"pixel_values": picture[:, None].repeat(1, 2, *[1] * (picture.ndim - 1))}
+    if picture is not None and picture.ndim == 2 and "input to conv" in str(error):
+        side = int((picture.shape[1] / 3) ** 0.5)
+        return probe | {"pixel_values": picture.view(len(picture), 3, side, -1)}
+    if sound is not None and "but got 3" in str(error) and sound.ndim == 3:
+        return probe | {"input_features": sound[:, None]}
+    return probe
+
+
 _PLACES = ("image_token_id", "image_token_index", "audio_token_id", "audio_token_index", "video_token_id")
 
 
@@ -394,18 +504,20 @@ def _asked(error: Exception, probe: dict[str, Any], arguments: Collection[str]) 
     if "exactly one" in str(error).lower() or "either" in str(error):
         said = said[:1]
     if not said and _width(error):
-        return [name for name in probe if name in ("hidden_states", "pixel_values", "input_features", "inputs", "inputs_embeds", "context")]
+        pictures = ("pixel_values",) if "channels" not in str(error) else ()
+        return [
+            name for name in probe if name in (*pictures, "hidden_states", "input_features", "inputs", "inputs_embeds", "context")
+        ]
     if not said and ("None" in str(error) or "'bool'" in str(error)):
         more = [name for name in arguments if name not in probe and name not in _INSTEAD]
-        return [name for name in more if "mask" not in name and name in _OFTEN] or [name for name in more if "mask" in name and name in _OFTEN]
+        return [name for name in more if "mask" not in name and name in _OFTEN] or [
+            name for name in more if "mask" in name and name in _OFTEN
+        ]
     return list(dict.fromkeys(said))
 
 
 _OFTEN = frozenset(
-    "input_ids pixel_values bbox states actions rewards returns_to_go timesteps past_values past_time_features past_observed_mask "
-    "future_values future_time_features visual_feats visual_pos flattened_patches input_features input_features_mask attention_mask "
-    "pixel_attention_mask spatial_shapes decoder_input_ids decoder_input_values speaker_embeddings grid_thw image_grid_thw "
-    "pixel_position_ids image_position_ids input_points feature_attention_mask inputs_embeds qformer_input_ids freq".split()
+    ["input_ids", "pixel_values", "bbox", "states", "actions", "rewards", "returns_to_go", "timesteps", "past_values", "past_time_features", "past_observed_mask", "future_values", "future_time_features", "visual_feats", "visual_pos", "flattened_patches", "input_features", "input_features_mask", "attention_mask", "pixel_attention_mask", "spatial_shapes", "decoder_input_ids", "decoder_input_values", "speaker_embeddings", "grid_thw", "image_grid_thw", "pixel_position_ids", "image_position_ids", "target_sizes", "input_points", "feature_attention_mask", "inputs_embeds", "qformer_input_ids", "freq"]
 )
 _INSTEAD = ("encoder_hidden_states", "hidden_states", "input_boxes", "text_input_ids", "context")  # of other arguments
 
@@ -472,7 +584,7 @@ class Built(NamedTuple):
     variant: Variant
 
 
-def built(name: str, kernel: str, like: Built | None = None, seconds: float = 20.0) -> Built:
+def built(name: str, kernel: str, like: Built | None = None, seconds: float = 6.0) -> Built:
     """Of this type, sharper than a fresh start, in evaluation mode; the first class, variant and probe that run, or those of another."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -507,7 +619,9 @@ def has_attention(model: torch.nn.Module) -> bool:
 
 
 def _is_attention(kind: type) -> bool:
-    return bool(re.search(r"atte?n", kind.__name__, re.IGNORECASE) or re.search(r"softmax|scaled_dot_product", inspect.getsource(kind)))
+    return bool(
+        re.search(r"atte?n", kind.__name__, re.IGNORECASE) or re.search(r"softmax|scaled_dot_product", inspect.getsource(kind))
+    )
 
 
 def _without_attention(kinds: Sequence[Any], config_class: type) -> bool:
@@ -516,7 +630,9 @@ def _without_attention(kinds: Sequence[Any], config_class: type) -> bool:
         with torch.device("meta"):
             return not has_attention(kinds[0]._from_config(_default(config_class)))
     except Exception:
-        return not re.search(r"attn|softmax|scaled_dot_product|Attention", inspect.getsource(inspect.getmodule(kinds[0]) or kinds[0]))
+        return not re.search(
+            r"attn|softmax|scaled_dot_product|Attention", inspect.getsource(inspect.getmodule(kinds[0]) or kinds[0])
+        )
 
 
 def _built(kind: Any, config_class: type, variant: Variant, kernel: str) -> Built:

@@ -84,7 +84,9 @@ def reference(made: Built) -> list[list[torch.Tensor]]:
             return []  # its kernels do not compute the same: some leave a mask out with one of them
     except Exception:
         return []
-    return [[each.nan_to_num(0.0) for each in maps if isinstance(each, torch.Tensor) and each.ndim == 4] for maps in (found, of_modules)]
+    return [
+        [each.nan_to_num(0.0) for each in maps if isinstance(each, torch.Tensor) and each.ndim == 4] for maps in (found, of_modules)
+    ]
 
 
 @contextlib.contextmanager
@@ -94,7 +96,12 @@ def _weights_of_modules(model: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
 
     def keep(_module: Any, _given: Any, answer: Any) -> None:
         second = answer[1] if isinstance(answer, tuple) and len(answer) > 1 else None
-        if isinstance(second, torch.Tensor) and second.ndim == 4 and not any(second is each for each in found) and _are_weights(second):
+        if (
+            isinstance(second, torch.Tensor)
+            and second.ndim == 4
+            and not any(second is each for each in found)
+            and _are_weights(second)
+        ):
             found.append(second)
 
     handles = [module.register_forward_hook(keep) for module in model.modules()]
@@ -295,7 +302,10 @@ def table(rows: Sequence[Row]) -> str:
         "",
         "## Without numbers",
         "",
-        *(f"{sentence}: {', '.join(f'`{row.name}`' for row in rows if row.outcome == outcome)}.\n" for outcome, sentence in _LEFT.items()),
+        *(
+            f"{sentence}: {', '.join(f'`{row.name}`' for row in rows if row.outcome == outcome)}.\n"
+            for outcome, sentence in _LEFT.items()
+        ),
         "Not built, and why:",
         "",
         *(f"- `{row.name}`: {row.reason}" for row in rows if row.outcome == "not built"),
@@ -327,7 +337,10 @@ def table(rows: Sequence[Row]) -> str:
     )
 
 
-_LEFT = {"no attention": "No attention of their own", "part": "Parts of other types, or another type's model under a name of its own"}
+_LEFT = {
+    "no attention": "No attention of their own",
+    "part": "Parts of other types, or another type's model under a name of its own",
+}
 
 
 def _cell(row: Row) -> str:
