@@ -94,6 +94,7 @@ _PLAIN: dict[str, Any] = {
     "default_language": "en_XX",
     "attn_layer_indices": [1],
     "top_k_experts": 2,
+    "num_time_features": 1,
     "layer_types": ["full_attention", "full_attention"],
     "mlp_layer_types": ["dense", "sparse"],
     "vocabulary_map": {"<image>": 61},
@@ -305,94 +306,127 @@ class Inputs:
 
     def named(self, name: str, arguments: Collection[str]) -> torch.Tensor | None:
         """A batch for the argument of this name, of a model with these arguments; None if none is known."""
-        size, channels = (
-            self.known("image_size", "input_size", "crop_size", otherwise=_IMAGE),
-            self.known("num_channels", "in_channels", otherwise=3),
-        )
-        patch, width = (
-            self.known("patch_size", otherwise=4),
-            self.known("hidden_size", "d_model", "embed_dim", "n_embd", "dim", otherwise=_WIDTH),
-        )
-        mel = self.known(
-            "num_mel_bins",
-            "feature_projection_input_dim",
-            "input_feat_size",
-            "input_dim",
-            "feature_size",
-            "input_feat_per_channel",
-            otherwise=16,
-        )
-        steps, history = self.known("context_length", otherwise=8), max(getattr(self.parts[0], "lags_sequence", None) or [0])
-        n_times = getattr(self.parts[0], "num_time_features", 1)
-        if self.known("patch_length", otherwise=0) > steps:
-            steps = 2 * self.known("patch_length", otherwise=0)
-        if name in ("hidden_states", "pixel_values", "pixel_values_videos") and any(
-            each.startswith(("grid_thw", "image_grid_thw")) for each in arguments
-        ):
-            return self.normal(BATCH * _GRID**2, self.width or channels * self.known("temporal_patch_size", otherwise=1) * patch**2)
-        if name == "pixel_values" and self.width and "grid_thw" not in arguments:
-            return self.normal(BATCH, (size // patch) ** 2, self.width)
-        if name == "pixel_values" and "target_sizes" in arguments:
-            return self.normal(BATCH, channels, patch, patch * _GRID**2)
-        if name == "pixel_values" and "spatial_shapes" in arguments:
-            return self.normal(BATCH, _GRID**2, channels * patch**2)
-        if name == "pixel_values" and {"pixel_position_ids", "image_position_ids"} & set(arguments):
-            return self.normal(BATCH, _GRID**2, channels * patch**2)
-        if name in ("past_values", "past_observed_mask") and "past_time_features" not in arguments:
-            shape = (
-                (BATCH, steps, self.known("num_input_channels", otherwise=1))
-                if "freq" not in arguments and "window_size" not in arguments
-                else (BATCH, steps)
-            )
+        if name in ("pixel_values", "pixel_values_videos", "hidden_states") and (packed := self._patches(name, arguments)):
+            return self.normal(*packed)
+        if name in ("past_values", "past_observed_mask"):
+            shape = self._history(arguments)
             return self.normal(*shape) if name == "past_values" else torch.ones(shape)
-        corners = torch.randint(0, 30, (BATCH, LENGTH, 2), generator=self.drawn)
-        grid = torch.stack(torch.meshgrid(torch.arange(_GRID), torch.arange(_GRID), indexing="ij"), -1).reshape(-1, 2)
-        makers: dict[str, Callable[[], torch.Tensor]] = {
-            **dict.fromkeys(("input_ids", "decoder_input_ids", "qformer_input_ids", "task_inputs", "text_input_ids", "prompt_ids"), self.ids),
-            **dict.fromkeys(("pixel_values", "prompt_pixel_values", "image"), lambda: self.normal(BATCH, channels, size, size)),
-            **dict.fromkeys(("prompt_masks",), lambda: self.normal(BATCH, channels, size, size)),
-            **dict.fromkeys(("inputs_embeds", "encoder_hidden_states", "query_embeds", "hidden_states", "context"), lambda: self.normal(BATCH, LENGTH, self.width or width)),
-            **dict.fromkeys(("context_hidden_states", "noise_embeds", "action_embeds"), lambda: self.normal(BATCH, LENGTH, self.width or width)),
-            **dict.fromkeys(("input_features", "audio_mel", "inputs"), lambda: self._features(width if name == "inputs" else mel)),
-            **dict.fromkeys(("input_features_mask", "feature_attention_mask"), lambda: torch.ones(self.frames or (BATCH, 2 * LENGTH), dtype=torch.long)),
-            "audio_mel_mask": lambda: torch.zeros(BATCH, 2 * LENGTH, dtype=torch.bool),
-            "input_values": lambda: self.normal(BATCH, 1600),
-            "decoder_input_values": lambda: self.normal(BATCH, DECODED, mel),
-            "speaker_embeddings": lambda: self.normal(BATCH, self.known("speaker_embedding_dim", otherwise=8)),
-            "attention_mask": lambda: torch.ones(BATCH, LENGTH, dtype=torch.long),
-            "mask": lambda: torch.ones(BATCH, 2 * LENGTH, dtype=torch.long),
+        maker = (self._of_pictures() | self._of_sound() | self._of_text() | self._of_series()).get(name)
+        return None if maker is None else maker()
+
+    def _patches(self, name: str, arguments: Collection[str]) -> tuple[int, ...] | None:
+        """The shape of a batch of pictures that are cut to patches already; None if they are not."""
+        channels, patch, size = (
+            self.known(*_CHANNELS, otherwise=3),
+            self.known("patch_size", otherwise=4),
+            self.known(*_SIZE, otherwise=_IMAGE),
+        )
+        if any(each.startswith(("grid_thw", "image_grid_thw")) for each in arguments):
+            n_frames = self.known("temporal_patch_size", otherwise=1)
+            return BATCH * _GRID**2, self.width or channels * n_frames * patch**2
+        if name == "hidden_states":
+            return None
+        if self.width:
+            return BATCH, (size // patch) ** 2, self.width
+        if "target_sizes" in arguments:
+            return BATCH, channels, patch, patch * _GRID**2
+        if {"spatial_shapes", "pixel_position_ids", "image_position_ids"} & set(arguments):
+            return BATCH, _GRID**2, channels * patch**2
+        return None
+
+    def _history(self, arguments: Collection[str]) -> tuple[int, ...]:
+        """The shape of a batch of past values: with those that lags need, or in several channels, or alone."""
+        steps = self._n_steps()
+        if "past_time_features" in arguments:
+            return BATCH, steps + max(getattr(self.parts[0], "lags_sequence", None) or [0])
+        alone = {"freq", "window_size"} & set(arguments)
+        return (BATCH, steps) if alone else (BATCH, steps, self.known("num_input_channels", otherwise=1))
+
+    def _n_steps(self) -> int:
+        steps, patch = self.known("context_length", otherwise=8), self.known("patch_length", otherwise=0)
+        return 2 * patch if patch > steps else steps
+
+    def _of_pictures(self) -> dict[str, Callable[[], torch.Tensor]]:
+        channels, patch, size = (
+            self.known(*_CHANNELS, otherwise=3),
+            self.known("patch_size", otherwise=4),
+            self.known(*_SIZE, otherwise=_IMAGE),
+        )
+        grid = (
+            torch.stack(torch.meshgrid(torch.arange(_GRID), torch.arange(_GRID), indexing="ij"), -1)
+            .reshape(1, -1, 2)
+            .expand(BATCH, -1, -1)
+        )
+        flat = self.known("patch_embed_hidden_size", otherwise=channels * patch**2)
+        n_tiles = self.known("max_num_tiles", otherwise=4)
+        return {
+            **_all(
+                ("pixel_values", "prompt_pixel_values", "prompt_masks", "image"), lambda: self.normal(BATCH, channels, size, size)
+            ),
             "pixel_attention_mask": lambda: torch.ones(BATCH, _GRID**2, dtype=torch.long),
-            "target_sizes": lambda: torch.tensor([[_GRID, _GRID]] * BATCH),
-            "spatial_shapes": lambda: torch.tensor([[_GRID, _GRID]] * BATCH),
-            **dict.fromkeys(("pixel_position_ids", "image_position_ids"), lambda: grid.expand(BATCH, -1, -1).clone()),
-            **dict.fromkeys(("grid_thw", "image_grid_thw"), lambda: torch.tensor([[1, _GRID, _GRID]] * BATCH)),
+            **_all(("target_sizes", "spatial_shapes"), lambda: torch.tensor([[_GRID, _GRID]] * BATCH)),
+            **_all(("pixel_position_ids", "image_position_ids"), grid.clone),
+            **_all(("grid_thw", "image_grid_thw"), lambda: torch.tensor([[1, _GRID, _GRID]] * BATCH)),
             "merge_sizes": lambda: torch.tensor([self.known("spatial_merge_size", otherwise=2)] * BATCH),
-            "bbox": lambda: torch.cat([corners, corners + 20], -1),
+            "flattened_patches": lambda: torch.cat([grid + 1.0, self.normal(BATCH, _GRID**2, flat)], -1),
+            "aspect_ratio_ids": lambda: torch.ones(BATCH, 2, dtype=torch.long),
+            "aspect_ratio_mask": lambda: torch.ones(BATCH, 2, n_tiles, dtype=torch.long),
+            "input_points": lambda: self.normal(BATCH, 1, 1, 2).abs(),
             "visual_feats": lambda: self.normal(BATCH, DECODED, self.known("visual_feat_dim", otherwise=_WIDTH)),
             "visual_pos": lambda: torch.rand(BATCH, DECODED, 4, generator=self.drawn),
             "visual_embeds": lambda: self.normal(BATCH, DECODED, self.known("visual_embedding_dim", otherwise=_WIDTH)),
-            "flattened_patches": lambda: torch.cat([grid.expand(BATCH, -1, -1) + 1.0, self.normal(BATCH, _GRID**2, self.known("patch_embed_hidden_size", otherwise=channels * patch**2))], -1),
-            "past_values": lambda: self.normal(BATCH, steps + history),
-            "past_observed_mask": lambda: torch.ones(BATCH, steps + history),
-            "past_time_features": lambda: self.normal(BATCH, steps + history, n_times),
-            "past_values_padding": lambda: torch.zeros(BATCH, steps),
+        }
+
+    def _of_sound(self) -> dict[str, Callable[[], torch.Tensor]]:
+        mel = self.known(*_MEL, otherwise=16)
+        return {
+            **_all(("input_features", "audio_mel"), lambda: self._features(mel)),
+            **_all(
+                ("input_features_mask", "feature_attention_mask"),
+                lambda: torch.ones(self.frames or (BATCH, 2 * LENGTH), dtype=torch.long),
+            ),
+            "audio_mel_mask": lambda: torch.zeros(BATCH, 2 * LENGTH, dtype=torch.bool),
+            "mask": lambda: torch.ones(BATCH, 2 * LENGTH, dtype=torch.long),
+            "input_values": lambda: self.normal(BATCH, 1600),
+            "decoder_input_values": lambda: self.normal(BATCH, DECODED, mel),
+            "speaker_embeddings": lambda: self.normal(BATCH, self.known("speaker_embedding_dim", otherwise=8)),
+        }
+
+    def _of_text(self) -> dict[str, Callable[[], torch.Tensor]]:
+        width = self.known("hidden_size", "d_model", "embed_dim", "n_embd", "dim", otherwise=_WIDTH)
+        corners = torch.randint(0, 30, (BATCH, LENGTH, 2), generator=self.drawn)
+        ids = ("input_ids", "decoder_input_ids", "qformer_input_ids", "task_inputs", "text_input_ids", "prompt_ids")
+        embedded = ("inputs_embeds", "encoder_hidden_states", "query_embeds", "hidden_states", "context", "context_hidden_states")
+        return {
+            **_all(ids, self.ids),
+            **_all((*embedded, "noise_embeds", "action_embeds"), lambda: self.normal(BATCH, LENGTH, self.width or width)),
+            "inputs": lambda: self._features(width),
+            "attention_mask": lambda: torch.ones(BATCH, LENGTH, dtype=torch.long),
+            "bbox": lambda: torch.cat([corners, corners + 20], -1),
+        }
+
+    def _of_series(self) -> dict[str, Callable[[], torch.Tensor]]:
+        n_times, n_ahead = getattr(self.parts[0], "num_time_features", 1), self.known("prediction_length", otherwise=4)
+        past = self._history(("past_time_features",))
+        return {
+            "past_time_features": lambda: self.normal(*past, n_times),
+            "past_values_padding": lambda: torch.zeros(BATCH, self._n_steps()),
             "freq": lambda: torch.zeros(BATCH, 1, dtype=torch.long),
-            "future_values": lambda: self.normal(BATCH, self.known("prediction_length", otherwise=4)),
-            "future_time_features": lambda: self.normal(BATCH, self.known("prediction_length", otherwise=4), n_times),
+            "future_values": lambda: self.normal(BATCH, n_ahead),
+            "future_time_features": lambda: self.normal(BATCH, n_ahead, n_times),
             "states": lambda: self.normal(BATCH, LENGTH, self.known("state_dim", otherwise=4)),
             "actions": lambda: self.normal(BATCH, LENGTH, self.known("act_dim", otherwise=4)),
-            **dict.fromkeys(("rewards", "returns_to_go"), lambda: self.normal(BATCH, LENGTH, 1)),
+            **_all(("rewards", "returns_to_go"), lambda: self.normal(BATCH, LENGTH, 1)),
             "timesteps": lambda: torch.arange(LENGTH).expand(BATCH, -1).clone(),
-            "aspect_ratio_ids": lambda: torch.ones(BATCH, 2, dtype=torch.long),
-            "aspect_ratio_mask": lambda: torch.ones(BATCH, 2, self.known("max_num_tiles", otherwise=4), dtype=torch.long),
-            "input_points": lambda: self.normal(BATCH, 1, 1, 2).abs(),
-            "input_boxes": lambda: torch.tensor([[[2.0, 3.0, 11.0, 13.0]]] * BATCH),
-        }  # fmt: skip
-        return makers[name]() if name in makers else None
+        }
 
     def _features(self, width: int) -> torch.Tensor:
         found = self.normal(BATCH, 2 * LENGTH, self.width or width)
         return found.mT.contiguous() if self.is_across else found
+
+
+def _all(names: Sequence[str], maker: Callable[[], torch.Tensor]) -> dict[str, Callable[[], torch.Tensor]]:
+    return dict.fromkeys(names, maker)
 
 
 _PARTS = (
@@ -405,6 +439,8 @@ _PARTS = (
     "backbone_config",
     "thinker_config",
 )
+_SIZE, _CHANNELS = ("image_size", "input_size", "crop_size"), ("num_channels", "in_channels")
+_MEL = ("num_mel_bins", "feature_projection_input_dim", "input_feat_size", "input_dim", "feature_size", "input_feat_per_channel")
 _GRID = 4  # patches of a picture, in each direction
 
 
@@ -483,7 +519,7 @@ def _with_pictures(error: Exception, probe: dict[str, Any], config: Any) -> dict
 
 
 def _with_axes(error: Exception, probe: dict[str, Any]) -> dict[str, Any]:
-    """The probe with one axis more after the batch's, where the error says that one is missing: frames, tiles, channels of sound."""
+    """The probe with one axis more after the batch's, where the error says that one is missing: frames, tiles, or one of sound."""
     picture, sound = probe.get("pixel_values"), probe.get("input_features")
     if picture is not None and re.search(r"expected [456], got [345]\)|5D tensor", str(error)) and 3 < picture.ndim < 6:
         return probe | {"pixel_values": picture[:, None].repeat(1, 2, *[1] * (picture.ndim - 1))}
@@ -516,9 +552,30 @@ def _asked(error: Exception, probe: dict[str, Any], arguments: Collection[str]) 
     return list(dict.fromkeys(said))
 
 
-_OFTEN = frozenset(
-    ["input_ids", "pixel_values", "bbox", "states", "actions", "rewards", "returns_to_go", "timesteps", "past_values", "past_time_features", "past_observed_mask", "future_values", "future_time_features", "visual_feats", "visual_pos", "flattened_patches", "input_features", "input_features_mask", "attention_mask", "pixel_attention_mask", "spatial_shapes", "decoder_input_ids", "decoder_input_values", "speaker_embeddings", "grid_thw", "image_grid_thw", "pixel_position_ids", "image_position_ids", "target_sizes", "input_points", "feature_attention_mask", "inputs_embeds", "qformer_input_ids", "freq"]
-)
+# Arguments without which a model may stumble over a None, of those that are known here.
+_OFTEN = {
+    *(
+        "input_ids",
+        "decoder_input_ids",
+        "qformer_input_ids",
+        "attention_mask",
+        "inputs_embeds",
+        "bbox",
+        "visual_feats",
+        "visual_pos",
+    ),
+    *("pixel_values", "pixel_attention_mask", "spatial_shapes", "flattened_patches", "grid_thw", "image_grid_thw", "target_sizes"),
+    *(
+        "pixel_position_ids",
+        "image_position_ids",
+        "input_points",
+        "input_features",
+        "input_features_mask",
+        "feature_attention_mask",
+    ),
+    *("decoder_input_values", "speaker_embeddings", "states", "actions", "rewards", "returns_to_go", "timesteps", "freq"),
+    *("past_values", "past_time_features", "past_observed_mask", "future_values", "future_time_features"),
+}
 _INSTEAD = ("encoder_hidden_states", "hidden_states", "input_boxes", "text_input_ids", "context")  # of other arguments
 
 
@@ -585,7 +642,7 @@ class Built(NamedTuple):
 
 
 def built(name: str, kernel: str, like: Built | None = None, seconds: float = 6.0) -> Built:
-    """Of this type, sharper than a fresh start, in evaluation mode; the first class, variant and probe that run, or those of another."""
+    """Of this type, sharper than a fresh start, in evaluation mode: the first that runs, or another again."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if like is not None:

@@ -137,13 +137,20 @@ def _doubled(value: Any) -> Any:
 
 @contextlib.contextmanager
 def _all_in_float64() -> Iterator[None]:
-    """Models ask for softmaxes in float32, whatever they are given; here they are taken in float64."""
-    real = torch.nn.functional.softmax
-    torch.nn.functional.softmax = lambda input, dim=None, _stacklevel=3, dtype=None: real(input.double(), dim=dim)
+    """Models ask for softmaxes in float32, whatever they are given; here they are taken in float64. Some mask with -100: in float32
+    no such weight can be told from 0, in float64 it can, so here they mask with the least number."""
+    softmax, fill = torch.nn.functional.softmax, torch.Tensor.masked_fill
+
+    def masked_fill(self: torch.Tensor, mask: torch.Tensor, value: Any) -> torch.Tensor:
+        is_mask = isinstance(value, float) and value <= -100 and self.is_floating_point()
+        return fill(self, mask, torch.finfo(self.dtype).min if is_mask else value)
+
+    torch.nn.functional.softmax = lambda input, dim=None, _stacklevel=3, dtype=None: softmax(input.double(), dim=dim)
+    torch.Tensor.masked_fill = masked_fill
     try:
         yield
     finally:
-        torch.nn.functional.softmax = real
+        torch.nn.functional.softmax, torch.Tensor.masked_fill = softmax, fill
 
 
 def compared(record: Any, weights: list[torch.Tensor]) -> float | None:
