@@ -43,6 +43,8 @@ _SMALL: dict[str, Any] = {
     **dict.fromkeys(("sliding_window", "attention_window_size"), 4),
     **dict.fromkeys(("image_size", "input_size"), _IMAGE),
     **dict.fromkeys(("hidden_size_per_layer_input",), 8),
+    "mamba_chunk_size": 16,
+    "max_source_positions": 32,
     "patch_size": 4,
     "window_size": 4,
     "entity_vocab_size": 16,
@@ -118,15 +120,14 @@ _FIELDS: tuple[dict[str, Any], ...] = (
     {},
     {"num_key_value_heads": _HEADS},
     {"num_key_value_heads": _HEADS, "head_dim": 4},
+    {"image_size": 64, "window_size": 2},
     {"num_hidden_layers": 4},
     {"num_hidden_layers": 8, "num_key_value_heads": _HEADS},
-    {"image_size": 64, "window_size": 2},
     {"mrope_section": [2, 1, 1]},
     {"mrope_section": [1, 1, 0]},
     {"head_dim": None, "num_key_value_heads": _HEADS},
 )
 _FIELDS_BY_PART: tuple[dict[str, Any], ...] = (
-    {},
     {"num_key_value_heads": _HEADS},
     {"num_experts_per_tok": 1, "num_key_value_heads": _HEADS},
     {"head_dim": 16, "num_key_value_heads": _HEADS},
@@ -140,12 +141,16 @@ _FIELDS_BY_PART: tuple[dict[str, Any], ...] = (
     {"mrope_section": [1, 1, 2]},
     {"layer_types": ["mamba", "attention"], "num_hidden_layers": 2},
 )
+# Those that help most come first; the widest last.
 VARIANTS = (
-    *(Variant(each) for each in _FIELDS),
-    *(Variant(each, True) for each in _FIELDS_BY_PART),
+    *(Variant(each) for each in _FIELDS[:4]),
+    Variant({}, True),
     Variant({}, True, share=8),
+    *(Variant(each) for each in _FIELDS[4:]),
+    *(Variant(each, True) for each in _FIELDS_BY_PART),
     *(Variant(each, True, width=192, stage=3) for each in ({}, {"num_key_value_heads": _HEADS, "head_dim": 48})),
 )
+_BY_PART = VARIANTS.index(Variant({}, True))
 
 
 def tiny(kind: type, variant: Variant, default: Any = None) -> Any:
@@ -585,7 +590,7 @@ def _width(error: Exception) -> int | None:
     return int(found[1] or found[2] or found[3]) if found else None
 
 
-def model_classes(name: str, config_class: type) -> list[Any]:
+def model_classes(name: str, config_class: Any) -> list[Any]:
     """The language model of a type, its bare one, and any others that are made from its configuration."""
     import transformers
     from transformers.models.auto import modeling_auto as auto
@@ -610,8 +615,7 @@ def model_classes(name: str, config_class: type) -> list[Any]:
         if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel) and each.config_class is config_class
     ]
     kinds = dict.fromkeys([*found, *sorted(own, key=lambda each: -len(each.__mro__))])
-    able = [each for each in kinds if each.forward is not torch.nn.Module.forward]
-    return sorted(able, key=lambda each: each.config_class is not config_class)
+    return sorted(kinds, key=lambda each: each.config_class is not config_class)
 
 
 class NotBuilt(Exception):
@@ -637,11 +641,11 @@ class Built(NamedTuple):
 
     model: Any
     probe: dict[str, Any]
-    kind: type
+    kind: Any
     variant: Variant
 
 
-def built(name: str, kernel: str, like: Built | None = None, seconds: float = 6.0) -> Built:
+def built(name: str, kernel: str, like: Built | None = None, seconds: float = 4.0) -> Built:
     """Of this type, sharper than a fresh start, in evaluation mode: the first that runs, or another again."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -653,6 +657,9 @@ def built(name: str, kernel: str, like: Built | None = None, seconds: float = 6.
         raise NotBuilt(f"{type(error).__name__}: {line(error)}") from None
     if not kinds:
         raise Part("it has no model class of its own")
+    kinds = [each for each in kinds if each.forward is not torch.nn.Module.forward]
+    if not kinds:
+        raise NotBuilt("its models have no forward pass")
     reasons: dict[tuple[int, int], str] = {}
     end = time.process_time() + seconds
     for at, kind in enumerate(kinds[:3]):
@@ -665,7 +672,7 @@ def built(name: str, kernel: str, like: Built | None = None, seconds: float = 6.
                     break
     if _without_attention(kinds, CONFIG_MAPPING[name]):
         raise Other("its code has none")
-    shown = reasons.get((0, len(_FIELDS)))  # of the first kind and all that is known by parts of names
+    shown = reasons.get((0, _BY_PART))  # of the first kind and all that is known by parts of names
     raise NotBuilt(shown or next(iter(reasons.values())))
 
 

@@ -13,6 +13,7 @@ import copy
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -145,12 +147,11 @@ def _all_in_float64() -> Iterator[None]:
         is_mask = isinstance(value, float) and value <= -100 and self.is_floating_point()
         return fill(self, mask, torch.finfo(self.dtype).min if is_mask else value)
 
-    torch.nn.functional.softmax = lambda input, dim=None, _stacklevel=3, dtype=None: softmax(input.double(), dim=dim)
-    torch.Tensor.masked_fill = masked_fill
-    try:
+    def exact_softmax(input: torch.Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> torch.Tensor:
+        return softmax(input.double(), dim=dim)
+
+    with patch.object(torch.nn.functional, "softmax", exact_softmax), patch.object(torch.Tensor, "masked_fill", masked_fill):
         yield
-    finally:
-        torch.nn.functional.softmax, torch.Tensor.masked_fill = softmax, fill
 
 
 def compared(record: Any, weights: list[torch.Tensor]) -> float | None:
@@ -228,9 +229,9 @@ def _tried(name: str) -> Row:
     for kernel in KERNELS:
         try:
             made = built(name, kernel, made)
-        except NotBuilt as error:
+        except NotBuilt as why:
             if made is None:
-                return Row(name, error.outcome, reason=str(error))
+                return Row(name, why.outcome, reason=str(why))
             continue  # it has no fused kernel
         try:
             record = watched(made)
@@ -315,7 +316,7 @@ def table(rows: Sequence[Row]) -> str:
         ),
         "Not built, and why:",
         "",
-        *(f"- `{row.name}`: {row.reason}" for row in rows if row.outcome == "not built"),
+        *(f"- `{row.name}`: {_why(row.reason)}" for row in rows if row.outcome == "not built"),
     ]
     untried = [name for name in names() if name not in {row.name for row in rows}]
     number = f"All {len(rows)}" if not untried else f"{len(rows)} of {len(rows) + len(untried)}"
@@ -348,6 +349,16 @@ _LEFT = {
     "no attention": "No attention of their own",
     "part": "Parts of other types, or another type's model under a name of its own",
 }
+
+
+def _why(reason: str) -> str:
+    """A reason in one short line: the package that is missing, the argument that is not known, else what the error says."""
+    if found := re.search(r"requires the (\S+) library", reason):
+        return f"needs the package {found[1]}"
+    if found := re.search(r"missing \d+ required positional arguments?: (.*)", reason):
+        return f"must be given {found[1]}"
+    words = re.sub(r"^.*validation error for validator '\w+': |^NotBuilt: ", "", reason)
+    return words if len(words) < 160 else f"{words[:160]} ..."
 
 
 def _cell(row: Row) -> str:
