@@ -653,16 +653,16 @@ def built(name: str, kernel: str, like: Built | None = None, seconds: float = 4.
         return _with_kernel(name, kernel, like)
     try:
         kinds = model_classes(name, CONFIG_MAPPING[name])
+        able = [each for each in kinds if each.forward is not torch.nn.Module.forward]
     except Exception as error:
         raise NotBuilt(f"{type(error).__name__}: {line(error)}") from None
     if not kinds:
         raise Part("it has no model class of its own")
-    kinds = [each for each in kinds if each.forward is not torch.nn.Module.forward]
-    if not kinds:
+    if not able:
         raise NotBuilt("its models have no forward pass")
     reasons: dict[tuple[int, int], str] = {}
     end = time.process_time() + seconds
-    for at, kind in enumerate(kinds[:3]):
+    for at, kind in enumerate(able[:3]):
         for place, variant in enumerate(VARIANTS):
             try:
                 return _built(kind, CONFIG_MAPPING[name], variant, kernel)
@@ -670,7 +670,7 @@ def built(name: str, kernel: str, like: Built | None = None, seconds: float = 4.
                 reasons[at, place] = f"{type(error).__name__}: {line(error)}"
                 if time.process_time() > end or isinstance(error, ImportError):
                     break
-    if _without_attention(kinds, CONFIG_MAPPING[name]):
+    if _without_attention(able, CONFIG_MAPPING[name]):
         raise Other("its code has none")
     shown = reasons.get((0, _BY_PART))  # of the first kind and all that is known by parts of names
     raise NotBuilt(shown or next(iter(reasons.values())))
