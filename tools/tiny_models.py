@@ -645,7 +645,7 @@ class Built(NamedTuple):
     variant: Variant
 
 
-def built(name: str, kernel: str, like: Built | None = None, seconds: float = 4.0) -> Built:
+def built(name: str, kernel: str, like: Built | None = None, seconds: float = 30.0) -> Built:
     """Of this type, sharper than a fresh start, in evaluation mode: the first that runs, or another again."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -670,8 +670,8 @@ def built(name: str, kernel: str, like: Built | None = None, seconds: float = 4.
                 reasons[at, place] = f"{type(error).__name__}: {line(error)}"
                 if time.process_time() > end or isinstance(error, ImportError):
                     break
-    if _without_attention(able, CONFIG_MAPPING[name]):
-        raise Other("its code has none")
+            if len(reasons) == _BY_PART and _without_attention(able, CONFIG_MAPPING[name]):
+                raise Other("its code has none")  # before the long search
     shown = reasons.get((0, _BY_PART))  # of the first kind and all that is known by parts of names
     raise NotBuilt(shown or next(iter(reasons.values())))
 
