@@ -614,7 +614,7 @@ def model_classes(name: str, config_class: Any) -> list[Any]:
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel) and each.config_class is config_class
     ]
-    kinds = dict.fromkeys([*found, *sorted(own, key=lambda each: -len(each.__mro__))])
+    kinds: dict[Any, None] = dict.fromkeys([*found, *sorted(own, key=lambda each: -len(each.__mro__))])
     return sorted(kinds, key=lambda each: each.config_class is not config_class)
 
 
