@@ -609,12 +609,11 @@ def model_classes(name: str, config_class: Any) -> list[Any]:
         module = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
     except ModuleNotFoundError:
         return found
-    own = [
-        each
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel) and each.config_class is config_class
+    models: list[Any] = [
+        each for each in vars(module).values() if isinstance(each, type) and issubclass(each, transformers.PreTrainedModel)
     ]
-    kinds: dict[Any, None] = dict.fromkeys([*found, *sorted(own, key=lambda each: -len(each.__mro__))])
+    own = [each for each in models if each.config_class is config_class]
+    kinds = dict.fromkeys([*found, *sorted(own, key=lambda each: -len(each.__mro__))])
     return sorted(kinds, key=lambda each: each.config_class is not config_class)
 
 
