@@ -13,6 +13,7 @@ import copy
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -31,7 +33,7 @@ import saccade
 from saccade.errors import InputError
 from saccade.observe.self_check import UnfaithfulError, returned_weights
 from tests.observe.dense_statistics import dense_statistics
-from tools.tiny_models import VARIANTS, Built, NotBuilt, built, line
+from tools.tiny_models import Built, NotBuilt, built, has_attention, line
 
 OUTCOMES = {
     "equal": "every number equals that of the model's own float64 weights",
@@ -39,8 +41,11 @@ OUTCOMES = {
     "refused": "not watched, with a sentence that says why",
     "different": "a number differs: a defect",
     "traceback": "an error that is not a sentence: a defect",
+    "no attention": "none of its modules is called attention, and their code has no softmax: a convolution, a recurrence, a codec",
+    "part": "a configuration without a model class of its own: a part of another type, or another type's model",
     "not built": "no tiny configuration could be made of its defaults, or the tiny model does not run",
 }
+LEFT = ("no attention", "part", "not built")  # outcomes without a row of numbers
 KERNELS = ("eager", "sdpa")
 TOLERANCE = 2e-5  # absolute, of statistics of a model in float32
 ROUNDED = 1e-3  # the same where the model itself rounds more: then it must be within the tolerance in float64
@@ -49,7 +54,7 @@ SHAPES = ("entropy", "relative_entropy", "top_mass", "top_k_mass", "effective_ke
 PLACES = ("sink_mass", "self_mass", "previous_mass")
 SAMPLE = (
     *("gpt2", "gemma4_text", "bert", "t5", "gpt_oss", "bloom", "vit", "gpt_bigcode", "albert", "mobilebert"),
-    *("pegasus_x", "longt5", "data2vec-vision", "pvt_v2", "nystromformer", "falcon"),
+    *("pegasus_x", "longt5", "data2vec-vision", "pvt_v2", "nystromformer", "falcon", "swin"),
 )
 _PER_PROCESS = 100  # model types: modules of those that are done stay in memory
 
@@ -62,25 +67,56 @@ class Row(NamedTuple):
     error: float | None = None  # the largest, over both kernels
     heads: str = ""
     reason: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # of a processor
+    clock: float = 0.0  # when it was done, in seconds since the run began
 
 
-def reference(made: Built) -> list[torch.Tensor]:
-    """Weights that an eager model with the same parameters returns in float64, call by call; none if it does not."""
+def reference(made: Built) -> list[list[torch.Tensor]]:
+    """Weights that an eager model with the same parameters returns in float64, call by call: itself, and its modules one by one."""
     try:
         exact = type(made.model)._from_config(copy.deepcopy(made.model.config), attn_implementation="eager").eval().double()
         exact.load_state_dict({name: _doubled(value) for name, value in made.model.state_dict().items()})
         exact.set_experts_implementation("eager")  # the other one has no float64
         exact.config.use_cache = False  # with it some take off the mask
         torch.manual_seed(0)
-        with torch.no_grad(), _all_in_float64():
+        with torch.no_grad(), _all_in_float64(), _weights_of_modules(exact) as of_modules:
             answer = exact(**{name: _doubled(value) for name, value in made.probe.items()}, output_attentions=True)
         found = returned_weights(answer)
         if not _same_answer(answer, made):
             return []  # its kernels do not compute the same: some leave a mask out with one of them
     except Exception:
         return []
-    return [each.nan_to_num(0.0) for each in found if isinstance(each, torch.Tensor) and each.ndim == 4]
+    return [
+        [each.nan_to_num(0.0) for each in maps if isinstance(each, torch.Tensor) and each.ndim == 4] for maps in (found, of_modules)
+    ]
+
+
+@contextlib.contextmanager
+def _weights_of_modules(model: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
+    """Weights that modules return beside their output, each once: a model may return those of some layers only."""
+    found: list[torch.Tensor] = []
+
+    def keep(_module: Any, _given: Any, answer: Any) -> None:
+        second = answer[1] if isinstance(answer, tuple) and len(answer) > 1 else None
+        if (
+            isinstance(second, torch.Tensor)
+            and second.ndim == 4
+            and not any(second is each for each in found)
+            and _are_weights(second)
+        ):
+            found.append(second)
+
+    handles = [module.register_forward_hook(keep) for module in model.modules()]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _are_weights(maps: torch.Tensor) -> bool:
+    total = maps.nan_to_num(0.0).sum(-1)
+    return bool((maps.nan_to_num(0.0) >= 0).all() and (total < 1 + 1e-6).all() and (total > 0).any())
 
 
 def _same_answer(answer: Any, made: Built) -> bool:
@@ -103,13 +139,22 @@ def _doubled(value: Any) -> Any:
 
 @contextlib.contextmanager
 def _all_in_float64() -> Iterator[None]:
-    """Models ask for softmaxes in float32, whatever they are given; here they are taken in float64."""
-    real = torch.nn.functional.softmax
-    torch.nn.functional.softmax = lambda input, dim=None, _stacklevel=3, dtype=None: real(input.double(), dim=dim)
-    try:
+    """Models ask for softmaxes in float32, whatever they are given; here they are taken in float64. Some mask with -100: in float32
+    no such weight can be told from 0, in float64 it can, so here they mask with the least number."""
+    softmax, fill = torch.nn.functional.softmax, torch.Tensor.masked_fill
+
+    def masked_fill(self: torch.Tensor, mask: torch.Tensor, value: Any) -> torch.Tensor:
+        is_mask = isinstance(value, float) and value <= -100 and self.is_floating_point()
+        return fill(self, mask, torch.finfo(self.dtype).min if is_mask else value)
+
+    def exact_softmax(input: torch.Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> torch.Tensor:
+        logits = input.double()
+        below = logits.amax(-1 if dim is None else dim, keepdim=True) - logits
+        # Beyond 745 below the largest float64 rounds a weight to 0, though nothing is masked; masks are -10,000 or less.
+        return torch.where(below < 5000, softmax(logits, dim=dim).clamp(min=1e-300), softmax(logits, dim=dim))
+
+    with patch.object(torch.nn.functional, "softmax", exact_softmax), patch.object(torch.Tensor, "masked_fill", masked_fill):
         yield
-    finally:
-        torch.nn.functional.softmax = real
 
 
 def compared(record: Any, weights: list[torch.Tensor]) -> float | None:
@@ -163,33 +208,46 @@ def watched(made: Built) -> Any:
 
 def error_of(made: Built, record: Any) -> float | None:
     """Of the record against float64; if it is more than float32 rounds, of a record of the same model in float64."""
-    weights = reference(made)
-    error = compared(record, weights)
+    of_model, of_modules = reference(made) or ([], [])
+    weights = of_model if (error := compared(record, of_model)) is not None else of_modules
+    if error is None and (error := compared(record, of_modules)) == np.inf:
+        return None  # what its modules return is of another shape
     if error is None or error <= TOLERANCE or error > ROUNDED:
         return error
     made.model.set_experts_implementation("eager")
-    double = Built(made.model.double(), {name: _doubled(value) for name, value in made.probe.items()}, {})
+    double = made._replace(model=made.model.double(), probe={name: _doubled(value) for name, value in made.probe.items()})
+    try:
+        with torch.no_grad():
+            double.model(**double.probe)
+    except RuntimeError:
+        return None  # the model mixes in float32, so there is nothing to tell rounding from a defect
     exactly = compared(watched(double), weights)
     return error if exactly is not None and exactly <= TOLERANCE else np.inf
 
 
 def tried(name: str) -> Row:
     """What comes of one model type, the worse of its two kernels."""
+    start = time.process_time()
+    return _tried(name)._replace(seconds=round(time.process_time() - start, 2))
+
+
+def _tried(name: str) -> Row:
     found: list[Row] = []
-    variants: Sequence[dict[str, Any]] = VARIANTS
+    made = None
     for kernel in KERNELS:
         try:
-            made = built(name, kernel, variants)
-            variants = [made.variant]
-        except NotBuilt as error:
-            if kernel == KERNELS[0]:
-                return Row(name, "not built", reason=str(error))
+            made = built(name, kernel, made)
+        except NotBuilt as why:
+            if made is None:
+                return Row(name, why.outcome, reason=str(why))
             continue  # it has no fused kernel
         try:
             record = watched(made)
             heads = " ".join(map(str, np.isfinite(record.entropy.values[0]).sum(axis=1).tolist()))
             error = error_of(made, record)
         except (UnfaithfulError, InputError) as refusal:
+            if not has_attention(made.model) and "no attention was seen" in str(refusal):
+                return Row(name, "no attention", reason="none was seen")
             found.append(Row(name, "refused", reason=f"{kernel}: {line(refusal)}"))
         except Exception as defect:
             found.append(Row(name, "traceback", reason=f"{kernel}: {type(defect).__name__}, {line(defect)}"))
@@ -254,19 +312,31 @@ def table(rows: Sequence[Row]) -> str:
     lines = [
         f"| `{row.name}` | {row.outcome} | {'' if row.error is None else f'{row.error:.0e}'} | {row.heads} | {_cell(row)} |"
         for row in rows
-        if row.outcome != "not built"
+        if row.outcome not in LEFT
     ]
-    left = ", ".join(f"`{row.name}`" for row in rows if row.outcome == "not built")
+    left = [
+        "",
+        "## Without numbers",
+        "",
+        *(
+            f"{sentence}: {', '.join(f'`{row.name}`' for row in rows if row.outcome == outcome)}.\n"
+            for outcome, sentence in _LEFT.items()
+        ),
+        "Not built, and why:",
+        "",
+        *(f"- `{row.name}`: {_why(row.reason)}" for row in rows if row.outcome == "not built"),
+    ]
     untried = [name for name in names() if name not in {row.name for row in rows}]
     number = f"All {len(rows)}" if not untried else f"{len(rows)} of {len(rows) + len(untried)}"
-    minutes = sum(row.seconds for row in rows) / 60
+    minutes, busy = max(row.clock for row in rows) / 60, sum(row.seconds for row in rows) / 60
     return "\n".join(
         [
             "# Models that can be watched",
             "",
             f"{number} model types of Transformers {transformers.__version__}, tiny and random, watched with their eager and their "
             "fused kernel. The error is the largest of any statistic against weights that the model itself returns in float64, "
-            f"over the statistic's size if that is above 1. Made by `make zoo` in {minutes:.0f} minutes.",
+            f"over the statistic's size if that is above 1. Made by `make zoo` in {minutes:.0f} minutes, of which {busy:.0f} "
+            "minutes of a processor.",
             "",
             "| outcome | types | meaning |",
             "|---|---|---|",
@@ -276,12 +346,27 @@ def table(rows: Sequence[Row]) -> str:
             "| type | outcome | largest error | heads by layer | reason |",
             "|---|---|---|---|---|",
             *lines,
-            "",
-            f"Not built: {left}.",
+            *left,
             "",
             *([f"Not tried: {', '.join(f'`{name}`' for name in untried)}.", ""] if untried else []),
         ]
     )
+
+
+_LEFT = {
+    "no attention": "No attention of their own",
+    "part": "Parts of other types, or another type's model under a name of its own",
+}
+
+
+def _why(reason: str) -> str:
+    """A reason in one short line: the package that is missing, the argument that is not known, else what the error says."""
+    if found := re.search(r"requires the (\S+) library", reason):
+        return f"needs the package {found[1]}"
+    if found := re.search(r"missing \d+ required positional arguments?: (.*)", reason):
+        return f"must be given {found[1]}"
+    words = re.sub(r"^.*validation error for validator '\w+': |^NotBuilt: ", "", reason)
+    return words if len(words) < 160 else f"{words[:160]} ..."
 
 
 def _cell(row: Row) -> str:
@@ -302,8 +387,9 @@ def main() -> None:
     rows = _kept(arguments.keep)
     done = {row.name for row in rows}
     waiting = [name for name in arguments.name or names() if name not in done]
-    for row, seconds in _timed(_in_processes(waiting, os.cpu_count() or 1)):
-        row = row._replace(seconds=seconds)
+    start = time.perf_counter() - max((row.clock for row in rows), default=0.0)
+    for row in _in_processes(waiting, os.cpu_count() or 1):
+        row = row._replace(clock=round(time.perf_counter() - start, 1))
         rows.append(row)
         if arguments.keep:
             with arguments.keep.open("a") as file:
@@ -319,14 +405,6 @@ def main() -> None:
 def _kept(file: Path | None) -> list[Row]:
     """Rows of a run that was stopped."""
     return [Row(*json.loads(text)) for text in file.read_text().splitlines()] if file and file.exists() else []
-
-
-def _timed(rows: Iterator[Row]) -> Iterator[tuple[Row, float]]:
-    last = time.perf_counter()
-    for row in rows:
-        now = time.perf_counter()
-        yield row, now - last
-        last = now
 
 
 if __name__ == "__main__":
