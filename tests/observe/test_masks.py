@@ -6,8 +6,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+import numpy as np
 import torch
 
+import saccade
 from saccade.observe.masks import MASKED, left_by, masked_level
 
 INF = float("inf")
@@ -47,3 +49,22 @@ def test_what_hides_nothing_is_no_mask():
     assert left_by(torch.full((2, 3), -98.0)) is None
     assert left_by(torch.ones(2, 3, dtype=torch.bool)) is None
     assert left_by(torch.zeros(0, 3)) is None
+
+
+class Biased(torch.nn.Module):
+    """Two heads with a bias of their own, all in one type."""
+
+    def forward(self, x):
+        heads = x.unflatten(-1, (2, -1)).transpose(1, 2)
+        bias = torch.linspace(-1, 1, x.shape[1], dtype=x.dtype).expand(1, 1, x.shape[1], -1)
+        return torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=bias)
+
+
+def test_a_bias_in_float64_makes_no_other_maps():
+    x = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(1))
+    maps = []
+    for dtype in (torch.float32, torch.float64):
+        with saccade.watch(Biased(), x.to(dtype), weights=False) as recorder:
+            recorder.look(0)
+        maps.append(recorder.record.attention_map.values)
+    np.testing.assert_allclose(maps[0], maps[1], atol=1e-6)

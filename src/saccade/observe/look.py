@@ -85,7 +85,7 @@ def look(
             if kept is not None:
                 places = [place for place, row in enumerate(rows) if start <= row < start + weights.shape[2]]
                 chosen = weights[sequences][:, :, [rows[place] - start for place in places], : call.n_keys]
-                kept[:, :, places, : chosen.shape[-1]] = chosen.to(kept.device)
+                kept[:, :, places, : chosen.shape[-1]] = chosen.to(kept)
 
         found.layers.append(layer)
         found.n_queries.append(call.n_queries)
