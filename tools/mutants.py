@@ -76,7 +76,7 @@ PLANTED = (
     Mutant("theory/scan_and_snap/concentration.py", "np.log(2 / failure_prob) / (2 *", "np.log(2 / failure_prob) / (1 *"),
     Mutant("theory/scan_and_snap/concentration.py", "return K / np.sqrt(", "return 2 * K / np.sqrt("),
     Mutant("theory/scan_and_snap/gain.py", "np.exp(2 * initial_feature**2 * B)", "np.exp(1 * initial_feature**2 * B)"),
-    Mutant("experiments/real_text/text_first_move.py", "& moved).sum() / moved.sum()", "& moved).sum() / chosen.sum()"),
+    Mutant("experiments/real_text/text_first_move.py", "!= wanted) & moved).sum()", "!= wanted) & chosen).sum()"),
     Mutant("observe/events.py", "int(moved.argmax()) - 1 if", "int(moved.argmax()) if"),
     Mutant("observe/recorder.py", "self.check is None or not (is_first", "self.check is None and not (is_first"),
     Mutant("dynamics/embedded_descent.py", "generator(seed, Purpose.DATA, step + 1)", "generator(seed, Purpose.DATA, step)"),

@@ -437,8 +437,14 @@ def _note_phase(phase: str, _: object) -> None:
 
 def _answer_ctrl_c(number: int, frame: FrameType | None) -> None:
     """`KeyboardInterrupt`; but a moment later while garbage is collected, since what is raised in callbacks then is lost."""
-    name = "" if frame is None else frame.f_code.co_name
-    if _collection["phase"] == "start" or name in ("_note_phase", "_xla_gc_callback"):  # the second is JAX's, and comes after ours
+    callers = set()
+    while frame is not None:  # all of them: this may itself have been interrupted while it was waiting for the timer's thread
+        callers.add(frame.f_code.co_name)
+        frame = frame.f_back
+    if _collection["phase"] == "start" or callers & {
+        "_note_phase",
+        "_xla_gc_callback",
+    }:  # the second is JAX's, and comes after ours
         threading.Timer(0.02, os.kill, (os.getpid(), number)).start()
     else:
         raise KeyboardInterrupt

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from saccade import cli
 from tests.cli.calls import finished, one_sentence, started
 from tests.patience import PATIENCE
 
@@ -99,3 +102,19 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     assert finished("-c", code) == (0, "interrupted\n", "")
+
+
+def test_a_second_ctrl_c_that_comes_while_the_first_one_waits_in_a_callback_waits_too(monkeypatch):
+    waiting = []
+    monkeypatch.setattr(cli.threading, "Timer", lambda *arguments: SimpleNamespace(start=lambda: waiting.append(arguments)))
+
+    def asleep():
+        cli._answer_ctrl_c(signal.SIGINT, sys._getframe())
+
+    def _xla_gc_callback():
+        asleep()
+
+    _xla_gc_callback()
+    assert len(waiting) == 1
+    with pytest.raises(KeyboardInterrupt):
+        asleep()

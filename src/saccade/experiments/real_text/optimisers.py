@@ -2,13 +2,9 @@
 
 The theorem's own model is trained from zero without noise, on every window of a sample of the text at every update, with SGD, with
 momentum at a tenth of the rate, and with Adam at several rates; samples share no window. `adam-subsets` found on classes of the
-paper's making that Adam follows frequency less than SGD, and that a higher rate favours more frequent tokens: both are asked of all
-known tokens of a query. Two optimisers on the same sample agree in what is particular to it, and on different samples its noise
-sets them apart; so they are compared across samples, over how far samples agree with the same optimiser (`disattenuated`): 1 means
-that they would favour the same tokens but for the noise. Intervals are by jackknife over samples, simultaneous. Bounds, and that
-Adam is not expected to follow frequency less, were set after a first run, which compared on the same sample; that is asked at the
-middle rate, the only one of three at which that run could tell. The samples are all the windows that the text has, in eight parts;
-with four parts, tried too, intervals are wider and two comparisons of Adam with SGD cannot be told.
+paper's making that Adam follows frequency less than SGD, and that a higher rate favours more frequent tokens: both are asked here.
+On the same sample two optimisers agree in its noise, on different ones its noise sets them apart; so they are compared across
+samples, over how far samples agree with the same optimiser. Intervals are by jackknife over samples, simultaneous.
 """
 
 from __future__ import annotations
@@ -117,7 +113,12 @@ def _scores(one: Array, other: Array, groups: TokenGroups) -> Array:
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    """Judged over the whole simultaneous 95 % interval over samples."""
+    """Judged over the whole simultaneous 95 % interval over samples.
+
+    Bounds, and that Adam is not expected to follow frequency less, were set after a first run, which compared on the same sample;
+    the latter is asked at the middle rate, the only one of three at which that run could tell. Samples are all the windows that the
+    text has, in eight parts; with four, tried too, intervals are wider and two comparisons of Adam with SGD cannot be told.
+    """
     groups, gain = TokenGroups.of_record(record), gains_of(record)
     adam = [kind for kind in gain if kind.startswith("Adam")]
     follows = {kind: fates.frequency_following(of_kind, groups) for kind, of_kind in gain.items()}

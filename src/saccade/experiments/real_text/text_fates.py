@@ -1,12 +1,10 @@
 """On text attention first leaves the frequent tokens, as Theorem 2 says; later this order is lost.
 
-[tian2023, Theorem 2] has attention leave common tokens for distinct ones, and frequent distinct ones gain more than rare ones, at
-first (a) and ever after (Theorem 3: a lead grows). Who moves first and who
-wins are two questions, asked of three models: the theorem's own, without noise (every window of a sample of the text at every
-update; `repetitions` samples that share no window), the same reading the query as well, and an ordinary Transformer (seeds, large
-batches). Which tokens are distinct or common comes from counts (`token_groups.py`).
-The ceiling of a score is how far two samples, or two seeds, agree in the same units. Intervals are simultaneous over all claims.
-The theorems' claims carry their assumptions, which text does not meet: they say whether the numbers agree all the same.
+[tian2023] has attention leave common tokens for distinct ones (Theorem 2), and a frequent distinct token's lead over rare ones grow
+(Theorem 3). Who moves first and who wins are asked of three models: the theorem's own, without noise (`repetitions` samples of the
+text that share no window), the same reading the query as well, and an ordinary Transformer (seeds, large batches). Which tokens are
+distinct or common comes from counts (`token_groups.py`). The ceiling of a score is how far two samples, or two seeds, agree in the
+same units. Intervals are simultaneous over all claims; the theorems' claims carry their assumptions, which text does not meet.
 """
 
 from __future__ import annotations

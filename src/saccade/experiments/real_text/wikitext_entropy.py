@@ -5,8 +5,6 @@ mean over the queries of validation windows. How long the paper trained is not k
 also further on; so entropy is kept at several times, and compared where rate times updates is equal. The full settings make one
 pass through WikiText-2 with all its words, and as many updates on TinyStories; `texts` may name "wikitext-103", the paper's second
 text. Expect: entropy falls with the rate, not by progress alone; the sparsest attention is not the best in validation loss.
-The first three claims were set before the first run, the fourth when the curves over the updates had been seen; the fifth, the
-size of the fall with its interval over seeds, when the others were known to hold.
 """
 
 from __future__ import annotations
@@ -68,7 +66,11 @@ def measure(settings: Settings, on_progress: Progress) -> xr.Dataset:
 
 
 def claims(record: xr.Dataset) -> Iterator[Claim]:
-    """Runs that diverged are left out of means, and count as exceptions among seeds."""
+    """Runs that diverged are left out of means, and count as exceptions among seeds.
+
+    The first three claims were set before the first run, the one on equal rate times updates when the curves had been seen, the
+    size of the fall when the others were known to hold.
+    """
     lowest, highest = (float(record.lr[place]) for place in (0, -1))
     given = [at_least("seeds", record.sizes["seed"], 3), at_least("lowest rate", lowest, 1), at_most("highest rate", highest, 5)]
     for text in record.text.values:
