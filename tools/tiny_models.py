@@ -688,7 +688,11 @@ def _is_attention(kind: type) -> bool:
 
 
 def _without_attention(kinds: Sequence[Any], config_class: type) -> bool:
-    """Of a type that does not run: told from its modules at full size, without their numbers, or else from its whole code."""
+    """Of a type that does not run: told from its modules at full size, without their numbers, or else from its whole code. Where
+    the configuration speaks of attention, there may be some with other settings than the usual ones.
+    """
+    if re.search("attention|attn", inspect.getsource(config_class)):
+        return False
     try:
         with torch.device("meta"):
             return not has_attention(kinds[0]._from_config(_default(config_class)))

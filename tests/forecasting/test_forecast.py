@@ -415,3 +415,22 @@ def test_input_that_cannot_be_used_gets_a_sentence(source, settings, said):
     given = saccade.MarkovChain.zipf(3) if source == "zipf" else source
     with pytest.raises(InputError, match=said):
         forecast(given, **settings)
+
+
+@pytest.mark.parametrize("queries", ["rain", [1.5], [None], [True]])
+def test_queries_that_are_no_words_are_refused_in_a_sentence(weather, queries):
+    with pytest.raises(InputError, match="`queries` must"):
+        forecast(weather, queries=queries)
+
+
+def test_ids_of_numpy_are_queries_too(weather):
+    word = weather.vocabulary.index(
+        str(forecast(weather, queries=1, window=5, n_windows=2000, n_chain=5, starts=1)["query"].values[0])
+    )
+    assert forecast(weather, queries=[np.int64(word)], window=5, n_windows=2000, n_chain=5, starts=1).sizes["query"] == 1
+
+
+def test_rates_that_leave_no_numbers_are_not_trusted(weather):
+    wild = forecast(weather, queries=2, lr_decoder=10.0, lr_attention=3e4, window=5, n_windows=2000, n_chain=5, starts=1)
+    assert np.isfinite(wild.gain_path).all()
+    assert "nan" not in page(wild)

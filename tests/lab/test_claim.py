@@ -283,6 +283,7 @@ SEEDS = Ceiling("two seeds", 0.27)
             "cannot be told at this size; about 2.7 times the windows would do",
         ),
         (CASE.under(Ceiling("two seeds", 0.6)).at_most(LEMMA, "x", Interval(0.2, 0.1, 0.3), 0.5), HOLDS, "holds"),
+        (CASE.under(SEEDS).at_most(LEMMA, "x", Interval(0.7, 0.6, 0.8), 0.5), FAILS, "fails"),
         (
             CASE.under(Ceiling("two seeds", 0.9)).at_least(LEMMA, "x", Interval(0.3, 0.1, 0.5), 0.2),
             CANNOT_TELL,

@@ -68,3 +68,28 @@ def test_a_bias_in_float64_makes_no_other_maps():
             recorder.look(0)
         maps.append(recorder.record.attention_map.values)
     np.testing.assert_allclose(maps[0], maps[1], atol=1e-6)
+
+
+class Padded(torch.nn.Module):
+    """Attention of PyTorch's own with padding told by numbers."""
+
+    def __init__(self, hidden, **settings):
+        super().__init__()
+        torch.manual_seed(1)
+        self.attention, self.hidden = torch.nn.MultiheadAttention(8, 2, batch_first=True, **settings), hidden
+
+    def forward(self, x):
+        padding = torch.zeros(x.shape[:2])
+        padding[:, 4:] = self.hidden
+        return self.attention(x, x, x, key_padding_mask=padding, need_weights=False)[0]
+
+
+@pytest.mark.parametrize("settings", [{}, {"add_zero_attn": True}, {"add_bias_kv": True}], ids=["plain", "zero", "bias"])
+def test_keys_hidden_as_padding_do_not_count_whatever_number_hides_them(settings):
+    x, found = torch.randn(3, 7, 8, generator=torch.Generator().manual_seed(2)), []
+    for hidden in (-100.0, -1e3, -INF):
+        with saccade.watch(Padded(hidden, **settings), x, weights=False) as recorder:
+            recorder.look(0)
+        found.append(recorder.record.relative_entropy.values)
+    np.testing.assert_allclose(found[0], found[2], atol=1e-5)
+    np.testing.assert_allclose(found[1], found[2], atol=1e-5)

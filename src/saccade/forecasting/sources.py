@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import difflib
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,8 +62,14 @@ def statistics(source: Any, *, window: int, n_windows: int, n_tokens: int, n_cha
 
 def check_words(corpus: Corpus, queries: Sequence[str | int]) -> None:
     """Refuse a query that is no word of the text."""
+    if isinstance(queries, str):
+        raise InputError(
+            f"`queries` must be a number of queries or a list of words; got {shortened(queries)}. For one word pass a list."
+        )
     for query in queries:
-        if isinstance(query, int) or query in corpus.vocabulary:
+        if isinstance(query, bool) or not isinstance(query, str | numbers.Integral):
+            raise InputError(f"`queries` must list words of the text, or their ids; got {shortened(query)}.")
+        if not isinstance(query, str) or query in corpus.vocabulary:
             continue
         rare = ", or only among the rare words that became one (`n_vocab`, `--n-vocab`)" if _has_unknown(corpus) else ""
         near = difflib.get_close_matches(query, corpus.vocabulary[:5000], n=1)

@@ -66,7 +66,8 @@ def text_order(
     clear = _clear(windows, rows, words & (count > LEAST_COUNT), force.force)
     time, logits, second = _path(windows, rows, clear, rates, on_progress)
     error = _distance(logits, second)
-    sized = int(np.argmax(error > SIZE)) - 1 if (error > SIZE).any() else len(error) - 1
+    is_off = ~(error <= SIZE)  # also where steps too large have left no numbers
+    sized = max(int(np.argmax(is_off)) - 1, 0) if is_off.any() else len(error) - 1
     attention = _attention(windows, rows, logits)
     halves = [_half(windows, rows, tenth, rates, len(time)) for tenth in (_tenths(windows) % 2 == side for side in (0, 1))]
     change, *others = ((path[sized] - path[0]) for path in (attention, *(half.attention for half in halves)))
@@ -130,7 +131,7 @@ def query_rows(windows: Windows, queries: int | Sequence[str | int]) -> list[int
         many = pooled(windows)
         return [row for row in windows.frequent_queries.tolist() if not many[row]][: checked_count("queries", queries)]
     number = {name: token for token, name in enumerate(windows.token_names)}
-    rows = [query if isinstance(query, int) else number.get(query, -1) for query in queries]
+    rows = [number.get(query, -1) if isinstance(query, str) else int(query) for query in queries]
     met = set(windows.frequent_queries.tolist())
     for query, row in zip(queries, rows, strict=True):
         if row not in met:
@@ -207,7 +208,8 @@ def _path(
     """Times and the logits of both paths, until their orders differ or the steps asked for are over."""
     found = []
     for number, moment in enumerate(_moments(windows, rows, rates, with_error=True)):
-        if number > 2 and _order(moment.attention_logits, moment.second_logits, clear) < ORDER:
+        is_lost = not (np.isfinite(moment.attention_logits).all() and np.isfinite(moment.second_logits).all())
+        if is_lost or (number > 2 and _order(moment.attention_logits, moment.second_logits, clear) < ORDER):
             break
         found.append((moment.time, moment.attention_logits, moment.second_logits))
         on_progress((number + 1) / _MOST)

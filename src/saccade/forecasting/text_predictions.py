@@ -146,7 +146,7 @@ class _Side:
     def size(self) -> str:
         i, before = self.rows[0], self.query.attention_path.values[0]
         change = 100 * first_change(self.query)[i] / before[i]
-        return f'{change:+.2g} % on "{self.query.token.values[i]}" (which had {100 * before[i]:.2g} % of attention)'
+        return f'{_signed(change)} % on "{self.query.token.values[i]}" (which had {100 * before[i]:.2g} % of attention)'
 
     @property
     def _enough(self) -> str:
@@ -179,3 +179,8 @@ def _turned(query: xr.Dataset, rows: list[int]) -> str:
 
 def _names(query: xr.Dataset, rows: list[int]) -> list[str]:
     return [str(query.token.values[i]) for i in rows]
+
+
+def _signed(percent: float) -> str:
+    """Two digits, or whole numbers: never powers of ten."""
+    return f"{percent:+.2g}" if abs(percent) < 99.5 else f"{percent:+.0f}"

@@ -147,7 +147,9 @@ class Claim:
         if not isinstance(self.measured, Interval):
             return False
         bounds = self._judged.bounds
-        return (self.agrees and not ceiling.is_met_by_noise(bounds)) or ceiling.is_opposite(bounds, self.measured)
+        if ceiling.is_met_by_noise(bounds):  # so that a score beyond them is no noise
+            return self.measured.low > bounds[1] or self.measured.high < bounds[0]
+        return self.agrees or ceiling.is_opposite(bounds, self.measured)
 
     def _reaches_across(self, measured: Interval) -> bool:
         """Whether some of the interval is allowed and some is not; so it may be where its ends are not known."""

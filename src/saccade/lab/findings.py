@@ -153,9 +153,14 @@ def filled(name: str, template: str, claims: Sequence[Mapping[str, Any]]) -> str
     for text, field, form in parts:
         claim = _claim_of(name, field, claims) if field else None
         sentence += text + (_told(claim, form) if claim else "")
-        if claim and field not in judged and form.partition(" ")[0] not in _WITHOUT_VERDICT and claim["verdict"] == CANNOT_TELL:
+        if claim and field not in judged and form.partition(" ")[0] not in _WITHOUT_VERDICT and _is_open(claim):
             sentence += f" ({_VERDICTS[CANNOT_TELL]})"
     return re.sub(r"(?<=\d)%", " %", sentence)  # as everywhere in the README
+
+
+def _is_open(claim: Mapping[str, Any]) -> bool:
+    """Whether its number cannot be told, outside its assumptions too."""
+    return _VERDICTS[CANNOT_TELL] in claim.get("verdict_says", _VERDICTS[claim["verdict"]])
 
 
 def _claim_of(name: str, field: str, claims: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

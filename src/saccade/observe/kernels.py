@@ -143,13 +143,16 @@ def of_multi_head(output: Any, args: tuple, kwargs: dict[str, Any]) -> Attention
         return None if dropped else relative_error(asked(start, stop, dtype)[0], output[0][start:stop])
 
     kind, scores = "multi_head_attention_forward", _multi_head_scores(call)
-    left = None if mask is None else left_by(mask.detach())
+    left, padding = (None if given is None else left_by(given.detach()) for given in (mask, call["key_padding_mask"]))
     if left is not None and left.ndim == 3:
         left = left.unflatten(0, (-1, int(call["num_heads"])))
 
     def of_scores(start: int, stop: int) -> Tensor:
         rows = ~(cast(Any, scores)(start, stop, torch.float32) <= MASKED)  # NaN is visible
-        return rows if left is None else rows & left[..., start:stop, :]
+        for part in (None if left is None else left[..., start:stop, :], None if padding is None else padding[..., None, None, :]):
+            if part is not None:  # keys that the function adds by itself are behind those that masks know of
+                rows = rows & F.pad(part, (0, rows.shape[-1] - part.shape[-1]), value=True)
+        return rows
 
     visible = None if scores is None else of_scores
     n_keys = rows(0, 1, torch.float32).shape[-1]

@@ -58,8 +58,8 @@ def hint(model: nn.Module) -> str:
     if not held:
         return ""
     return (
-        f" The model holds tensors of an earlier pass, which may be the reason ({', '.join(held[:_SHOWN])}): put back what a new "
-        "model has there before watching begins, or give a probe of one sequence where they are of one."
+        f" The model holds tensors as plain attributes ({', '.join(held[:_SHOWN])}). If they are left from an earlier pass, put "
+        "back what a new model has there before watching begins, or give a probe of one sequence where they are of one."
     )
 
 

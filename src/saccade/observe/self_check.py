@@ -166,8 +166,9 @@ def tried(model: nn.Module, probe: Probe) -> None:
             probe.run(model)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split()) or "it gave no reason"
+        told = hint(model) if isinstance(error, RuntimeError) else ""  # shapes that do not fit, not names
         raise InputError(
-            f"the model cannot be called with this probe: {type(error).__name__}, {reason.rstrip('.')}.{hint(model)}"
+            f"the model cannot be called with this probe: {type(error).__name__}, {reason.rstrip('.')}.{told}"
         ) from error
 
 

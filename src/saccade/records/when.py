@@ -6,7 +6,7 @@
 | `duplicate`      | at least .3 goes to earlier occurrences of the query's token                        |
 | `previous token` | at least .3 goes to the token before the query                                      |
 | `first token`    | at least .3 goes to the first token: a sink                                         |
-| `own token`      | at least .3 goes to the query's own token                                           |
+| `own token`      | at least .3 goes to the query's own position                                        |
 | `collapsed`      | none of these, and its relative entropy is at most .02: one key for each query      |
 | `focused`        | none of these, and it is at most .5: as spread as the root of the number of keys    |
 | `uniform`        | none of these, and it is at least .95                                               |

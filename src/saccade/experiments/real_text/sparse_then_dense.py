@@ -244,7 +244,7 @@ EXPERIMENT = Experiment(
         "0.001*:.0%} of that has come back by update 10,000"
     ),
     caveat=(
-        "A lower rate or a larger vocabulary, with which entropy comes back only after these runs end; smaller batches or fewer "
+        "A lower rate, with which entropy comes back only after these runs end; smaller batches or fewer "
         "words, with which less of it comes back, or none; other depths."
     ),
     full=Settings(

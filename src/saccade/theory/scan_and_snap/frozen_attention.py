@@ -210,8 +210,9 @@ def _velocity(blocks: list[_Block], Y: NDArray, z: NDArray, dtype: DTypeLike) ->
 def _feature(block: _Block, z: NDArray) -> sparse.csr_array:
     """Attention of each window over its tokens, divided by its length."""
     counts = block.counts
-    sought = z[block.places]
-    raw = counts.data * np.exp(sought - sought.max())[block.pair]
+    sought = z[block.places][block.pair]
+    most = np.maximum.reduceat(sought, counts.indptr[:-1])  # of each window: where logits are huge, some have none of the largest
+    raw = counts.data * np.exp(sought - most[block.row])
     length = np.sqrt(np.bincount(block.row, raw**2, counts.shape[0]))
     return sparse.csr_array((raw / length[block.row], counts.indices, counts.indptr), shape=counts.shape)
 
