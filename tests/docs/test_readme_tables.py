@@ -78,6 +78,8 @@ def test_a_finding_takes_its_verdicts_and_cases_from_the_claims_it_names():
     assert filled("one", ", ".join(said), claims) == "−0.5 at 10 (holds), 0.2 at 400 (fails)"
     assert filled("one", "{gain?(50):verdict}", claims) == "cannot be told at this size"
     assert filled("one", "at most {gain*[max]:.1f}", claims) == "at most 0.2"
+    outside = claims[0] | {"verdict": OUTSIDE, "verdict_says": "outside (1 of 1 assumptions); cannot be told at this size"}
+    assert filled("one", "{gain*:.1f}", [outside]) == "−0.5 (cannot be told at this size)"
     with pytest.raises(ValueError, match="it fits 0"):
         filled("one", "{loss*[0]:.1f}", claims)
 

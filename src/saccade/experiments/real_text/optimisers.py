@@ -25,7 +25,7 @@ from saccade.lab.ceiling import Ceiling
 from saccade.lab.claim import FAILS, Case, Claim
 from saccade.lab.experiment import Experiment, Measured, Progress, Variable
 from saccade.lab.panel import POINTS, RINGS, Layout, Line, Lines, with_intervals
-from saccade.observe.fits import disattenuated, jackknife, simultaneous
+from saccade.observe.fits import disattenuated, interval, jackknife, simultaneous
 from saccade.theory.questions import ADAM_CHOOSES, ADAM_SUBSETS_ON_TEXT, MOMENTUM_AS_A_RATE
 
 MOMENTUM = 0.9
@@ -182,9 +182,16 @@ def claims(record: xr.Dataset) -> Iterator[Claim]:
 
 
 def table(record: xr.Dataset) -> list[dict[str, Any]]:
+    """Means with the ends of their 95 % intervals over samples, each for itself; noise-corrected ones may be above 1."""
     groups, gain = TokenGroups.of_record(record), gains_of(record)
     return [
-        {"optimiser": kind, "measure": name, "mean": float(np.mean(values)), "lowest": np.min(values), "highest": np.max(values)}
+        {
+            "optimiser": kind,
+            "measure": name,
+            "mean": float(np.mean(values)),
+            "low": interval(values).low,
+            "high": interval(values).high,
+        }
         | {"ceiling": fates.gain_agreement(of_kind, groups)}
         for kind, of_kind in gain.items()
         for name, values in {
