@@ -429,6 +429,7 @@ def _use_compilation_cache() -> None:
 
 
 _collection = {"phase": "stop"}  # of Python's garbage collector
+_CALLBACKS = {"_note_phase", "_xla_gc_callback"}  # the second is JAX's, and comes after ours
 
 
 def _note_phase(phase: str, _: object) -> None:
@@ -441,10 +442,7 @@ def _answer_ctrl_c(number: int, frame: FrameType | None) -> None:
     while frame is not None:  # all of them: this may itself have been interrupted while it was waiting for the timer's thread
         callers.add(frame.f_code.co_name)
         frame = frame.f_back
-    if _collection["phase"] == "start" or callers & {
-        "_note_phase",
-        "_xla_gc_callback",
-    }:  # the second is JAX's, and comes after ours
+    if _collection["phase"] == "start" or callers & _CALLBACKS:
         threading.Timer(0.02, os.kill, (os.getpid(), number)).start()
     else:
         raise KeyboardInterrupt
